@@ -1,0 +1,109 @@
+//! Limits on what comes in, and the error that names every field and rule at once.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::queue::MAX_PRIORITY;
+
+pub const MAX_PAYLOAD_BYTES: usize = 1 << 20;
+pub const MAX_BATCH: usize = 10_000;
+pub const MAX_NAME_BYTES: usize = 64;
+pub const MAX_KEY_BYTES: usize = 256;
+pub const MAX_TAGS: usize = 16;
+pub const MAX_ATTEMPTS: u16 = 1_000;
+/// A year: longer waits are schedules, not delays.
+pub const MAX_DELAY: Duration = Duration::from_secs(366 * 86_400);
+
+/// One broken rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    pub field: String,
+    pub rule: String,
+}
+
+/// Input that was refused before anything was written; lists every problem.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Invalid {
+    pub problems: Vec<Problem>,
+}
+
+impl std::error::Error for Invalid {}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, problem) in self.problems.iter().enumerate() {
+            if n > 0 {
+                f.write_str("; ")?;
+            }
+            write!(f, "{}: {}", problem.field, problem.rule)?;
+        }
+        Ok(())
+    }
+}
+
+impl Invalid {
+    pub fn one(field: impl Into<String>, rule: impl Into<String>) -> Invalid {
+        Invalid { problems: vec![Problem { field: field.into(), rule: rule.into() }] }
+    }
+
+    pub fn add(&mut self, field: impl Into<String>, rule: impl Into<String>) {
+        self.problems.push(Problem { field: field.into(), rule: rule.into() });
+    }
+
+    /// `Ok` when no problem was added.
+    pub fn into_result(self) -> Result<(), Invalid> {
+        if self.problems.is_empty() { Ok(()) } else { Err(self) }
+    }
+
+    pub fn check_name(&mut self, field: &str, name: &str) {
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
+        if name.is_empty() || name.len() > MAX_NAME_BYTES || !name.chars().all(fits) {
+            self.add(
+                field,
+                format!("must be 1–{MAX_NAME_BYTES} of A–Z a–z 0–9 _ - . :, not `{}`", shown(name)),
+            );
+        }
+    }
+
+    pub fn check_key(&mut self, field: &str, key: &str) {
+        if key.is_empty() || key.len() > MAX_KEY_BYTES || key.contains('\0') {
+            self.add(field, format!("must be 1–{MAX_KEY_BYTES} bytes without NUL"));
+        }
+    }
+
+    pub fn check_priority(&mut self, field: &str, priority: i64) {
+        if !(0..=i64::from(MAX_PRIORITY)).contains(&priority) {
+            self.add(field, format!("must be 0 (most urgent) to {MAX_PRIORITY}, not {priority}"));
+        }
+    }
+
+    pub fn check_payload(&mut self, field: &str, bytes: usize) {
+        if bytes > MAX_PAYLOAD_BYTES {
+            self.add(field, format!("is {bytes} bytes; at most {MAX_PAYLOAD_BYTES} (1 MiB) are taken"));
+        }
+    }
+
+    pub fn check_attempts(&mut self, field: &str, attempts: i64) {
+        if !(1..=i64::from(MAX_ATTEMPTS)).contains(&attempts) {
+            self.add(field, format!("must be 1 to {MAX_ATTEMPTS}, not {attempts}"));
+        }
+    }
+
+    pub fn check_tags(&mut self, field: &str, tags: &[String]) {
+        if tags.len() > MAX_TAGS {
+            self.add(field, format!("has {} entries; at most {MAX_TAGS} are taken", tags.len()));
+        }
+        for tag in tags {
+            self.check_name(field, tag);
+        }
+    }
+}
+
+/// A user's text short enough to stand in an error line.
+pub fn shown(text: &str) -> String {
+    let mut out: String = text.chars().take(40).map(|c| if c.is_control() { '·' } else { c }).collect();
+    if text.chars().nth(40).is_some() {
+        out.push('…');
+    }
+    out
+}

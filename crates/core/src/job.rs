@@ -1,0 +1,152 @@
+//! A job before it is stored, while it is leased, and as it is shown.
+
+use std::time::Duration;
+
+use crate::{JobId, JobState, KindId, QueueId, Time, Token, WorkerId};
+
+/// A checked job on its way into a store. Kind and queue are already resolved against the registry.
+#[derive(Clone, Debug)]
+pub struct NewJob {
+    pub kind: KindId,
+    pub queue: QueueId,
+    /// 0 (most urgent) to 10.
+    pub priority: u8,
+    /// Opaque to the store; the engine writes JSON.
+    pub payload: Vec<u8>,
+    pub run_at: RunAt,
+    /// All runs, the first included.
+    pub max_attempts: u16,
+    pub timeout: Option<Duration>,
+    pub unique: Option<Unique>,
+    pub idempotency: Option<Idempotency>,
+    pub concurrency_key: Option<String>,
+    pub tags: Vec<String>,
+    pub entity: Option<EntityRef>,
+    pub tenant: Option<String>,
+}
+
+impl NewJob {
+    /// A plain job can be written in one statement with any others: nothing about it can be refused by the store.
+    pub fn is_plain(&self) -> bool {
+        self.unique.is_none() && self.idempotency.is_none()
+    }
+}
+
+/// When a job may start. Relative times are added to the database's clock, not the caller's. A time in the past
+/// means now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunAt {
+    Now,
+    In(Duration),
+    At(Time),
+}
+
+/// At most one waiting job per key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unique {
+    pub key: String,
+    pub on_conflict: OnConflict,
+}
+
+/// What happens to a new job that meets a waiting one with its unique key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnConflict {
+    /// The waiting job becomes `superseded`; the new one takes its `run_at` if that is earlier.
+    Replace,
+    /// The waiting job stays and is returned as the duplicate.
+    Keep,
+    /// The enqueue is refused.
+    Reject,
+}
+
+/// Same key and fingerprint: the first job is returned. Same key, other fingerprint: refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Idempotency {
+    pub key: String,
+    /// Hash of kind and payload.
+    pub fingerprint: Vec<u8>,
+}
+
+/// The application's data a job is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EntityRef {
+    pub entity_type: String,
+    pub entity_id: String,
+}
+
+/// A job in the hands of a worker.
+#[derive(Clone, Debug)]
+pub struct LeasedJob {
+    pub id: JobId,
+    pub token: Token,
+    pub kind: KindId,
+    pub queue: QueueId,
+    pub priority: u8,
+    pub payload: Vec<u8>,
+    /// This run, the first is 1.
+    pub attempt: u16,
+    pub max_attempts: u16,
+    pub timeout: Option<Duration>,
+    pub run_at: Time,
+    pub created_at: Time,
+    /// By the database's clock.
+    pub claimed_at: Time,
+}
+
+/// A job as it is shown to people and programs.
+#[derive(Clone, Debug)]
+pub struct JobRecord {
+    pub id: JobId,
+    pub kind: String,
+    pub queue: String,
+    pub state: JobState,
+    pub priority: u8,
+    pub payload: Vec<u8>,
+    pub attempt: u16,
+    pub max_attempts: u16,
+    pub timeout: Option<Duration>,
+    pub run_at: Option<Time>,
+    pub created_at: Time,
+    pub started_at: Option<Time>,
+    pub finished_at: Option<Time>,
+    pub progress: Option<Progress>,
+    pub result: Option<Vec<u8>>,
+    pub last_error: Option<String>,
+    pub unique_key: Option<String>,
+    pub concurrency_key: Option<String>,
+    pub tags: Vec<String>,
+    pub entity: Option<EntityRef>,
+    pub tenant: Option<String>,
+    /// The incarnation that runs it now or ran it last.
+    pub worker: Option<WorkerId>,
+}
+
+/// How far a running job says it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progress {
+    pub percent: f32,
+    pub message: Option<String>,
+    pub at: Time,
+}
+
+/// One run of a job, over or (with no `ended_at`) under way.
+#[derive(Clone, Debug)]
+pub struct Attempt {
+    pub attempt: u16,
+    pub token: Token,
+    pub worker: Option<WorkerId>,
+    pub started_at: Time,
+    pub ended_at: Option<Time>,
+    /// `completed`, `retry`, `snooze`, `handed_back`, `lost`, `failed`, `dead_letter`, `cancelled`, `superseded`
+    /// or `running`.
+    pub outcome: String,
+    pub error: Option<String>,
+}
+
+/// A line a handler wrote while it ran.
+#[derive(Clone, Debug)]
+pub struct LogLine {
+    pub attempt: u16,
+    pub at: Time,
+    pub line: String,
+}

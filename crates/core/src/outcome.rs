@@ -1,0 +1,172 @@
+//! How an attempt ends, and what that means for the job.
+
+use std::time::Duration;
+
+use crate::{Backoff, JobId, JobState, LeasedJob, QueueId, Time, Token};
+
+/// What one run came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Done {
+        result: Option<Vec<u8>>,
+    },
+    /// Run again; burns an attempt. `after` overrides the backoff.
+    Retry {
+        after: Option<Duration>,
+        error: String,
+    },
+    /// Run again later; burns no attempt (rate limits, no budget, an unreachable server).
+    Snooze {
+        delay: Duration,
+    },
+    /// Never again.
+    Fail {
+        error: String,
+    },
+    /// Leased but not run to an end because the worker shuts down; burns no attempt.
+    HandBack,
+    /// Stopped on an operator's word.
+    Cancelled,
+}
+
+/// What is written for an attempt that ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The job is finished.
+    End { state: JobState, result: Option<Vec<u8>>, error: Option<String> },
+    /// The job goes back to its queue.
+    Return(Return),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Return {
+    pub why: ReturnWhy,
+    /// Attempts that count from here on; the next run is this plus one.
+    pub attempts_used: u16,
+    pub run_at: ReturnAt,
+    pub error: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReturnAt {
+    /// From the database's clock.
+    In(Duration),
+    /// Where it stood before it was claimed.
+    Place(Time),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReturnWhy {
+    Retry,
+    Snooze,
+    HandBack,
+    Lost,
+}
+
+impl ReturnWhy {
+    /// The word in the attempt's row.
+    pub fn name(self) -> &'static str {
+        match self {
+            ReturnWhy::Retry => "retry",
+            ReturnWhy::Snooze => "snooze",
+            ReturnWhy::HandBack => "handed_back",
+            ReturnWhy::Lost => "lost",
+        }
+    }
+}
+
+/// One fenced write: what became of the run that `token` allowed.
+#[derive(Clone, Debug)]
+pub struct Settlement {
+    pub id: JobId,
+    pub token: Token,
+    pub queue: QueueId,
+    pub attempt: u16,
+    /// By the database's clock as far as the worker can tell it.
+    pub started_at: Time,
+    pub verdict: Verdict,
+}
+
+/// The rule from outcome to verdict. `unit` is a random number in 0–1 for the jitter.
+pub fn decide(job: &LeasedJob, outcome: Outcome, backoff: &Backoff, unit: f64) -> Verdict {
+    let back =
+        |why, attempts_used, run_at, error| Verdict::Return(Return { why, attempts_used, run_at, error });
+    let unburnt = job.attempt.saturating_sub(1);
+    match outcome {
+        Outcome::Done { result } => Verdict::End { state: JobState::Completed, result, error: None },
+        Outcome::Fail { error } => Verdict::End { state: JobState::Failed, result: None, error: Some(error) },
+        Outcome::Cancelled => Verdict::End { state: JobState::Cancelled, result: None, error: None },
+        Outcome::Retry { error, .. } if job.attempt >= job.max_attempts => {
+            Verdict::End { state: JobState::DeadLetter, result: None, error: Some(error) }
+        }
+        Outcome::Retry { after, error } => {
+            let delay = after.unwrap_or_else(|| backoff.delay(job.attempt, unit));
+            back(ReturnWhy::Retry, job.attempt, ReturnAt::In(delay), Some(error))
+        }
+        Outcome::Snooze { delay } => back(ReturnWhy::Snooze, unburnt, ReturnAt::In(delay), None),
+        Outcome::HandBack => back(ReturnWhy::HandBack, unburnt, ReturnAt::Place(job.run_at), None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::KindId;
+
+    fn leased(attempt: u16, max_attempts: u16) -> LeasedJob {
+        LeasedJob {
+            id: JobId(1),
+            token: Token(1),
+            kind: KindId(1),
+            queue: QueueId(1),
+            priority: 5,
+            payload: Vec::new(),
+            attempt,
+            max_attempts,
+            timeout: None,
+            run_at: Time(77),
+            created_at: Time(7),
+            claimed_at: Time(90),
+        }
+    }
+
+    fn retry() -> Outcome {
+        Outcome::Retry { after: None, error: "no".to_owned() }
+    }
+
+    #[test]
+    fn max_attempts_counts_all_runs() {
+        let backoff = Backoff::default();
+        assert!(matches!(
+            decide(&leased(4, 5), retry(), &backoff, 0.5),
+            Verdict::Return(Return { attempts_used: 4, .. })
+        ));
+        assert!(matches!(
+            decide(&leased(5, 5), retry(), &backoff, 0.5),
+            Verdict::End { state: JobState::DeadLetter, .. }
+        ));
+        assert!(matches!(
+            decide(&leased(1, 1), retry(), &backoff, 0.5),
+            Verdict::End { state: JobState::DeadLetter, .. }
+        ));
+    }
+
+    #[test]
+    fn snooze_and_hand_back_burn_nothing_even_on_the_last_attempt() {
+        let backoff = Backoff::default();
+        for outcome in [Outcome::Snooze { delay: Duration::from_secs(9) }, Outcome::HandBack] {
+            let Verdict::Return(back) = decide(&leased(5, 5), outcome, &backoff, 0.5) else {
+                panic!("ended")
+            };
+            assert_eq!(back.attempts_used, 4);
+        }
+    }
+
+    #[test]
+    fn a_handed_back_job_keeps_its_place() {
+        let Verdict::Return(back) = decide(&leased(1, 5), Outcome::HandBack, &Backoff::default(), 0.5) else {
+            panic!("ended")
+        };
+        assert_eq!(back.run_at, ReturnAt::Place(Time(77)));
+    }
+}

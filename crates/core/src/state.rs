@@ -1,0 +1,155 @@
+//! The states of a job and the one table of legal moves.
+//!
+//! Code, schema constraint, tests and `docs/state-machine.md` all follow [`MOVES`]. A waiting job is one row:
+//! `scheduled` while its `run_at` lies ahead, `pending` from then on, with nothing written in between.
+
+use std::fmt;
+use std::str::FromStr;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum JobState {
+    Scheduled,
+    Pending,
+    Running,
+    Completed,
+    Failed,
+    DeadLetter,
+    Cancelled,
+    Superseded,
+}
+
+use JobState::*;
+
+/// Every legal move and what causes it.
+pub const MOVES: &[(JobState, JobState, &str)] = &[
+    (Scheduled, Pending, "run_at arrives"),
+    (Scheduled, Cancelled, "cancelled"),
+    (Scheduled, Superseded, "a newer job with its unique key"),
+    (Pending, Scheduled, "run_at moved ahead by an operator"),
+    (Pending, Running, "claimed"),
+    (Pending, Cancelled, "cancelled"),
+    (Pending, Superseded, "a newer job with its unique key"),
+    (Running, Completed, "the handler is done"),
+    (Running, Scheduled, "retry or snooze"),
+    (Running, Pending, "handed back at shutdown, or its lease was lost"),
+    (Running, Failed, "the handler said never again"),
+    (Running, DeadLetter, "attempts or crashes ran out"),
+    (Running, Cancelled, "cancelled"),
+    (Running, Superseded, "it came back and met its pending twin"),
+    (Failed, Pending, "replayed"),
+    (DeadLetter, Pending, "replayed"),
+    (Cancelled, Pending, "replayed"),
+    (Failed, Superseded, "replayed and met its pending twin"),
+    (DeadLetter, Superseded, "replayed and met its pending twin"),
+    (Cancelled, Superseded, "replayed and met its pending twin"),
+];
+
+impl JobState {
+    pub const ALL: [JobState; 8] =
+        [Scheduled, Pending, Running, Completed, Failed, DeadLetter, Cancelled, Superseded];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Scheduled => "scheduled",
+            Pending => "pending",
+            Running => "running",
+            Completed => "completed",
+            Failed => "failed",
+            DeadLetter => "dead_letter",
+            Cancelled => "cancelled",
+            Superseded => "superseded",
+        }
+    }
+
+    /// What the `state` columns hold; the schema's CHECK constraints list the finished ones.
+    pub fn code(self) -> i16 {
+        self as i16
+    }
+
+    pub fn from_code(code: i16) -> Option<JobState> {
+        JobState::ALL.into_iter().find(|state| state.code() == code)
+    }
+
+    /// No worker will touch the job again unless an operator replays it.
+    pub fn is_finished(self) -> bool {
+        !matches!(self, Scheduled | Pending | Running)
+    }
+
+    /// Finished without success in a way somebody should look at.
+    pub fn is_dead(self) -> bool {
+        matches!(self, Failed | DeadLetter)
+    }
+
+    pub fn can_move_to(self, next: JobState) -> bool {
+        MOVES.iter().any(|(from, to, _)| *from == self && *to == next)
+    }
+
+    pub fn can_replay(self) -> bool {
+        self.is_finished() && self.can_move_to(Pending)
+    }
+}
+
+impl fmt::Display for JobState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("`{0}` is not a job state; known are {list}", list = names().join(", "))]
+pub struct UnknownState(String);
+
+fn names() -> Vec<&'static str> {
+    JobState::ALL.iter().map(|s| s.name()).collect()
+}
+
+impl FromStr for JobState {
+    type Err = UnknownState;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wanted = text.replace('-', "_").to_ascii_lowercase();
+        JobState::ALL.into_iter().find(|s| s.name() == wanted).ok_or_else(|| UnknownState(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_codes_are_one_to_one() {
+        for state in JobState::ALL {
+            assert_eq!(state.name().parse::<JobState>().unwrap(), state);
+            assert_eq!(JobState::from_code(state.code()), Some(state));
+        }
+        assert_eq!(JobState::from_code(99), None);
+        assert!("runing".parse::<JobState>().unwrap_err().to_string().contains("running"));
+    }
+
+    #[test]
+    fn success_is_final_and_nothing_leaves_superseded() {
+        for state in JobState::ALL {
+            assert!(!Completed.can_move_to(state));
+            assert!(!Superseded.can_move_to(state));
+        }
+    }
+
+    #[test]
+    fn every_live_state_can_be_cancelled_and_every_dead_one_replayed() {
+        for state in JobState::ALL {
+            assert_eq!(state.can_move_to(Cancelled), !state.is_finished(), "{state}");
+            if state.is_dead() {
+                assert!(state.can_replay(), "{state}");
+            }
+        }
+    }
+
+    /// The diagram a reader sees is the table the code obeys.
+    #[test]
+    fn the_page_lists_exactly_these_moves() {
+        let page = include_str!("../../../docs/state-machine.md");
+        let listed: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
+        let expected: Vec<String> =
+            MOVES.iter().map(|(from, to, why)| format!("| `{from}` | `{to}` | {why} |")).collect();
+        assert_eq!(listed, expected);
+    }
+}

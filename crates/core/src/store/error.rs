@@ -1,0 +1,77 @@
+//! Why a store could not do what it was asked, and what the caller may do about it.
+
+use crate::JobId;
+
+type Source = Box<dyn std::error::Error + Send + Sync>;
+
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The database cannot be reached or dropped the connection; the outcome of a write is unknown.
+    #[error("{store} is not reachable while trying to {op}")]
+    Unavailable { store: &'static str, op: &'static str, source: Source },
+
+    #[error("the disk is full: {op} was not written; free space and try again, no restart is needed")]
+    Full { op: &'static str, source: Source },
+
+    /// The disk refused to keep a commit. Nothing more is written until a restart: a second fsync may lie.
+    #[error("the disk failed while trying to {op}; nothing was acknowledged. Check the disk, then restart")]
+    Broken { op: &'static str, source: Source },
+
+    #[error("{op}: another process held the database's write lock too long; see `windlass doctor`")]
+    Busy { op: &'static str, source: Source },
+
+    #[error("the database has no Windlass schema yet; run `windlass migrate up`")]
+    SchemaMissing,
+
+    #[error("the schema is at version {found}, this binary needs {needed}; run `windlass migrate up`")]
+    SchemaOld { found: i64, needed: i64 },
+
+    #[error("the schema is at version {found}, this binary knows up to {known}; use a newer windlass")]
+    SchemaNew { found: i64, known: i64 },
+
+    #[error(
+        "the migration {version} in the database is not the one this binary carries; it was changed after release"
+    )]
+    SchemaChanged { version: i64 },
+
+    #[error("idempotency key `{key}` was used for another payload (job {existing})")]
+    IdempotencyMismatch { key: String, existing: JobId },
+
+    #[error("a job with unique key `{key}` is already waiting (job {existing})")]
+    UniqueRejected { key: String, existing: JobId },
+
+    #[error("kind `{kind}` belongs to queue {stored} and cannot move to {wanted}")]
+    KindMoved { kind: String, stored: String, wanted: String },
+
+    /// The caller's transaction cannot carry the write.
+    #[error("this transaction cannot be used: {why}; {remedy}")]
+    WrongTransaction { why: String, remedy: &'static str },
+
+    #[error("stored data cannot be read: {what}")]
+    Corrupt { what: String },
+
+    #[error("could not open {what}: {why}")]
+    Open { what: String, why: String },
+
+    #[error("{store} refused to {op}")]
+    Other { store: &'static str, op: &'static str, source: Source },
+}
+
+impl StoreError {
+    /// The same call may succeed later without anybody changing it.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, StoreError::Unavailable { .. } | StoreError::Full { .. } | StoreError::Busy { .. })
+    }
+
+    /// The error with its causes, for a log line or a terminal.
+    pub fn chain(&self) -> String {
+        let mut text = self.to_string();
+        let mut source = std::error::Error::source(self);
+        while let Some(cause) = source {
+            text.push_str(": ");
+            text.push_str(&cause.to_string());
+            source = cause.source();
+        }
+        text
+    }
+}

@@ -1,0 +1,161 @@
+//! The contract between the engine and a database, in job verbs.
+//!
+//! A store is done when it passes `windlass-testkit`'s conformance suite. Rules (legal moves, backoff, crash
+//! counting) are decided above this seam and handed in; a store only writes them, in one transaction per call.
+//! Every method that changes a leased job is fenced by its token: a stale one changes nothing and says so.
+
+mod error;
+mod jobs;
+mod tx;
+mod workers;
+
+use async_trait::async_trait;
+
+pub use error::StoreError;
+pub use jobs::{
+    Action, Bulk, Change, Claim, Enqueued, JobDetail, JobFilter, Page, Prune, PruneWhat, Report, ReportBody,
+    Settled,
+};
+pub use tx::{StoreTx, TxRef};
+pub use workers::{
+    Beat, DEPTH_SHOWN, LATENCY_BUCKETS, Poll, QueueDue, QueueState, QueueUpdate, Reclaimed, Rollup, Wake,
+    WorkerInfo, WorkerRow, latency_bucket, latency_quantile,
+};
+
+use crate::{JobId, KindSpec, NewJob, QueueId, QueueSpec, Settlement, Time, WorkerId};
+
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// `sqlite` or `postgres`.
+    fn name(&self) -> &'static str;
+
+    /// The database's clock, plus the test offset.
+    async fn now(&self) -> Result<Time, StoreError>;
+
+    /// Moves this handle's view of the database clock; 0 outside tests.
+    fn set_clock_offset(&self, micros: i64);
+
+    /// Called after each commit, notification or foreign write that may have made work due. Must not block.
+    fn on_wake(&self, wake: Box<dyn Fn(Wake) + Send + Sync>);
+
+    /// Ends background tasks and closes connections. Calls after it fail.
+    async fn close(&self);
+
+    // Schema ---------------------------------------------------------------------------------------------------
+
+    /// Every known migration with the time it was applied, oldest first.
+    async fn migrations(&self) -> Result<Vec<Migration>, StoreError>;
+
+    /// Applies what is missing up to `to` (or all), returns the versions applied. Safe from several processes.
+    async fn migrate_up(&self, to: Option<i64>) -> Result<Vec<i64>, StoreError>;
+
+    /// Reverts every migration above `to`, returns the versions reverted.
+    async fn migrate_down(&self, to: i64) -> Result<Vec<i64>, StoreError>;
+
+    /// Fails with the remedy when the schema is missing, older or newer than this binary can use.
+    async fn check_schema(&self) -> Result<(), StoreError>;
+
+    // Registry -------------------------------------------------------------------------------------------------
+
+    /// Adds what is new and updates what changed; settings an operator changed live are kept. A kind that already
+    /// belongs to another queue is refused.
+    async fn sync_registry(&self, queues: &[QueueSpec], kinds: &[KindSpec]) -> Result<(), StoreError>;
+
+    async fn kinds(&self) -> Result<Vec<(crate::KindId, QueueId, KindSpec)>, StoreError>;
+
+    async fn queues(&self) -> Result<Vec<QueueState>, StoreError>;
+
+    /// False when there is no such queue.
+    async fn update_queue(&self, queue: QueueId, update: &QueueUpdate) -> Result<bool, StoreError>;
+
+    /// Waiting jobs, counted no further than `cap`.
+    async fn depth(&self, queue: QueueId, cap: u64) -> Result<u64, StoreError>;
+
+    // Enqueue --------------------------------------------------------------------------------------------------
+
+    /// All or nothing, in order.
+    async fn enqueue(&self, jobs: &[NewJob]) -> Result<Vec<Enqueued>, StoreError>;
+
+    /// The same inside the caller's transaction: nothing is visible, and nobody is woken, before its commit.
+    async fn enqueue_in(&self, tx: TxRef<'_>, jobs: &[NewJob]) -> Result<Vec<Enqueued>, StoreError>;
+
+    /// A transaction on the same database for application data and jobs together.
+    async fn begin(&self) -> Result<Box<dyn StoreTx>, StoreError>;
+
+    // Work -----------------------------------------------------------------------------------------------------
+
+    /// Leases at most `claim.limit` due jobs, in (priority, run_at, id) order, counting the attempt.
+    async fn claim(&self, claim: &Claim) -> Result<Vec<crate::LeasedJob>, StoreError>;
+
+    /// Ends attempts. The answer is in the order of the question.
+    async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError>;
+
+    /// One settlement inside the caller's transaction, so that an effect and its completion are one commit.
+    async fn settle_in(&self, tx: TxRef<'_>, settlement: &Settlement) -> Result<Settled, StoreError>;
+
+    /// Progress and log lines; those of a lost lease are dropped. Returns how many were kept.
+    async fn report(&self, reports: &[Report]) -> Result<u64, StoreError>;
+
+    /// The combined floor query: what is due, when the next job is, what to stop.
+    async fn poll(&self, worker: WorkerId) -> Result<Poll, StoreError>;
+
+    // Workers --------------------------------------------------------------------------------------------------
+
+    async fn register_worker(&self, info: &WorkerInfo) -> Result<WorkerId, StoreError>;
+
+    /// Extends the worker's lease; false when the worker was declared dead, in which case nothing of its is valid.
+    async fn heartbeat(&self, worker: WorkerId) -> Result<bool, StoreError>;
+
+    /// A clean goodbye; anything still leased is returned as handed back.
+    async fn retire_worker(&self, worker: WorkerId) -> Result<(), StoreError>;
+
+    async fn workers(&self) -> Result<Vec<WorkerRow>, StoreError>;
+
+    /// What the sweeper compares between two looks.
+    async fn beats(&self) -> Result<Vec<Beat>, StoreError>;
+
+    /// Takes everything a dead worker leased, unless its heartbeat moved past `beat`.
+    async fn reclaim(&self, beat: &Beat) -> Result<Option<Reclaimed>, StoreError>;
+
+    // Operate --------------------------------------------------------------------------------------------------
+
+    async fn job(&self, id: JobId) -> Result<Option<JobDetail>, StoreError>;
+
+    /// Newest first.
+    async fn list(&self, filter: &JobFilter, page: &Page) -> Result<Vec<crate::JobRecord>, StoreError>;
+
+    /// Exact.
+    async fn count(&self, filter: &JobFilter) -> Result<u64, StoreError>;
+
+    /// Applies `action` to at most `limit` jobs that match; jobs the action does not fit are left and counted.
+    async fn act(&self, filter: &JobFilter, action: Action, limit: u32) -> Result<Bulk, StoreError>;
+
+    /// Priority or `run_at` of a waiting job; false when it is not waiting.
+    async fn change(&self, id: JobId, change: &Change) -> Result<bool, StoreError>;
+
+    /// Removes what retention allows, in short transactions.
+    async fn prune(&self, prune: &Prune) -> Result<u64, StoreError>;
+
+    /// Appends what workers counted since their last call.
+    async fn record(&self, rollups: &[Rollup]) -> Result<(), StoreError>;
+
+    async fn rollups(&self, since: Time) -> Result<Vec<Rollup>, StoreError>;
+
+    /// Lines for `doctor`: a name, a finding, and what to do where something is wrong.
+    async fn examine(&self) -> Result<Vec<Finding>, StoreError>;
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Migration {
+    pub version: i64,
+    pub name: String,
+    pub applied_at: Option<Time>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Finding {
+    pub name: String,
+    pub ok: bool,
+    pub finding: String,
+    pub remedy: Option<String>,
+}

@@ -1,0 +1,29 @@
+//! A caller's transaction, opaque here: each store knows the connection type it takes.
+
+use std::any::Any;
+
+use async_trait::async_trait;
+
+use super::StoreError;
+
+/// A borrowed database connection inside an open transaction (`sqlx::PgConnection` or `sqlx::SqliteConnection`).
+pub struct TxRef<'a>(&'a mut (dyn Any + Send));
+
+impl<'a> TxRef<'a> {
+    pub fn new<C: Any + Send>(connection: &'a mut C) -> TxRef<'a> {
+        TxRef(connection)
+    }
+
+    /// The connection, if it is of the type the store works with.
+    pub fn connection<C: Any + Send>(self) -> Option<&'a mut C> {
+        self.0.downcast_mut()
+    }
+}
+
+/// A transaction the store opened for a caller. Dropped without a commit, it rolls back.
+#[async_trait]
+pub trait StoreTx: Send {
+    fn tx(&mut self) -> TxRef<'_>;
+    async fn commit(self: Box<Self>) -> Result<(), StoreError>;
+    async fn rollback(self: Box<Self>) -> Result<(), StoreError>;
+}

@@ -1,0 +1,167 @@
+//! Questions and answers about workers, queues and what is due.
+
+use std::time::Duration;
+
+use crate::{JobId, KindId, QueueId, QueueSpec, Time, WorkerId};
+
+/// A hint that work may be due. Losing one costs at most a poll interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    Queue(QueueId),
+    /// Some job somewhere, a setting, or a cancel.
+    Any,
+    /// A worker asked for a cancel that may concern us.
+    Cancel,
+}
+
+#[derive(Clone, Debug)]
+pub struct Poll {
+    pub now: Time,
+    pub queues: Vec<QueueDue>,
+    /// Jobs leased by the asking worker that somebody wants cancelled.
+    pub cancel: Vec<JobId>,
+}
+
+/// One queue in the floor query. Only waiting jobs count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueDue {
+    pub queue: QueueId,
+    /// The earliest `run_at`; due when not after [`Poll::now`].
+    pub next_due: Option<Time>,
+    /// A suspect waits to be run alone.
+    pub suspect: bool,
+    pub paused: bool,
+    pub concurrency: u32,
+}
+
+#[derive(Clone, Debug)]
+pub struct QueueState {
+    pub id: QueueId,
+    /// The figures in force: configuration, overlaid by what an operator set live.
+    pub spec: QueueSpec,
+    pub paused: bool,
+    /// Leased jobs.
+    pub running: u64,
+    /// Due jobs, counted no further than [`DEPTH_SHOWN`].
+    pub depth: u64,
+    /// Jobs whose `run_at` lies ahead, counted no further than [`DEPTH_SHOWN`].
+    pub scheduled: u64,
+    /// How long the oldest due job has been due.
+    pub oldest: Option<Duration>,
+}
+
+/// No list or gauge counts waiting jobs further than this.
+pub const DEPTH_SHOWN: u64 = 10_000;
+
+/// A live change by an operator; `None` leaves a value.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct QueueUpdate {
+    pub paused: Option<bool>,
+    pub concurrency: Option<u32>,
+    /// `Some(None)` lifts the cap.
+    pub depth_cap: Option<Option<u64>>,
+}
+
+#[derive(Clone, Debug)]
+pub struct WorkerInfo {
+    /// For people: `host:pid`.
+    pub label: String,
+    pub queues: Vec<QueueId>,
+    /// How long the worker may be silent.
+    pub lease: Duration,
+}
+
+#[derive(Clone, Debug)]
+pub struct WorkerRow {
+    pub id: WorkerId,
+    pub label: String,
+    pub queues: Vec<QueueId>,
+    pub started_at: Time,
+    pub heartbeat_at: Time,
+    pub running: u64,
+}
+
+/// A worker as the sweeper sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Beat {
+    pub worker: WorkerId,
+    /// Grows with each heartbeat.
+    pub beats: i64,
+    pub lease: Duration,
+    /// The database's clock says the lease is over.
+    pub expired: bool,
+    /// Proof of death that needs no clock: the incarnation's file lock is free (SQLite).
+    pub gone: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reclaimed {
+    pub suspects: u64,
+    pub dead_letters: u64,
+    pub cancelled: u64,
+    pub superseded: u64,
+}
+
+/// What one worker counted of one kind during one minute. Appended, never updated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rollup {
+    /// Start of the minute.
+    pub minute: Time,
+    pub queue: QueueId,
+    pub kind: KindId,
+    pub completed: u64,
+    pub retried: u64,
+    pub dead: u64,
+    /// Due-to-finished of finished jobs: counts per bucket, [`latency_bucket`].
+    pub latency: Vec<u32>,
+    /// Sum of the handler's own time.
+    pub run: Duration,
+}
+
+/// Buckets double from 1 ms; the last is open.
+pub const LATENCY_BUCKETS: usize = 28;
+
+pub fn latency_bucket(latency: Duration) -> usize {
+    let millis = u64::try_from(latency.as_millis()).unwrap_or(u64::MAX);
+    (u64::BITS - millis.leading_zeros()).min(LATENCY_BUCKETS as u32 - 1) as usize
+}
+
+/// Upper bound of the bucket that holds the given share of `counts`; `None` when there are none.
+pub fn latency_quantile(counts: &[u64], share: f64) -> Option<Duration> {
+    let total: u64 = counts.iter().sum();
+    if total == 0 {
+        return None;
+    }
+    let wanted = (total as f64 * share).ceil().max(1.0) as u64;
+    let mut seen = 0;
+    for (bucket, count) in counts.iter().enumerate() {
+        seen += count;
+        if seen >= wanted {
+            return Some(Duration::from_millis(1 << bucket.min(62)));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latency_buckets_double_and_the_last_is_open() {
+        let bucket = |ms| latency_bucket(Duration::from_millis(ms));
+        assert_eq!([bucket(0), bucket(1), bucket(2), bucket(3), bucket(4)], [0, 1, 2, 2, 3]);
+        assert_eq!(bucket(u64::MAX / 2), LATENCY_BUCKETS - 1);
+    }
+
+    #[test]
+    fn the_quantile_is_an_upper_bound() {
+        let mut counts = vec![0u64; LATENCY_BUCKETS];
+        for ms in 0..100u64 {
+            counts[latency_bucket(Duration::from_millis(ms))] += 1;
+        }
+        assert_eq!(latency_quantile(&counts, 0.95), Some(Duration::from_millis(128)));
+        assert_eq!(latency_quantile(&counts, 0.01), Some(Duration::from_millis(1)));
+        assert_eq!(latency_quantile(&[0, 0], 0.95), None);
+    }
+}
