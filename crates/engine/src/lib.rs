@@ -1,1 +1,31 @@
+//! The engine: takes jobs in, runs them, settles them, on any [`windlass_core::Store`].
+//!
+//! Owns the loops (dispatch, heartbeat, sweep, retention) and the rules of pacing. Knows no SQL, no HTTP and no
+//! configuration file. Each loop is steppable: `tick` does one round, `run` only repeats it.
 
+#![forbid(unsafe_code)]
+
+mod catalog;
+mod client;
+mod coalesce;
+mod depth;
+mod error;
+mod handler;
+mod request;
+mod retention;
+mod sweep;
+pub mod tryout;
+mod wait;
+pub mod worker;
+
+pub use catalog::Catalog;
+pub use client::Client;
+pub use error::{EngineError, EnqueueError};
+pub use handler::{
+    Assignment, Completion, Context, Handler, HandlerResult, Handlers, JobError, batch_handler, handler,
+};
+pub use request::JobRequest;
+pub use retention::{Retention, RetentionTask};
+pub use sweep::Sweeper;
+pub use wait::Waited;
+pub use worker::{Worker, WorkerHandle, WorkerOptions};

@@ -22,7 +22,7 @@ pub use workers::{
     WorkerInfo, WorkerRow, latency_bucket, latency_quantile,
 };
 
-use crate::{JobId, KindSpec, NewJob, QueueId, QueueSpec, Settlement, Time, WorkerId};
+use crate::{JobId, KindSpec, NewJob, QueueId, QueueSpec, Settlement, Time, Token, WorkerId};
 
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
@@ -86,6 +86,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Leases at most `claim.limit` due jobs, in (priority, run_at, id) order, counting the attempt.
     async fn claim(&self, claim: &Claim) -> Result<Vec<crate::LeasedJob>, StoreError>;
+
+    /// The suspect of this claim no longer runs alone (`alone` becomes false); false when the claim is gone.
+    async fn in_company(&self, token: Token) -> Result<bool, StoreError>;
 
     /// Ends attempts. The answer is in the order of the question.
     async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError>;

@@ -1,0 +1,169 @@
+//! The producer's and operator's side: enqueue, wait, look, act.
+
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use windlass_core::input::MAX_BATCH;
+use windlass_core::store::Enqueued;
+use windlass_core::{Invalid, JobId, KindSpec, NewJob, QueueSpec, Store, StoreError, TxRef};
+
+use crate::coalesce::Coalescer;
+use crate::depth::DepthCaps;
+use crate::wait::Waiters;
+use crate::{Catalog, EngineError, EnqueueError, JobRequest, Waited};
+
+/// Cheap to clone; all clones share one database handle.
+#[derive(Clone)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Arc<dyn Store>,
+    catalog: RwLock<Arc<Catalog>>,
+    coalescer: Coalescer,
+    depth: DepthCaps,
+    waiters: Waiters,
+}
+
+impl Client {
+    /// Checks the schema, registers `queues` and `kinds`, and loads what others registered.
+    pub async fn open(
+        store: Arc<dyn Store>,
+        queues: &[QueueSpec],
+        kinds: &[KindSpec],
+    ) -> Result<Client, EngineError> {
+        check_registry(queues, kinds)?;
+        store.check_schema().await?;
+        store.sync_registry(queues, kinds).await?;
+        let catalog = RwLock::new(Arc::new(Catalog::load(store.as_ref()).await?));
+        let coalescer = Coalescer::start(&store);
+        let inner =
+            Inner { store, catalog, coalescer, depth: DepthCaps::default(), waiters: Waiters::default() };
+        Ok(Client { inner: Arc::new(inner) })
+    }
+
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.inner.store
+    }
+
+    pub fn catalog(&self) -> Arc<Catalog> {
+        match self.inner.catalog.read() {
+            Ok(catalog) => catalog.clone(),
+            Err(poisoned) => poisoned.into_inner().clone(),
+        }
+    }
+
+    /// Reads the registry again: another process may have added kinds or changed a queue.
+    pub async fn refresh(&self) -> Result<Arc<Catalog>, StoreError> {
+        let fresh = Arc::new(Catalog::load(self.store().as_ref()).await?);
+        if let Ok(mut catalog) = self.inner.catalog.write() {
+            *catalog = fresh.clone();
+        }
+        Ok(fresh)
+    }
+
+    /// Returns once the job is durable.
+    pub async fn enqueue(&self, request: JobRequest) -> Result<Enqueued, EnqueueError> {
+        let job = match self.resolve(vec![request]).await?.pop() {
+            Some(job) => job,
+            None => return Err(Invalid::one("jobs", "must not be empty").into()),
+        };
+        if job.is_plain() {
+            return self.inner.coalescer.enqueue(job).await;
+        }
+        let enqueued = self.inner.store.enqueue(std::slice::from_ref(&job)).await?;
+        enqueued.into_iter().next().ok_or_else(|| Invalid::one("jobs", "were not written").into())
+    }
+
+    /// All or nothing; the answer is in the order of the requests.
+    pub async fn enqueue_many(&self, requests: Vec<JobRequest>) -> Result<Vec<Enqueued>, EnqueueError> {
+        let jobs = self.resolve(requests).await?;
+        Ok(self.inner.store.enqueue(&jobs).await?)
+    }
+
+    /// Inside the caller's transaction: the jobs exist when it commits and never did when it rolls back.
+    pub async fn enqueue_in(
+        &self,
+        tx: TxRef<'_>,
+        requests: Vec<JobRequest>,
+    ) -> Result<Vec<Enqueued>, EnqueueError> {
+        let jobs = self.resolve(requests).await?;
+        Ok(self.inner.store.enqueue_in(tx, &jobs).await?)
+    }
+
+    /// Waits until the job is finished, by whichever process.
+    pub async fn wait(&self, id: JobId, patience: Duration) -> Result<Waited, StoreError> {
+        self.inner.waiters.wait(self.inner.store.as_ref(), id, patience).await
+    }
+
+    pub(crate) fn finished(&self, id: JobId) {
+        self.inner.waiters.finished(id);
+    }
+
+    async fn resolve(&self, requests: Vec<JobRequest>) -> Result<Vec<NewJob>, EnqueueError> {
+        if requests.len() > MAX_BATCH {
+            let rule = format!("has {} entries; at most {MAX_BATCH} are taken at once", requests.len());
+            return Err(Invalid::one("jobs", rule).into());
+        }
+        let mut catalog = self.catalog();
+        if requests.iter().any(|r| catalog.kind_named(&r.kind).is_none()) {
+            catalog = self.refresh().await?;
+        }
+        let jobs = resolve_all(requests, &catalog)?;
+        self.inner.depth.admit(self.inner.store.as_ref(), &catalog, &jobs).await?;
+        Ok(jobs)
+    }
+}
+
+fn resolve_all(requests: Vec<JobRequest>, catalog: &Catalog) -> Result<Vec<NewJob>, Invalid> {
+    let several = requests.len() > 1;
+    let mut invalid = Invalid::default();
+    let mut jobs = Vec::with_capacity(requests.len());
+    for (n, request) in requests.into_iter().enumerate() {
+        match request.resolve(catalog) {
+            Ok(job) => jobs.push(job),
+            Err(error) => invalid.problems.extend(error.problems.into_iter().map(|mut problem| {
+                if several {
+                    problem.field = format!("[{n}].{}", problem.field);
+                }
+                problem
+            })),
+        }
+    }
+    invalid.into_result()?;
+    Ok(jobs)
+}
+
+/// Every clash, unknown queue and bad figure at once, before anything is written.
+fn check_registry(queues: &[QueueSpec], kinds: &[KindSpec]) -> Result<(), Invalid> {
+    let mut invalid = Invalid::default();
+    for (n, queue) in queues.iter().enumerate() {
+        let field = format!("queues.{}", queue.name);
+        invalid.check_name(&field, &queue.name);
+        invalid.check_priority(&format!("{field}.priority"), i64::from(queue.priority));
+        if queue.concurrency == 0 || queue.concurrency > 10_000 {
+            invalid.add(format!("{field}.concurrency"), "must be 1 to 10000");
+        }
+        if queues[..n].iter().any(|other| other.name.eq_ignore_ascii_case(&queue.name)) {
+            invalid.add(field, "is described twice");
+        }
+    }
+    for (n, kind) in kinds.iter().enumerate() {
+        let field = format!("kinds.{}", kind.name);
+        invalid.check_name(&field, &kind.name);
+        invalid.check_attempts(&format!("{field}.max_attempts"), i64::from(kind.max_attempts));
+        if let Some(priority) = kind.priority {
+            invalid.check_priority(&format!("{field}.priority"), i64::from(priority));
+        }
+        if !queues.iter().any(|queue| queue.name == kind.queue) {
+            let known: Vec<&str> = queues.iter().map(|q| q.name.as_str()).collect();
+            let rule = format!("names no known queue: `{}`; known: {}", kind.queue, known.join(", "));
+            invalid.add(format!("{field}.queue"), rule);
+        }
+        if kinds[..n].iter().any(|other| other.name == kind.name) {
+            invalid.add(field, "is registered twice");
+        }
+    }
+    invalid.into_result()
+}

@@ -1,0 +1,49 @@
+//! What the engine refuses, and why.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::{Invalid, JobId, StoreError};
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum EnqueueError {
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+
+    #[error(
+        "queue {queue} holds {cap} waiting jobs, its cap; try again in {}s or raise it with `windlass queues set`",
+        retry_after.as_secs()
+    )]
+    DepthCap { queue: String, cap: u64, retry_after: Duration },
+
+    #[error("idempotency key `{key}` was used for another payload (job {existing})")]
+    IdempotencyMismatch { key: String, existing: JobId },
+
+    #[error("a job with unique key `{key}` is already waiting (job {existing})")]
+    UniqueRejected { key: String, existing: JobId },
+
+    /// Shared because one failed commit answers every caller it carried.
+    #[error("{}", .0.chain())]
+    Store(Arc<StoreError>),
+}
+
+impl From<StoreError> for EnqueueError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::IdempotencyMismatch { key, existing } => {
+                EnqueueError::IdempotencyMismatch { key, existing }
+            }
+            StoreError::UniqueRejected { key, existing } => EnqueueError::UniqueRejected { key, existing },
+            other => EnqueueError::Store(Arc::new(other)),
+        }
+    }
+}
+
+/// Why a worker or client could not start or had to stop.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    #[error("{}", .0.chain())]
+    Store(#[from] StoreError),
+}

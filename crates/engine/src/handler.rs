@@ -1,0 +1,300 @@
+//! What a user writes to run jobs: a handler per kind, a context, and how a run ends.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use windlass_core::store::{Report, ReportBody, Settled};
+use windlass_core::{
+    Invalid, JobId, JobState, KindSpec, LeasedJob, Outcome, Settlement, StoreError, TxRef, Verdict, outcome,
+};
+
+use crate::Client;
+use crate::worker::ReportSender;
+
+/// Runs jobs of one kind. Most users pass an async function to [`handler`] or [`batch_handler`] instead.
+pub trait Handler: Send + Sync + 'static {
+    /// Jobs taken per call.
+    fn batch_size(&self) -> usize {
+        1
+    }
+
+    /// One answer per job, in order. A missing answer, a panic or a timeout fails the whole call; a failed call of
+    /// several jobs is halved until the bad one stands alone.
+    fn run(&self, jobs: Vec<Assignment>) -> BoxFuture<'static, Vec<HandlerResult>>;
+}
+
+/// A leased job with its context.
+#[derive(Clone)]
+pub struct Assignment {
+    pub context: Context,
+}
+
+pub type HandlerResult = Result<Completion, JobError>;
+
+/// The job is done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Completion {
+    result: Option<Vec<u8>>,
+}
+
+impl Completion {
+    pub fn done() -> Completion {
+        Completion::default()
+    }
+
+    /// Done, with a result that `jobs show` and a waiting caller see.
+    pub fn with(result: &impl Serialize) -> HandlerResult {
+        Ok(Completion { result: Some(serde_json::to_vec(result)?) })
+    }
+}
+
+impl From<()> for Completion {
+    fn from((): ()) -> Self {
+        Completion::done()
+    }
+}
+
+/// The job is not done. Any `std::error::Error` turns into a retry through `?`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JobError {
+    /// Burns an attempt; waits for the kind's backoff unless `after` says otherwise.
+    Retry { after: Option<Duration>, error: String },
+    /// Burns no attempt: a rate limit, no budget, a server that cannot be reached.
+    Snooze(Duration),
+    /// Never again.
+    Fail(String),
+}
+
+impl JobError {
+    pub fn retry(error: impl ToString) -> JobError {
+        JobError::Retry { after: None, error: error.to_string() }
+    }
+
+    pub fn retry_after(after: Duration, error: impl ToString) -> JobError {
+        JobError::Retry { after: Some(after), error: error.to_string() }
+    }
+
+    pub fn fail(error: impl ToString) -> JobError {
+        JobError::Fail(error.to_string())
+    }
+}
+
+impl<E: std::error::Error> From<E> for JobError {
+    fn from(error: E) -> Self {
+        let mut text = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            text.push_str(": ");
+            text.push_str(&cause.to_string());
+            source = cause.source();
+        }
+        JobError::Retry { after: None, error: text }
+    }
+}
+
+pub(crate) fn outcome_of(result: HandlerResult) -> Outcome {
+    match result {
+        Ok(completion) => Outcome::Done { result: completion.result },
+        Err(JobError::Retry { after, error }) => Outcome::Retry { after, error },
+        Err(JobError::Snooze(delay)) => Outcome::Snooze { delay },
+        Err(JobError::Fail(error)) => Outcome::Fail { error },
+    }
+}
+
+/// What a handler may know and do while it runs.
+#[derive(Clone)]
+pub struct Context {
+    pub(crate) job: Arc<LeasedJob>,
+    pub(crate) client: Client,
+    pub(crate) reports: ReportSender,
+}
+
+impl Context {
+    pub fn job_id(&self) -> JobId {
+        self.job.id
+    }
+
+    /// This run; the first is 1.
+    pub fn attempt(&self) -> u16 {
+        self.job.attempt
+    }
+
+    pub fn max_attempts(&self) -> u16 {
+        self.job.max_attempts
+    }
+
+    /// Outside effects keyed by this happen once however often the job runs.
+    pub fn idempotency_key(&self, step: &str) -> String {
+        format!("{}:{step}", self.job.id)
+    }
+
+    pub fn payload(&self) -> &[u8] {
+        &self.job.payload
+    }
+
+    /// For enqueueing further work.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Shown by `jobs show`; written in the background, dropped if the lease was lost.
+    pub fn progress(&self, percent: f32, message: Option<&str>) {
+        let message = message.map(str::to_owned);
+        self.report(ReportBody::Progress { percent: percent.clamp(0.0, 100.0), message });
+    }
+
+    /// One line in the job's log.
+    pub fn log(&self, line: impl Into<String>) {
+        self.report(ReportBody::Log { line: line.into() });
+    }
+
+    fn report(&self, body: ReportBody) {
+        self.reports.send(Report { id: self.job.id, token: self.job.token, attempt: self.job.attempt, body });
+    }
+
+    /// Completes this job inside the caller's transaction, so that its effect and its completion are one commit.
+    /// False when the lease was lost: the caller must roll back.
+    pub async fn settle_in(&self, tx: TxRef<'_>) -> Result<bool, StoreError> {
+        let verdict = Verdict::End { state: JobState::Completed, result: None, error: None };
+        let settlement = settlement(&self.job, self.job.claimed_at, verdict);
+        let settled = self.client.store().settle_in(tx, &settlement).await?;
+        Ok(settled == Settled::Accepted)
+    }
+}
+
+pub(crate) fn settlement(job: &LeasedJob, started_at: windlass_core::Time, verdict: Verdict) -> Settlement {
+    Settlement { id: job.id, token: job.token, queue: job.queue, attempt: job.attempt, started_at, verdict }
+}
+
+pub(crate) fn decide(job: &LeasedJob, outcome: Outcome, spec: &KindSpec) -> Verdict {
+    outcome::decide(job, outcome, &spec.backoff, fastrand::f64())
+}
+
+/// A handler from an async function of one decoded payload.
+pub fn handler<P, F, R, T>(run: F) -> impl Handler
+where
+    P: DeserializeOwned + Send + 'static,
+    F: Fn(Context, P) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<T, JobError>> + Send + 'static,
+    T: Into<Completion> + 'static,
+{
+    One { run, payload: std::marker::PhantomData::<fn() -> P> }
+}
+
+struct One<P, F> {
+    run: F,
+    payload: std::marker::PhantomData<fn() -> P>,
+}
+
+impl<P, F, R, T> Handler for One<P, F>
+where
+    P: DeserializeOwned + Send + 'static,
+    F: Fn(Context, P) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<T, JobError>> + Send + 'static,
+    T: Into<Completion> + 'static,
+{
+    fn run(&self, mut jobs: Vec<Assignment>) -> BoxFuture<'static, Vec<HandlerResult>> {
+        let Some(job) = jobs.pop() else { return Box::pin(async { Vec::new() }) };
+        match decode::<P>(&job.context) {
+            Ok(payload) => {
+                let future = (self.run)(job.context, payload);
+                Box::pin(async move { vec![future.await.map(Into::into)] })
+            }
+            Err(error) => Box::pin(async move { vec![Err(error)] }),
+        }
+    }
+}
+
+/// A handler that takes up to `size` payloads per call and answers for each.
+pub fn batch_handler<P, F, R>(size: usize, run: F) -> impl Handler
+where
+    P: DeserializeOwned + Send + 'static,
+    F: Fn(Vec<(Context, P)>) -> R + Send + Sync + 'static,
+    R: Future<Output = Vec<HandlerResult>> + Send + 'static,
+{
+    Many { size: size.max(1), run: Arc::new(run), payload: std::marker::PhantomData::<fn() -> P> }
+}
+
+struct Many<P, F> {
+    size: usize,
+    run: Arc<F>,
+    payload: std::marker::PhantomData<fn() -> P>,
+}
+
+impl<P, F, R> Handler for Many<P, F>
+where
+    P: DeserializeOwned + Send + 'static,
+    F: Fn(Vec<(Context, P)>) -> R + Send + Sync + 'static,
+    R: Future<Output = Vec<HandlerResult>> + Send + 'static,
+{
+    fn batch_size(&self) -> usize {
+        self.size
+    }
+
+    fn run(&self, jobs: Vec<Assignment>) -> BoxFuture<'static, Vec<HandlerResult>> {
+        let run = self.run.clone();
+        Box::pin(async move {
+            let mut answers: Vec<Option<HandlerResult>> = Vec::with_capacity(jobs.len());
+            let mut decoded = Vec::with_capacity(jobs.len());
+            for job in jobs {
+                match decode::<P>(&job.context) {
+                    Ok(payload) => {
+                        decoded.push((job.context, payload));
+                        answers.push(None);
+                    }
+                    Err(error) => answers.push(Some(Err(error))),
+                }
+            }
+            let expected = decoded.len();
+            let ran = if decoded.is_empty() { Vec::new() } else { run(decoded).await };
+            if ran.len() != expected {
+                return Vec::new();
+            }
+            let mut ran = ran.into_iter();
+            answers.into_iter().filter_map(|answer| answer.or_else(|| ran.next())).collect()
+        })
+    }
+}
+
+/// A payload that cannot be read is retried: during a rolling deploy another worker may know the newer shape.
+fn decode<P: DeserializeOwned>(context: &Context) -> Result<P, JobError> {
+    serde_json::from_slice(context.payload())
+        .map_err(|error| JobError::retry(format!("the payload cannot be decoded: {error}")))
+}
+
+/// The kinds a process can run.
+#[derive(Clone, Default)]
+pub struct Handlers {
+    pub(crate) by_kind: HashMap<String, (KindSpec, Arc<dyn Handler>)>,
+    twice: Vec<String>,
+}
+
+impl Handlers {
+    pub fn add(&mut self, spec: KindSpec, handler: impl Handler) -> &mut Self {
+        let name = spec.name.clone();
+        if self.by_kind.insert(name.clone(), (spec, Arc::new(handler))).is_some() {
+            self.twice.push(name);
+        }
+        self
+    }
+
+    pub fn specs(&self) -> Vec<KindSpec> {
+        let mut specs: Vec<KindSpec> = self.by_kind.values().map(|(spec, _)| spec.clone()).collect();
+        specs.sort_by(|a, b| a.name.cmp(&b.name));
+        specs
+    }
+
+    /// Two handlers for one kind are an error, not a matter of order.
+    pub fn check(&self) -> Result<(), Invalid> {
+        let mut invalid = Invalid::default();
+        for kind in &self.twice {
+            invalid.add(format!("kinds.{kind}"), "has two handlers");
+        }
+        invalid.into_result()
+    }
+}

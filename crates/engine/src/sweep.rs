@@ -1,0 +1,72 @@
+//! Finds workers that died and gives their jobs back.
+//!
+//! A lease ends when the database's clock says so *and* the owner's heartbeat stood still for a lease's length of
+//! this process' monotonic clock: a stepped clock alone expires nothing. Where a store can prove a death without a
+//! clock (a free file lock), that is enough. Any number of sweepers may run; no one is the leader.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use windlass_core::store::{Beat, Reclaimed};
+use windlass_core::{Store, StoreError, WorkerId};
+
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+pub struct Sweeper {
+    store: Arc<dyn Store>,
+    every: Duration,
+    /// Since when each worker's heartbeat has been seen to stand still.
+    still: HashMap<WorkerId, (i64, Instant)>,
+}
+
+impl Sweeper {
+    pub fn new(store: Arc<dyn Store>, lease: Duration) -> Sweeper {
+        Sweeper { store, every: (lease / 4).min(LONGEST_PAUSE), still: HashMap::new() }
+    }
+
+    pub(crate) async fn run(mut self, mut stop: watch::Receiver<bool>) {
+        loop {
+            match self.tick(Instant::now()).await {
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::debug!(error = error.chain(), "sweep failed; the next one will see the same")
+                }
+            }
+            let jitter = self.every.mul_f64(0.9 + fastrand::f64() / 5.0);
+            tokio::select! {
+                () = tokio::time::sleep(jitter) => {}
+                _ = stop.changed() => return,
+            }
+        }
+    }
+
+    /// One look at every worker; returns what was taken back.
+    pub async fn tick(&mut self, now: Instant) -> Result<Reclaimed, StoreError> {
+        let beats = self.store.beats().await?;
+        self.still.retain(|worker, _| beats.iter().any(|beat| beat.worker == *worker));
+        let mut total = Reclaimed::default();
+        for beat in beats {
+            if !self.is_dead(&beat, now) {
+                continue;
+            }
+            let Some(taken) = self.store.reclaim(&beat).await? else { continue };
+            self.still.remove(&beat.worker);
+            tracing::warn!(worker = %beat.worker, ?taken, "a worker died; its jobs were taken back");
+            total.suspects += taken.suspects;
+            total.dead_letters += taken.dead_letters;
+            total.cancelled += taken.cancelled;
+            total.superseded += taken.superseded;
+        }
+        Ok(total)
+    }
+
+    fn is_dead(&mut self, beat: &Beat, now: Instant) -> bool {
+        let entry = self.still.entry(beat.worker).or_insert((beat.beats, now));
+        if entry.0 != beat.beats {
+            *entry = (beat.beats, now);
+        }
+        beat.gone || (beat.expired && now.saturating_duration_since(entry.1) >= beat.lease)
+    }
+}

@@ -1,0 +1,54 @@
+//! Kinds for trying things out, in DEFAULT, always there: NOOP, SLEEP, FAIL, and on request ABORT.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use windlass_core::queue::DEFAULT_QUEUE;
+use windlass_core::{Backoff, KindSpec};
+
+use crate::{Completion, Handlers, JobError, handler};
+
+#[derive(Deserialize)]
+struct Sleep {
+    ms: u64,
+}
+
+#[derive(Deserialize)]
+struct Fail {
+    times: u16,
+}
+
+/// Adds the try-out kinds; `abort` also the one that kills its process.
+pub fn add(handlers: &mut Handlers, abort: bool) {
+    let kind = |name: &str, description: &str| KindSpec {
+        description: description.to_owned(),
+        ..KindSpec::new(name, DEFAULT_QUEUE)
+    };
+    handlers.add(
+        kind("NOOP", "does nothing"),
+        handler(|_, _: serde::de::IgnoredAny| async { Ok(Completion::done()) }),
+    );
+    handlers.add(
+        kind("SLEEP", "waits {\"ms\"} milliseconds"),
+        handler(|_, sleep: Sleep| async move {
+            tokio::time::sleep(Duration::from_millis(sleep.ms)).await;
+            Ok(())
+        }),
+    );
+    let quick = Backoff { base: Duration::from_millis(500), ..Backoff::default() };
+    handlers.add(
+        KindSpec { backoff: quick, ..kind("FAIL", "fails {\"times\"} attempts, then succeeds") },
+        handler(|context, fail: Fail| async move {
+            if context.attempt() <= fail.times {
+                return Err(JobError::retry(format!("failure {} of {}", context.attempt(), fail.times)));
+            }
+            Ok(())
+        }),
+    );
+    if abort {
+        handlers.add(
+            kind("ABORT", "kills its process"),
+            handler(|_, _: serde::de::IgnoredAny| async { std::process::abort() as Result<(), JobError> }),
+        );
+    }
+}

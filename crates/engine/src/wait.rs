@@ -1,0 +1,97 @@
+//! Waiting for a job's end: a signal inside this process, a growing poll for everybody else's workers.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use windlass_core::{JobId, JobRecord, Store, StoreError};
+
+const FIRST_LOOK: Duration = Duration::from_millis(20);
+const LAST_LOOK: Duration = Duration::from_millis(500);
+
+#[derive(Default)]
+pub(crate) struct Waiters {
+    waiting: Mutex<HashMap<JobId, (usize, Arc<Notify>)>>,
+}
+
+/// How a wait ended.
+#[derive(Clone, Debug)]
+pub enum Waited {
+    Finished(Box<JobRecord>),
+    /// The time was up; the job goes on.
+    TimedOut,
+    /// No such job, or it was deleted meanwhile.
+    Unknown,
+}
+
+impl Waiters {
+    pub(crate) fn finished(&self, id: JobId) {
+        if let Ok(waiting) = self.waiting.lock()
+            && let Some((_, notify)) = waiting.get(&id)
+        {
+            notify.notify_waiters();
+        }
+    }
+
+    pub(crate) async fn wait(
+        &self,
+        store: &dyn Store,
+        id: JobId,
+        patience: Duration,
+    ) -> Result<Waited, StoreError> {
+        let seat = Seat::take(self, id);
+        let deadline = Instant::now() + patience;
+        let mut pause = FIRST_LOOK;
+        loop {
+            // Armed before the look, so an end between the look and the sleep is not missed.
+            let signal = seat.notify.notified();
+            match store.job(id).await? {
+                None => return Ok(Waited::Unknown),
+                Some(detail) if detail.job.state.is_finished() => {
+                    return Ok(Waited::Finished(Box::new(detail.job)));
+                }
+                Some(_) => {}
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(Waited::TimedOut);
+            }
+            let _ = tokio::time::timeout(pause.min(left), signal).await;
+            pause = (pause * 2).min(LAST_LOOK);
+        }
+    }
+}
+
+struct Seat<'a> {
+    waiters: &'a Waiters,
+    id: JobId,
+    notify: Arc<Notify>,
+}
+
+impl<'a> Seat<'a> {
+    fn take(waiters: &'a Waiters, id: JobId) -> Seat<'a> {
+        let notify = match waiters.waiting.lock() {
+            Ok(mut waiting) => {
+                let entry = waiting.entry(id).or_default();
+                entry.0 += 1;
+                entry.1.clone()
+            }
+            Err(_) => Arc::default(),
+        };
+        Seat { waiters, id, notify }
+    }
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        if let Ok(mut waiting) = self.waiters.waiting.lock()
+            && let Some(entry) = waiting.get_mut(&self.id)
+        {
+            entry.0 -= 1;
+            if entry.0 == 0 {
+                waiting.remove(&self.id);
+            }
+        }
+    }
+}

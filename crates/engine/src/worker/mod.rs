@@ -1,0 +1,175 @@
+//! A worker process: leases jobs, runs them, settles them.
+//!
+//! One dispatcher task owns all state and is the only one to decide; everything slow (claim, run, settle, poll)
+//! happens in tasks that answer it with an event. So there are no locks, and each step can be read on its own.
+
+mod dispatch;
+mod heart;
+mod pace;
+mod quarantine;
+mod report;
+mod run;
+mod step;
+mod tally;
+mod wake;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use windlass_core::store::WorkerInfo;
+use windlass_core::{Invalid, KindId, QueueId, WorkerId};
+
+pub(crate) use report::ReportSender;
+pub use step::Drained;
+
+use crate::sweep::Sweeper;
+use crate::{Client, EngineError, Handler, Handlers};
+use dispatch::Dispatcher;
+
+#[derive(Clone, Debug)]
+pub struct WorkerOptions {
+    /// Queues to serve; empty means every queue that has a handled kind.
+    pub queues: Vec<String>,
+    /// How long the process may be silent before others take its jobs.
+    pub lease: Duration,
+    /// Longest time between two looks at what is due; wake-ups come sooner.
+    pub poll: Duration,
+    /// How long running jobs may go on after a shutdown was asked for.
+    pub grace: Duration,
+    /// Most jobs leased ahead per queue while jobs are short.
+    pub prefetch: u32,
+    /// How long a suspect keeps the process to itself.
+    pub quarantine: Duration,
+    /// For people: `host:pid`.
+    pub label: String,
+    /// Overrides every queue's concurrency; for benchmarks and tests.
+    pub concurrency: Option<u32>,
+}
+
+impl Default for WorkerOptions {
+    fn default() -> Self {
+        WorkerOptions {
+            queues: Vec::new(),
+            lease: Duration::from_secs(120),
+            poll: Duration::from_secs(1),
+            grace: Duration::from_secs(30),
+            prefetch: 2_000,
+            quarantine: Duration::from_secs(30),
+            label: format!("pid {}", std::process::id()),
+            concurrency: None,
+        }
+    }
+}
+
+/// A kind this process runs.
+pub(crate) struct Served {
+    pub(crate) name: String,
+    pub(crate) spec: windlass_core::KindSpec,
+    pub(crate) handler: Arc<dyn Handler>,
+}
+
+/// What is needed to run, resolved against the registry.
+pub(crate) struct Roster {
+    pub(crate) kinds: HashMap<KindId, Arc<Served>>,
+    pub(crate) queues: Vec<(QueueId, Vec<KindId>)>,
+}
+
+impl Roster {
+    pub(crate) fn new(client: &Client, handlers: &Handlers, wanted: &[String]) -> Result<Roster, Invalid> {
+        handlers.check()?;
+        let catalog = client.catalog();
+        let mut invalid = Invalid::default();
+        let mut only = Vec::new();
+        for name in wanted {
+            match catalog.queue_named(name) {
+                Some(queue) => only.push(queue.id),
+                None => {
+                    let known = catalog.queue_names().join(", ");
+                    invalid.add("queues", format!("`{name}` is not a queue; known: {known}"));
+                }
+            }
+        }
+        invalid.into_result()?;
+        let mut roster = Roster { kinds: HashMap::new(), queues: Vec::new() };
+        for (name, (spec, handler)) in &handlers.by_kind {
+            let Some(kind) = catalog.kind_named(name) else { continue };
+            if !only.is_empty() && !only.contains(&kind.queue) {
+                continue;
+            }
+            let served = Served { name: name.clone(), spec: spec.clone(), handler: handler.clone() };
+            roster.kinds.insert(kind.id, Arc::new(served));
+            match roster.queues.iter_mut().find(|(queue, _)| *queue == kind.queue) {
+                Some((_, kinds)) => kinds.push(kind.id),
+                None => roster.queues.push((kind.queue, vec![kind.id])),
+            }
+        }
+        Ok(roster)
+    }
+
+    pub(crate) fn info(&self, options: &WorkerOptions) -> WorkerInfo {
+        WorkerInfo {
+            label: options.label.clone(),
+            queues: self.queues.iter().map(|(queue, _)| *queue).collect(),
+            lease: options.lease,
+        }
+    }
+}
+
+pub struct Worker;
+
+impl Worker {
+    /// Registers this incarnation and starts its loops.
+    pub async fn start(
+        client: Client,
+        handlers: &Handlers,
+        options: WorkerOptions,
+    ) -> Result<WorkerHandle, EngineError> {
+        let roster = Roster::new(&client, handlers, &options.queues)?;
+        let worker = client.store().register_worker(&roster.info(&options)).await?;
+        let (stop, stopped) = watch::channel(false);
+        let sweeper = Sweeper::new(client.store().clone(), options.lease);
+        let sweep = tokio::spawn(sweeper.run(stopped.clone()));
+        let dispatcher = Dispatcher::new(client, roster, options, worker, stopped);
+        let running = dispatcher.worker_watch();
+        let main = tokio::spawn(dispatcher.run());
+        Ok(WorkerHandle { stop, main, sweep, worker: running })
+    }
+}
+
+/// A running worker. Dropping it asks for a shutdown and does not wait for it.
+pub struct WorkerHandle {
+    stop: watch::Sender<bool>,
+    main: JoinHandle<Result<(), EngineError>>,
+    sweep: JoinHandle<()>,
+    worker: watch::Receiver<WorkerId>,
+}
+
+impl WorkerHandle {
+    /// The incarnation in force; it changes when the lease was lost.
+    pub fn id(&self) -> WorkerId {
+        *self.worker.borrow()
+    }
+
+    /// Stops claiming, lets running jobs end within the grace period, hands the rest back unburnt.
+    pub async fn shutdown(self) -> Result<(), EngineError> {
+        let _ = self.stop.send(true);
+        self.ended().await
+    }
+
+    /// Resolves when the worker stopped by itself, which only a broken store makes it do.
+    pub async fn failed(&mut self) -> EngineError {
+        match (&mut self.main).await {
+            Ok(Err(error)) => error,
+            _ => Invalid::one("worker", "stopped unexpectedly").into(),
+        }
+    }
+
+    async fn ended(self) -> Result<(), EngineError> {
+        let result = self.main.await.unwrap_or_else(|_| Err(Invalid::one("worker", "panicked").into()));
+        self.sweep.abort();
+        result
+    }
+}

@@ -1,0 +1,64 @@
+//! How far ahead to lease: about a tenth of a second of work at the present rate.
+//!
+//! Short jobs are leased hundreds at a time, which is what makes one statement carry many; long ones are leased
+//! only when a permit is free, so nothing waits in a busy process while another is idle.
+
+use std::time::{Duration, Instant};
+
+const WINDOW: Duration = Duration::from_millis(20);
+const AHEAD_SECONDS: f64 = 0.1;
+
+#[derive(Debug)]
+pub(crate) struct Pace {
+    per_second: f64,
+    since: Instant,
+    count: u32,
+}
+
+impl Pace {
+    pub(crate) fn new(now: Instant) -> Pace {
+        Pace { per_second: 0.0, since: now, count: 0 }
+    }
+
+    pub(crate) fn finished(&mut self, jobs: u32, now: Instant) {
+        self.count += jobs;
+        let elapsed = now.saturating_duration_since(self.since);
+        if elapsed >= WINDOW {
+            let seen = f64::from(self.count) / elapsed.as_secs_f64();
+            self.per_second = (self.per_second + seen) / 2.0;
+            self.since = now;
+            self.count = 0;
+        }
+    }
+
+    pub(crate) fn prefetch(&self, most: u32) -> u32 {
+        ((self.per_second * AHEAD_SECONDS) as u32).min(most)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paced(jobs: u32, every: Duration, rounds: u32) -> Pace {
+        let mut now = Instant::now();
+        let mut pace = Pace::new(now);
+        for _ in 0..rounds {
+            now += every;
+            pace.finished(jobs, now);
+        }
+        pace
+    }
+
+    #[test]
+    fn long_jobs_are_not_leased_ahead() {
+        assert_eq!(paced(1, Duration::from_secs(5), 20).prefetch(2_000), 0);
+    }
+
+    #[test]
+    fn short_jobs_are_leased_a_tenth_of_a_second_ahead() {
+        let ahead = paced(100, Duration::from_millis(20), 20).prefetch(2_000);
+        assert!((450..=500).contains(&ahead), "{ahead}");
+        assert_eq!(paced(5_000, Duration::from_millis(20), 20).prefetch(2_000), 2_000);
+    }
+}

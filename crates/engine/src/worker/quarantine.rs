@@ -1,0 +1,149 @@
+//! When a suspect may run alone. Pure: the dispatcher says what is so, this says what to do.
+//!
+//! A suspect's crash counts only when nothing else ran in its process. So the process first runs out what it has,
+//! then gives itself to one suspect for a while. If it never falls idle, the suspect runs in company after all:
+//! its crash then counts for nothing, but it is not kept waiting.
+
+use std::time::{Duration, Instant};
+
+use windlass_core::Token;
+
+/// How long claims rest so that the process falls idle.
+const DRAIN: Duration = Duration::from_secs(5);
+/// Rest after a drain that did not empty the process.
+const COOL_DOWN: Duration = Duration::from_secs(20);
+/// A suspect seen this long ago no longer waits for an idle process.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Default)]
+pub(crate) struct Quarantine {
+    state: State,
+    first_seen: Option<Instant>,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Clear,
+    Draining(Instant),
+    /// A claim for one suspect is under way.
+    Claiming,
+    Alone {
+        token: Token,
+        since: Instant,
+    },
+    CoolDown(Instant),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Claim as usual.
+    Normal,
+    /// Claim nothing; let what is here run out.
+    Hold,
+    /// Claim one suspect; `alone` says whether the process is idle.
+    ClaimSuspect { alone: bool },
+    /// The suspect of this token has behaved long enough: others may run beside it.
+    Release(Token),
+}
+
+impl Quarantine {
+    pub(crate) fn step(&mut self, now: Instant, suspects: bool, idle: bool, patience: Duration) -> Step {
+        if !suspects && !matches!(self.state, State::Claiming | State::Alone { .. }) {
+            *self = Quarantine::default();
+            return Step::Normal;
+        }
+        let first_seen = *self.first_seen.get_or_insert(now);
+        match self.state {
+            State::Claiming => Step::Hold,
+            State::Alone { token, since } if now - since >= patience => {
+                self.state = State::Clear;
+                Step::Release(token)
+            }
+            State::Alone { .. } => Step::Hold,
+            State::CoolDown(until) if now < until => Step::Normal,
+            State::Clear | State::CoolDown(_) | State::Draining(_) if idle => {
+                self.state = State::Claiming;
+                Step::ClaimSuspect { alone: true }
+            }
+            State::Clear | State::CoolDown(_) => {
+                self.state = State::Draining(now);
+                Step::Hold
+            }
+            State::Draining(since) if now - since < DRAIN => Step::Hold,
+            State::Draining(_) if now - first_seen >= PATIENCE => {
+                self.state = State::Claiming;
+                Step::ClaimSuspect { alone: false }
+            }
+            State::Draining(_) => {
+                self.state = State::CoolDown(now + COOL_DOWN);
+                Step::Normal
+            }
+        }
+    }
+
+    /// The claim came back, with the suspect's token if it leased one that runs alone.
+    pub(crate) fn claimed(&mut self, alone: Option<Token>, now: Instant) {
+        self.state = match alone {
+            Some(token) => State::Alone { token, since: now },
+            None => State::Clear,
+        };
+        self.first_seen = None;
+    }
+
+    /// The process fell idle: the lone suspect, if any, has ended.
+    pub(crate) fn ended(&mut self) {
+        if matches!(self.state, State::Alone { .. }) {
+            self.state = State::Clear;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const PATIENT: Duration = Duration::from_secs(30);
+
+    #[test]
+    fn an_idle_process_takes_suspects_one_by_one() {
+        let now = Instant::now();
+        let mut quarantine = Quarantine::default();
+        assert_eq!(quarantine.step(now, true, true, PATIENT), Step::ClaimSuspect { alone: true });
+        assert_eq!(quarantine.step(now, true, true, PATIENT), Step::Hold);
+        quarantine.claimed(Some(Token(7)), now);
+        assert_eq!(quarantine.step(now + SECOND, true, false, PATIENT), Step::Hold);
+        quarantine.ended();
+        assert_eq!(quarantine.step(now + SECOND, true, true, PATIENT), Step::ClaimSuspect { alone: true });
+        quarantine.claimed(None, now);
+        assert_eq!(quarantine.step(now + SECOND, false, true, PATIENT), Step::Normal);
+    }
+
+    #[test]
+    fn a_long_suspect_is_released_into_company() {
+        let now = Instant::now();
+        let mut quarantine = Quarantine::default();
+        quarantine.step(now, true, true, PATIENT);
+        quarantine.claimed(Some(Token(7)), now);
+        assert_eq!(quarantine.step(now + PATIENT, false, false, PATIENT), Step::Release(Token(7)));
+        assert_eq!(quarantine.step(now + PATIENT, false, false, PATIENT), Step::Normal);
+    }
+
+    #[test]
+    fn a_busy_process_drains_then_rests_then_takes_the_suspect_in_company() {
+        let now = Instant::now();
+        let mut quarantine = Quarantine::default();
+        assert_eq!(quarantine.step(now, true, false, PATIENT), Step::Hold);
+        assert_eq!(quarantine.step(now + DRAIN, true, false, PATIENT), Step::Normal);
+        assert_eq!(quarantine.step(now + DRAIN + COOL_DOWN, true, false, PATIENT), Step::Hold);
+        let late = now + PATIENCE + DRAIN;
+        quarantine.step(late, true, false, PATIENT);
+        let mut last = quarantine.step(late + DRAIN, true, false, PATIENT);
+        if last == Step::Normal {
+            quarantine.step(late + DRAIN + COOL_DOWN, true, false, PATIENT);
+            last = quarantine.step(late + DRAIN + COOL_DOWN + DRAIN, true, false, PATIENT);
+        }
+        assert_eq!(last, Step::ClaimSuspect { alone: false });
+    }
+}

@@ -1,0 +1,103 @@
+//! Runs leased jobs through their handler: timeout, panic guard, and halving of a batch that failed as a whole.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tracing::Instrument;
+use windlass_core::{LeasedJob, Outcome};
+
+use super::Served;
+use super::report::ReportSender;
+use crate::Client;
+use crate::handler::{Assignment, Context, outcome_of};
+
+/// One outcome per job, in order. Never panics and never runs longer than the longest timeout allows, per level of
+/// halving.
+pub(crate) async fn run(
+    served: Arc<Served>,
+    jobs: Vec<Arc<LeasedJob>>,
+    client: Client,
+    reports: ReportSender,
+) -> Vec<Outcome> {
+    match jobs.as_slice() {
+        [job] => {
+            let span = tracing::debug_span!(
+                "job",
+                job.id = job.id.0,
+                job.r#type = served.name,
+                job.queue = job.queue.0,
+                job.attempt = job.attempt,
+            );
+            let result = call(&served, std::slice::from_ref(job), &client, &reports).instrument(span).await;
+            match result {
+                Ok(outcomes) => outcomes,
+                Err(error) => vec![Outcome::Retry { after: None, error }],
+            }
+        }
+        _ => halve(served, jobs, client, reports).await,
+    }
+}
+
+fn halve(
+    served: Arc<Served>,
+    jobs: Vec<Arc<LeasedJob>>,
+    client: Client,
+    reports: ReportSender,
+) -> BoxFuture<'static, Vec<Outcome>> {
+    Box::pin(async move {
+        match call(&served, &jobs, &client, &reports).await {
+            Ok(outcomes) => outcomes,
+            Err(error) if jobs.len() < 2 => {
+                jobs.iter().map(|_| Outcome::Retry { after: None, error: error.clone() }).collect()
+            }
+            Err(error) => {
+                tracing::warn!(kind = served.name, jobs = jobs.len(), error, "a batch failed; it is halved");
+                let (left, right) = jobs.split_at(jobs.len() / 2);
+                let mut outcomes =
+                    halve(served.clone(), left.to_vec(), client.clone(), reports.clone()).await;
+                outcomes.extend(halve(served, right.to_vec(), client, reports).await);
+                outcomes
+            }
+        }
+    })
+}
+
+/// `Err` when the call as a whole failed.
+async fn call(
+    served: &Served,
+    jobs: &[Arc<LeasedJob>],
+    client: &Client,
+    reports: &ReportSender,
+) -> Result<Vec<Outcome>, String> {
+    let assignments = jobs
+        .iter()
+        .map(|job| Assignment {
+            context: Context { job: job.clone(), client: client.clone(), reports: reports.clone() },
+        })
+        .collect();
+    // The handler may panic before it returns its future, so the call stands inside the guard too.
+    let guarded = AssertUnwindSafe(async { served.handler.run(assignments).await }).catch_unwind();
+    let longest = jobs.iter().map(|job| job.timeout).max_by_key(|t| t.unwrap_or(Duration::MAX)).flatten();
+    let ran = match longest {
+        Some(limit) => tokio::time::timeout(limit, guarded)
+            .await
+            .map_err(|_| format!("timed out after {}", windlass_core::duration::format(limit)))?,
+        None => guarded.await,
+    };
+    let results = ran.map_err(|panic| format!("panicked: {}", panic_text(&*panic)))?;
+    if results.len() != jobs.len() {
+        return Err(format!("the handler answered for {} of {} jobs", results.len(), jobs.len()));
+    }
+    Ok(results.into_iter().map(outcome_of).collect())
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
+}

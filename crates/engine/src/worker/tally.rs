@@ -1,0 +1,46 @@
+//! Counts what this worker finished, per minute and kind, for the roll-ups that statistics read.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use windlass_core::store::{LATENCY_BUCKETS, Rollup, latency_bucket};
+use windlass_core::{JobState, KindId, LeasedJob, QueueId, Time, Verdict};
+
+const MINUTE_MICROS: i64 = 60_000_000;
+
+#[derive(Default)]
+pub(crate) struct Tally {
+    counts: HashMap<(i64, QueueId, KindId), Rollup>,
+}
+
+impl Tally {
+    pub(crate) fn count(&mut self, job: &LeasedJob, verdict: &Verdict, ended_at: Time, ran: Duration) {
+        let minute = ended_at.0 - ended_at.0.rem_euclid(MINUTE_MICROS);
+        let rollup = self.counts.entry((minute, job.queue, job.kind)).or_insert_with(|| Rollup {
+            minute: Time(minute),
+            queue: job.queue,
+            kind: job.kind,
+            completed: 0,
+            retried: 0,
+            dead: 0,
+            latency: vec![0; LATENCY_BUCKETS],
+            run: Duration::ZERO,
+        });
+        rollup.run += ran;
+        match verdict {
+            Verdict::Return(_) => rollup.retried += 1,
+            Verdict::End { state, .. } => {
+                match state {
+                    JobState::Completed => rollup.completed += 1,
+                    state if state.is_dead() => rollup.dead += 1,
+                    _ => return,
+                }
+                rollup.latency[latency_bucket(ended_at.since(job.run_at))] += 1;
+            }
+        }
+    }
+
+    pub(crate) fn take(&mut self) -> Vec<Rollup> {
+        self.counts.drain().map(|(_, rollup)| rollup).collect()
+    }
+}

@@ -1,0 +1,51 @@
+//! Collects wake-up hints from the store's threads for the dispatcher.
+
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::Notify;
+use windlass_core::QueueId;
+use windlass_core::store::Wake;
+
+#[derive(Clone, Default)]
+pub(crate) struct WakeBox {
+    inner: Arc<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    hints: Mutex<Hints>,
+    notify: Notify,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Hints {
+    pub(crate) queues: Vec<QueueId>,
+    /// Look at everything.
+    pub(crate) any: bool,
+}
+
+impl WakeBox {
+    pub(crate) fn put(&self, wake: Wake) {
+        let Ok(mut hints) = self.inner.hints.lock() else { return };
+        let fresh = match wake {
+            Wake::Queue(queue) if hints.queues.contains(&queue) => false,
+            Wake::Queue(queue) => {
+                hints.queues.push(queue);
+                true
+            }
+            Wake::Any | Wake::Cancel => !std::mem::replace(&mut hints.any, true),
+        };
+        drop(hints);
+        if fresh {
+            self.inner.notify.notify_one();
+        }
+    }
+
+    pub(crate) async fn woken(&self) -> Hints {
+        self.inner.notify.notified().await;
+        match self.inner.hints.lock() {
+            Ok(mut hints) => std::mem::take(&mut *hints),
+            Err(_) => Hints { queues: Vec::new(), any: true },
+        }
+    }
+}
