@@ -1,5 +1,6 @@
 import { fork } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";
+import pg from "pg";
 
 const PAYLOAD_BYTES = 200;
 
@@ -12,7 +13,8 @@ export function payload(n) {
 
 const rate = (jobs, started) => jobs / ((performance.now() - started) / 1000);
 
-// `lanes` inserts are in flight at any time; the specs are built before the clock starts, so only the peer's own work is timed.
+// `lanes` inserts are in flight at any time; the specs are built before the clock starts, so only the
+// peer's own work is timed.
 export async function enqueueAll(jobs, { batch, lanes, spec, insert }) {
   const batches = [];
   for (let at = 0; at < jobs; at += batch) {
@@ -28,32 +30,51 @@ export async function enqueueAll(jobs, { batch, lanes, spec, insert }) {
 }
 
 const heard = (child, word) =>
-  new Promise((resolve, reject) => {
-    child.on("message", (message) => message === word && resolve());
-    child.once("exit", (code) => reject(new Error(`worker process ended early with ${code}`)));
-  });
+  new Promise((resolve) => child.on("message", (message) => message === word && resolve()));
 
-// The clock runs from "start the workers" until the database itself holds no unfinished job: completions are batched, so the
-// last handler call comes earlier than the last job is durably done.
-export async function drainAll(jobs, { script, processes, unfinished }) {
+function forkWorkers(script, processes) {
   const children = Array.from({ length: processes }, () => fork(script, ["work"]));
-  const counts = new Map();
+  let stopping = false;
   for (const child of children) {
-    child.on("message", (message) => message.ran && counts.set(child, message.ran));
+    child.ran = 0;
+    child.on("message", (message) => (child.ran = message.ran ?? child.ran));
+    child.ended = new Promise((resolve) => child.once("exit", resolve));
+    child.ended.then((code) => {
+      if (stopping) return;
+      console.error(`a worker process ended early with ${code}`);
+      process.exit(1);
+    });
   }
-  await Promise.all(children.map((child) => heard(child, "loaded")));
+  const tell = (word) => children.forEach((child) => child.send(word));
+  return {
+    loaded: Promise.all(children.map((child) => heard(child, "loaded"))),
+    go: () => tell("go"),
+    ran: () => children.reduce((sum, child) => sum + child.ran, 0),
+    async stop() {
+      stopping = true;
+      tell("stop");
+      await Promise.all(children.map((child) => child.ended));
+    },
+  };
+}
 
+// The clock runs from "start the workers" until the database itself holds no unfinished job: completions are
+// batched, so the last handler call comes earlier than the last job is durably done.
+export async function drainAll(jobs, { script, processes, unfinishedSql }) {
+  const client = new pg.Client(databaseUrl);
+  await client.connect();
+  const unfinished = async () => (await client.query(`select exists (${unfinishedSql}) as yes`)).rows[0].yes;
+
+  const workers = forkWorkers(script, processes);
+  await workers.loaded;
   const started = performance.now();
-  for (const child of children) child.send("go");
-  const ran = () => [...counts.values()].reduce((sum, n) => sum + n, 0);
-  while (ran() < jobs) await sleep(5);
+  workers.go();
+  while (workers.ran() < jobs) await sleep(5);
   while (await unfinished()) await sleep(2);
-  const result = { drain_per_s: rate(jobs, started) };
-
-  const ended = children.map((child) => new Promise((resolve) => child.once("exit", resolve)));
-  for (const child of children) child.send("stop");
-  await Promise.all(ended);
-  return { ...result, ran: ran() };
+  const drain_per_s = rate(jobs, started);
+  await workers.stop();
+  await client.end();
+  return { drain_per_s, ran: workers.ran() };
 }
 
 // Runs inside a forked worker process; `start(count)` starts the peer's worker and returns how to stop it.
@@ -66,6 +87,7 @@ export async function workWhenTold(start) {
   const message = (word) => new Promise((resolve) => process.on("message", (m) => m === word && resolve()));
   const stopped = message("stop");
   const go = message("go");
+  process.on("disconnect", () => process.exit(1));
   process.send("loaded");
   await go;
   const stop = await start((jobs) => (ran += jobs));
@@ -76,16 +98,18 @@ export async function workWhenTold(start) {
   process.exit(0);
 }
 
+const WARM_UP = 20;
+
 const quantile = (sorted, q) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))];
 
 // One job at a time, each only after the last one ended and the worker had time to go idle again.
-export async function pickup(samples, warmUp, submit) {
+export async function pickup(samples, submit) {
   const times = [];
-  for (let i = 0; i < samples + warmUp; i++) {
+  for (let i = 0; i < samples + WARM_UP; i++) {
     await sleep(15 + Math.random() * 10);
     const started = performance.now();
     const began = await submit(payload(i));
-    if (i >= warmUp) times.push(began - started);
+    if (i >= WARM_UP) times.push(began - started);
   }
   times.sort((a, b) => a - b);
   return { pickup_p50_ms: quantile(times, 0.5), pickup_p95_ms: quantile(times, 0.95) };

@@ -1,1 +1,127 @@
-fn main() {}
+//! The `windlass` command.
+//!
+//! Owns the way from arguments to a verb and from a failure to an exit code. Each verb lives in `commands`, both
+//! databases are named in `compose` and nowhere else.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+mod compose;
+mod config;
+mod failure;
+mod output;
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use tracing_subscriber::EnvFilter;
+
+use args::{BenchVerb, Cli, ConfigVerb, NounVerb, Verb};
+use commands::Session;
+use config::{Config, Environment, Flags};
+use failure::{During, Failure};
+use output::Output;
+
+/// How long background threads may take to end after everything was written.
+const LAST_MOMENT: Duration = Duration::from_millis(500);
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let environment = Environment::capture();
+    let output = Output::new(&environment);
+    log(&cli.verb, &environment, output);
+    match start(cli, &environment, output) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            // With stderr gone there is nobody to tell; the exit code says it.
+            let _ = std::io::stderr().write_all(failure.text(output.error_colour).as_bytes());
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+/// Logs go to stderr: everything for a server, only trouble for a verb that answers and ends.
+fn log(verb: &Verb, environment: &Environment, output: Output) {
+    let level = match verb {
+        Verb::Serve(_) | Verb::Worker(_) => "info,sqlx=error",
+        _ => "warn,sqlx=error",
+    };
+    let wanted = environment.get("RUST_LOG");
+    let filter = match wanted.as_deref().map(EnvFilter::try_new) {
+        Some(Ok(filter)) => filter,
+        Some(Err(error)) => {
+            output.note(format_args!("RUST_LOG is ignored: {error}"));
+            EnvFilter::new(level)
+        }
+        None => EnvFilter::new(level),
+    };
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(output.error_colour).with_writer(std::io::stderr).init();
+}
+
+fn start(cli: Cli, environment: &Environment, output: Output) -> Result<(), Failure> {
+    match &cli.verb {
+        Verb::Completions { shell } => return commands::completions::run(*shell),
+        Verb::Config(args) => {
+            if let Some(ConfigVerb::Init { file }) = &args.verb {
+                return commands::config::init(file, &output);
+            }
+        }
+        _ => {}
+    }
+    let lease = match &cli.verb {
+        Verb::Serve(args) => args.running.lease.clone(),
+        Verb::Worker(args) => args.running.lease.clone(),
+        _ => None,
+    };
+    let flags = Flags { file: cli.global.config, database: cli.global.database, lease };
+    let config = Config::load(&flags, environment)?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().during("cannot start the runtime")?;
+    let session = Session::new(config, output);
+    let result = runtime.block_on(async {
+        let result = run(&session, cli.verb).await;
+        // A process told twice to end does not wait for anything.
+        if !matches!(result, Err(Failure::Silent(_))) {
+            session.close().await;
+        }
+        result
+    });
+    runtime.shutdown_timeout(LAST_MOMENT);
+    result
+}
+
+async fn run(session: &Session, verb: Verb) -> Result<(), Failure> {
+    use commands::*;
+    match verb {
+        Verb::Serve(args) => serve::run(session, &args.running, Vec::new()).await,
+        Verb::Worker(args) => serve::run(session, &args.running, args.queues).await,
+        Verb::Demo(args) => demo::run(session, &args).await,
+        Verb::Migrate(args) => migrate::run(session, &args.verb).await,
+        Verb::Enqueue(args) => enqueue::run(session, &args).await,
+        Verb::Jobs(args) => jobs::run(session, args).await,
+        Verb::Queues(args) => queues::run(session, args).await,
+        Verb::Kinds(args) => kinds::list(session, listed(args)).await,
+        Verb::Workers(args) => workers::list(session, listed(args)).await,
+        Verb::DeadLetters(args) => dead_letters::run(session, args).await,
+        Verb::Cleanup(args) => cleanup::run(session, args).await,
+        Verb::Doctor(args) => doctor::run(session, args.json).await,
+        Verb::Config(args) => {
+            let json = matches!(args.verb, Some(ConfigVerb::Show(json)) if json.json) || args.list.json;
+            config::show(&session.config, &session.output, json)
+        }
+        Verb::Bench(args) => match args.verb {
+            BenchVerb::Queue(queue) => bench::run(session, &queue).await,
+        },
+        Verb::Completions { shell } => completions::run(shell),
+    }
+}
+
+fn listed(noun: args::Noun) -> bool {
+    match noun.verb {
+        Some(NounVerb::List(json)) => json.json,
+        None => noun.list.json,
+    }
+}

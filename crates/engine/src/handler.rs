@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use windlass_core::store::{Report, ReportBody, Settled};
 use windlass_core::{
-    Invalid, JobId, JobState, KindSpec, LeasedJob, Outcome, Settlement, StoreError, TxRef, Verdict, outcome,
+    Invalid, JobId, JobState, KindSpec, LeasedJob, Outcome, Settlement, StoreError, Token, TxRef, Verdict, outcome,
 };
 
 use crate::Client;
@@ -122,6 +122,11 @@ impl Context {
     /// This run; the first is 1.
     pub fn attempt(&self) -> u16 {
         self.job.attempt
+    }
+
+    /// The fencing token of this lease: larger than that of any earlier run.
+    pub fn token(&self) -> Token {
+        self.job.token
     }
 
     pub fn max_attempts(&self) -> u16 {

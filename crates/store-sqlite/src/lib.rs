@@ -1,1 +1,172 @@
+//! The store on one SQLite file.
+//!
+//! Owns: everything between the contract in `windlass-core` and the file. One thread writes with group commit behind
+//! a gate that is fair between processes; two threads read; a third moves pages out of the write-ahead log. Callers'
+//! transactions go through sqlx and run the same code. Never decides a rule: verdicts come in, rows go out.
+//!
+//! File names are those of `windlass-store-postgres`, so the two can be read side by side.
 
+mod act;
+mod checkpoint;
+mod claim;
+mod clock;
+mod connect;
+mod enqueue;
+mod error;
+mod examine;
+mod gate;
+mod lease;
+mod migrate;
+mod poll;
+mod prune;
+mod query;
+mod raw;
+mod reader;
+mod reclaim;
+mod registry;
+mod report;
+mod rollup;
+mod row;
+mod scope;
+mod settle;
+mod store;
+mod tx;
+mod version;
+mod wake;
+mod worker;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rusqlite::Connection;
+use windlass_core::{StoreError, Time};
+
+use crate::checkpoint::Checkpointer;
+use crate::clock::Clock;
+use crate::error::Answer;
+use crate::gate::Gate;
+use crate::reader::Readers;
+use crate::scope::Scope;
+use crate::tx::Idle;
+use crate::wake::Waker;
+use crate::worker::Locks;
+use crate::writer::{Broken, Parts, Writer};
+
+#[derive(Clone, Debug)]
+pub struct SqliteOptions {
+    /// Create the file and its folder when they are missing.
+    pub create: bool,
+    /// Pages in the write-ahead log at which they are moved into the database.
+    pub checkpoint_pages: u32,
+    /// The database may not grow beyond this many pages; `None` is no bound.
+    pub max_pages: Option<u32>,
+}
+
+impl Default for SqliteOptions {
+    fn default() -> SqliteOptions {
+        SqliteOptions { create: true, checkpoint_pages: 10_000, max_pages: None }
+    }
+}
+
+/// A handle on the file; clones share it.
+#[derive(Clone)]
+pub struct SqliteStore {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    /// Absolute and without links, to compare with a caller's connection.
+    path: PathBuf,
+    clock: Arc<Clock>,
+    waker: Arc<Waker>,
+    gate: Gate,
+    writer: Writer,
+    readers: Readers,
+    locks: Arc<Locks>,
+    idle: Arc<Idle>,
+    broken: Broken,
+    closed: AtomicBool,
+}
+
+impl Shared {
+    fn check_open(&self, op: &'static str) -> Result<(), StoreError> {
+        if self.closed.load(Ordering::Acquire) { Err(error::closed(op)) } else { Ok(()) }
+    }
+}
+
+impl SqliteStore {
+    /// Opens the file; the schema is a matter of `migrate_up`.
+    pub fn open(path: impl AsRef<Path>, options: SqliteOptions) -> Result<SqliteStore, StoreError> {
+        let path = path.as_ref();
+        if let Some(why) = version::unfit(rusqlite::version_number()) {
+            let what = format!("SQLite {}", rusqlite::version());
+            return Err(StoreError::Open { what, why: why.to_owned() });
+        }
+        connect::prepare(path, options.create)?;
+        let folder = path.parent().filter(|f| !f.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        // The gate's files come first: they show whether the folder can be written before the database is touched.
+        let gate =
+            Gate::open(path).map_err(|e| connect::refuse(path, connect::folder_trouble(folder, &e)))?;
+        let refused = |error: rusqlite::Error| connect::refuse(path, error.to_string());
+        let connection = connect::writing(path).map_err(refused)?;
+        if let Some(pages) = options.max_pages {
+            connection.execute_batch(&format!("pragma max_page_count = {pages}")).map_err(refused)?;
+        }
+        let path = std::fs::canonicalize(path).map_err(|e| connect::refuse(path, e.to_string()))?;
+        let thread = |e: std::io::Error| connect::refuse(&path, format!("no thread could be started: {e}"));
+        let (clock, waker, broken) = (Arc::<Clock>::default(), Arc::<Waker>::default(), Broken::default());
+        let checkpointer = Checkpointer::start(
+            connect::writing(&path).map_err(refused)?,
+            options.checkpoint_pages,
+            broken.clone(),
+        )
+        .map_err(thread)?;
+        let readers = Readers::start(&path)?;
+        let writer = Writer::start(Parts {
+            connection,
+            gate: gate.clone(),
+            clock: clock.clone(),
+            waker: waker.clone(),
+            checkpointer,
+            broken: broken.clone(),
+        })
+        .map_err(thread)?;
+        let (locks, idle) = (Arc::new(Locks::new(&path)), Arc::<Idle>::default());
+        let closed = AtomicBool::new(false);
+        let shared = Shared { path, clock, waker, gate, writer, readers, locks, idle, broken, closed };
+        Ok(SqliteStore { shared: Arc::new(shared) })
+    }
+
+    fn now_here(&self) -> Time {
+        self.shared.clock.now()
+    }
+
+    async fn read<T, F>(&self, op: &'static str, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Answer<T> + Send + 'static,
+    {
+        self.shared.check_open(op)?;
+        self.shared.readers.read(op, work).await
+    }
+
+    async fn write<T, F>(&self, op: &'static str, rows: usize, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Scope<'_>) -> Answer<T> + Send + 'static,
+    {
+        self.shared.check_open(op)?;
+        self.shared.writer.write(op, rows, work).await
+    }
+
+    async fn end(&self) {
+        self.shared.closed.store(true, Ordering::Release);
+        self.shared.writer.close().await;
+        self.shared.idle.close().await;
+        let shared = self.shared.clone();
+        let _ = tokio::task::spawn_blocking(move || shared.readers.close()).await;
+        self.shared.locks.release_all();
+    }
+}

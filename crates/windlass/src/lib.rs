@@ -1,1 +1,55 @@
+//! Durable work for applications, in your own database and your own transaction.
+//!
+//! ```no_run
+//! use serde::{Deserialize, Serialize};
+//! use windlass::{Context, Job, JobError, Windlass};
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct SendWelcome {
+//!     user: u64,
+//! }
+//!
+//! impl Job for SendWelcome {
+//!     const KIND: &'static str = "SEND_WELCOME";
+//! }
+//!
+//! async fn send_welcome(context: Context, job: SendWelcome) -> Result<(), JobError> {
+//!     context.log(format!("greeting user {}", job.user));
+//!     Ok(())
+//! }
+//!
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! let windlass = Windlass::builder().database("sqlite://app.db").job(send_welcome).build().await?;
+//! let workers = windlass.start().await?;
+//!
+//! let mut tx = windlass.begin().await?;
+//! // … the application's own writes with `tx.sqlite()` or `tx.postgres()` …
+//! windlass.enqueue_in(&mut tx, SendWelcome { user: 42 }).await?;
+//! tx.commit().await?;
+//!
+//! workers.shutdown().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Owns the builder, the typed jobs and the test modes; everything else is the engine's, re-exported.
 
+#![forbid(unsafe_code)]
+
+mod builder;
+mod context;
+mod job;
+mod testing;
+mod tx;
+
+pub use builder::{BuildError, Builder, TestMode, Windlass, Workers};
+pub use context::Context;
+pub use job::{Job, Request};
+pub use tx::{AsTx, Tx};
+
+pub use windlass_core::store::Enqueued;
+pub use windlass_core::{Backoff, JobId, JobRecord, JobState, KindSpec, OnConflict, QueueSpec, StoreError, Time};
+pub use windlass_engine::worker::Drained;
+pub use windlass_engine::{
+    Client, Completion, EngineError, EnqueueError, HandlerResult, JobError, Waited, WorkerOptions,
+};

@@ -1,0 +1,495 @@
+//! The command line: every verb, flag and help text.
+//!
+//! Owns how arguments are spelled and which shapes they may have. Never does anything.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use windlass_core::{EntityRef, JobState, OnConflict, Time, duration};
+
+#[derive(Parser)]
+#[command(
+    name = "windlass",
+    version,
+    about = "A durable job engine: accepted work is never lost",
+    after_help = "Try it:\n  windlass demo\n  windlass enqueue NOOP --wait     (with `windlass serve` in another terminal)\n  \
+                  windlass jobs list --state dead_letter\n\n\
+                  Exit codes: 0 done, 1 failed, 2 wrong usage.",
+    max_term_width = 110
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+#[derive(Args)]
+pub(crate) struct Global {
+    /// sqlite://PATH or postgres://… [default: sqlite://./windlass-data/windlass.db]
+    #[arg(long, global = true, value_name = "URL", help_heading = "Everywhere")]
+    pub(crate) database: Option<String>,
+    /// Configuration file [default: ./windlass.toml where there is one]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Everywhere")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Verb {
+    /// Work off the jobs of every queue until stopped
+    Serve(Serve),
+    /// Work off the jobs of some queues until stopped
+    Worker(Worker),
+    /// See it work: a day of sample jobs in five queues
+    Demo(Demo),
+    /// Bring the database's schema up, down, or show where it is
+    Migrate(Migrate),
+    /// Hand in one job, or a file of them
+    Enqueue(Box<Enqueue>),
+    /// Look at jobs and act on them
+    Jobs(Jobs),
+    /// Look at queues, pause them, change their limits
+    Queues(Queues),
+    /// The kinds of job this database knows
+    Kinds(Noun),
+    /// The worker processes alive now
+    Workers(Noun),
+    /// Jobs that will not run again by themselves
+    DeadLetters(DeadLetters),
+    /// Remove what is older than it has to be kept
+    Cleanup(Cleanup),
+    /// Look for what is wrong and say how to mend it
+    Doctor(Json),
+    /// Show the effective configuration, or write a commented file
+    Config(ConfigNoun),
+    /// Measure this machine
+    Bench(Bench),
+    /// Print a completion script for a shell
+    Completions {
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Args, Clone, Copy)]
+pub(crate) struct Json {
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Running {
+    /// Bring the schema up to date first
+    #[arg(long)]
+    pub(crate) migrate: bool,
+    /// Also run the kind ABORT, which kills this process (for trying out crashes)
+    #[arg(long)]
+    pub(crate) allow_abort: bool,
+    /// How long this process may be silent before others take its jobs
+    #[arg(long, value_name = "DURATION", hide_short_help = true, value_parser = lease)]
+    pub(crate) lease: Option<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct Serve {
+    #[command(flatten)]
+    pub(crate) running: Running,
+}
+
+#[derive(Args)]
+#[command(after_help = "Example:\n  windlass worker --queues high,default")]
+pub(crate) struct Worker {
+    /// Queues to work off, separated by commas
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', required = true)]
+    pub(crate) queues: Vec<String>,
+    #[command(flatten)]
+    pub(crate) running: Running,
+}
+
+#[derive(Args)]
+pub(crate) struct Demo {
+    /// End after the report instead of working on
+    #[arg(long)]
+    pub(crate) no_serve: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Migrate {
+    #[command(subcommand)]
+    pub(crate) verb: MigrateVerb,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum MigrateVerb {
+    /// Apply every migration that is missing
+    Up(Json),
+    /// Revert every migration above a version; the data in its tables is lost
+    Down {
+        /// The version to go back to; 0 removes everything
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..))]
+        to: i64,
+        #[command(flatten)]
+        json: Json,
+    },
+    /// Show every migration and when it was applied
+    Status(Json),
+}
+
+#[derive(Args)]
+#[command(after_help = "Examples:\n  windlass enqueue SLEEP --payload '{\"ms\": 200}' --in 5m\n  \
+    windlass enqueue NOOP --unique-key nightly --on-conflict replace --wait 10\n  \
+    echo '{\"kind\": \"NOOP\", \"payload\": {}}' | windlass enqueue --bulk -\n\n\
+    A bulk line is an object with kind, payload, priority, run_at or delay, unique_key, on_conflict, idempotency_key,\n\
+    concurrency_key, max_attempts, timeout, tags. The whole file is checked before anything is written.")]
+pub(crate) struct Enqueue {
+    /// Kind of the job; `windlass kinds` lists them
+    #[arg(value_name = "KIND", required_unless_present = "bulk", conflicts_with = "bulk")]
+    pub(crate) kind: Option<String>,
+    /// One job per line from a file, or from standard input with -
+    #[arg(long, value_name = "FILE.ndjson", conflicts_with_all = ["payload", "priority", "delay", "at", "unique_key",
+        "on_conflict", "idempotency_key", "concurrency_key", "max_attempts", "timeout", "tag", "wait"])]
+    pub(crate) bulk: Option<PathBuf>,
+    /// JSON text, @FILE, or - for standard input [default: {}]
+    #[arg(long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
+    pub(crate) payload: Option<String>,
+    /// 0 (most urgent) to 10
+    #[arg(long, allow_negative_numbers = true)]
+    pub(crate) priority: Option<i64>,
+    /// Start after this time
+    #[arg(long = "in", value_name = "DURATION", value_parser = duration_of, allow_hyphen_values = true, conflicts_with = "at")]
+    pub(crate) delay: Option<Duration>,
+    /// Start at this time, such as 2026-01-31T15:04:05Z
+    #[arg(long, value_name = "TIME", value_parser = time_of)]
+    pub(crate) at: Option<Time>,
+    /// At most one waiting job per key
+    #[arg(long, value_name = "KEY")]
+    pub(crate) unique_key: Option<String>,
+    /// What happens when a job with that key waits: replace, keep or reject [default: keep]
+    #[arg(long, value_name = "WHAT", value_parser = on_conflict, requires = "unique_key")]
+    pub(crate) on_conflict: Option<OnConflict>,
+    /// The same key and job again is answered with the first job
+    #[arg(long, value_name = "KEY")]
+    pub(crate) idempotency_key: Option<String>,
+    /// Jobs with the same key belong together
+    #[arg(long, value_name = "KEY")]
+    pub(crate) concurrency_key: Option<String>,
+    /// All runs, the first included
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) max_attempts: Option<i64>,
+    /// How long one run may take
+    #[arg(long, value_name = "DURATION", value_parser = duration_of, allow_hyphen_values = true)]
+    pub(crate) timeout: Option<Duration>,
+    /// A word to find the job by; may be repeated
+    #[arg(long, value_name = "WORD")]
+    pub(crate) tag: Vec<String>,
+    /// Wait until the job is finished, at most SECONDS [default: 60]
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "60", value_parser = patience)]
+    pub(crate) wait: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Args, Default)]
+pub(crate) struct Filter {
+    /// scheduled, pending, running, completed, failed, dead_letter, cancelled, superseded; several with commas
+    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = state)]
+    pub(crate) state: Vec<JobState>,
+    #[arg(long, value_name = "NAME")]
+    pub(crate) queue: Option<String>,
+    #[arg(long, value_name = "KIND")]
+    pub(crate) kind: Option<String>,
+    /// The application's data a job is about
+    #[arg(long, value_name = "TYPE:ID", value_parser = entity)]
+    pub(crate) entity: Option<EntityRef>,
+    #[arg(long, value_name = "WORD")]
+    pub(crate) tag: Option<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct List {
+    #[command(flatten)]
+    pub(crate) filter: Filter,
+    /// Most rows to print
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) limit: u32,
+    /// Go on where the last page ended
+    #[arg(long, value_name = "ID")]
+    pub(crate) cursor: Option<i64>,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+/// Jobs by id, or all that match a filter.
+#[derive(Args)]
+pub(crate) struct Selection {
+    /// Ids of jobs
+    #[arg(value_name = "ID")]
+    pub(crate) ids: Vec<i64>,
+    #[command(flatten)]
+    pub(crate) filter: Filter,
+    /// Do it to every job that matches the filter
+    #[arg(long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Args)]
+pub(crate) struct One {
+    pub(crate) id: i64,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Args)]
+pub(crate) struct Count {
+    #[command(flatten)]
+    pub(crate) filter: Filter,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, after_help = "Examples:\n  windlass jobs --state failed,dead_letter\n  \
+    windlass jobs count --queue high --json\n  windlass jobs retry --kind FAIL --state dead_letter --yes")]
+pub(crate) struct Jobs {
+    #[command(subcommand)]
+    pub(crate) verb: Option<JobsVerb>,
+    #[command(flatten)]
+    pub(crate) list: List,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum JobsVerb {
+    /// Newest first (also without a verb)
+    List(List),
+    /// How many match, exactly
+    Count(Count),
+    /// One job with its attempts and log lines
+    Show(One),
+    /// Failed, dead and cancelled jobs run again; scheduled ones run now
+    Retry(Selection),
+    /// Waiting jobs end; running ones are asked to stop
+    Cancel(Selection),
+    /// Finished jobs go with everything they left
+    Delete(Selection),
+}
+
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, after_help = "Examples:\n  windlass dead-letters\n  \
+    windlass dead-letters replay --queue default --yes")]
+pub(crate) struct DeadLetters {
+    #[command(subcommand)]
+    pub(crate) verb: Option<DeadLettersVerb>,
+    #[command(flatten)]
+    pub(crate) list: List,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum DeadLettersVerb {
+    /// Newest first (also without a verb)
+    List(List),
+    /// One job with its attempts and log lines
+    Show(One),
+    /// Run again with fresh attempts
+    Replay(Selection),
+    /// Remove for good
+    Delete(Selection),
+}
+
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, after_help = "Examples:\n  windlass queues\n  \
+    windlass queues set low --concurrency 2 --depth-cap 10000")]
+pub(crate) struct Queues {
+    #[command(subcommand)]
+    pub(crate) verb: Option<QueuesVerb>,
+    #[command(flatten)]
+    pub(crate) list: Json,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum QueuesVerb {
+    /// Depth, running, oldest age, P95 against SLA (also without a verb)
+    List(Json),
+    /// Start no more jobs; those that run go on
+    Pause(QueueNames),
+    /// Start jobs again
+    Resume(QueueNames),
+    /// Change limits at once, for every worker
+    Set {
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Jobs that one process runs at once
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        concurrency: Option<u32>,
+        /// Waiting jobs above which enqueues are refused
+        #[arg(long, value_name = "N|none", value_parser = depth_cap, required_unless_present = "concurrency")]
+        depth_cap: Option<DepthCap>,
+        #[command(flatten)]
+        json: Json,
+    },
+}
+
+#[derive(Args)]
+pub(crate) struct QueueNames {
+    #[arg(value_name = "NAME", required = true)]
+    pub(crate) names: Vec<String>,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum DepthCap {
+    Jobs(u64),
+    None,
+}
+
+/// A noun that can only be listed.
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Noun {
+    #[command(subcommand)]
+    pub(crate) verb: Option<NounVerb>,
+    #[command(flatten)]
+    pub(crate) list: Json,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum NounVerb {
+    /// Print all (also without a verb)
+    List(Json),
+}
+
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, after_help = "Examples:\n  windlass cleanup\n  \
+    windlass cleanup run finished --older-than 1d --dry-run")]
+pub(crate) struct Cleanup {
+    #[command(subcommand)]
+    pub(crate) verb: Option<CleanupVerb>,
+    #[command(flatten)]
+    pub(crate) list: Json,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum CleanupVerb {
+    /// What each task would remove now (also without a verb)
+    List(Json),
+    /// Run one task, or all
+    Run {
+        #[arg(value_name = "TASK")]
+        task: Option<String>,
+        /// Count only
+        #[arg(long)]
+        dry_run: bool,
+        /// Instead of the configured age
+        #[arg(long, value_name = "DURATION", value_parser = duration_of, allow_hyphen_values = true)]
+        older_than: Option<Duration>,
+        #[command(flatten)]
+        json: Json,
+    },
+}
+
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct ConfigNoun {
+    #[command(subcommand)]
+    pub(crate) verb: Option<ConfigVerb>,
+    #[command(flatten)]
+    pub(crate) list: Json,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum ConfigVerb {
+    /// Every effective value and where it came from (also without a verb)
+    Show(Json),
+    /// Write a file with every key, commented out
+    Init {
+        #[arg(value_name = "FILE", default_value = crate::config::FILE)]
+        file: PathBuf,
+    },
+}
+
+#[derive(Args)]
+pub(crate) struct Bench {
+    #[command(subcommand)]
+    pub(crate) verb: BenchVerb,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum BenchVerb {
+    /// Enqueue, burn-down, pickup and the bare SQL limits, in a schema or file of its own
+    Queue(BenchQueue),
+}
+
+#[derive(Args)]
+pub(crate) struct BenchQueue {
+    /// Jobs per phase
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) jobs: u64,
+    /// Jobs that run at once
+    #[arg(long, value_name = "C", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) workers: u32,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+fn duration_of(text: &str) -> Result<Duration, String> {
+    duration::parse(text).map_err(|error| error.to_string())
+}
+
+/// Checked here so that a bad one is wrong usage; the configuration reads it again.
+fn lease(text: &str) -> Result<String, String> {
+    duration_of(text).map(|_| text.to_owned())
+}
+
+fn time_of(text: &str) -> Result<Time, String> {
+    text.parse().map_err(|error: windlass_core::time::BadTime| error.to_string())
+}
+
+fn state(text: &str) -> Result<JobState, String> {
+    text.parse().map_err(|error: windlass_core::state::UnknownState| error.to_string())
+}
+
+fn on_conflict(text: &str) -> Result<OnConflict, String> {
+    crate::commands::enqueue::on_conflict(text)
+}
+
+fn entity(text: &str) -> Result<EntityRef, String> {
+    match text.split_once(':') {
+        Some((entity_type, id)) if !entity_type.is_empty() && !id.is_empty() => {
+            Ok(EntityRef { entity_type: entity_type.to_owned(), entity_id: id.to_owned() })
+        }
+        _ => Err("write it as TYPE:ID, such as product:42".to_owned()),
+    }
+}
+
+fn depth_cap(text: &str) -> Result<DepthCap, String> {
+    match text {
+        "none" => Ok(DepthCap::None),
+        text => match text.parse() {
+            Ok(cap) if cap > 0 => Ok(DepthCap::Jobs(cap)),
+            _ => Err("must be a number above 0, or none".to_owned()),
+        },
+    }
+}
+
+/// A bare number is seconds here, as in `Prefer: wait=N`.
+fn patience(text: &str) -> Result<Duration, String> {
+    match text.parse::<u32>() {
+        Ok(seconds) => Ok(Duration::from_secs(seconds.into())),
+        Err(_) => duration_of(text).map_err(|_| {
+            format!("`{}` is not a number of seconds; name the kind before --wait", windlass_core::input::shown(text))
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::Cli::command().debug_assert();
+    }
+}

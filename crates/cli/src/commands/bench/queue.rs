@@ -1,0 +1,226 @@
+//! `bench queue`: how fast this machine takes jobs in, works them off and picks one up, beside a bare SQL loop.
+//!
+//! Every figure is of the whole contract: durable enqueue, leases with tokens, attempt and finished rows. The
+//! limits are the least SQL a fenced queue can do on the same database in the same run.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use tokio::sync::mpsc;
+use windlass_core::{KindSpec, Store, queue};
+use windlass_engine::{Client, EngineError, EnqueueError, Handlers, JobRequest, Worker, WorkerOptions, handler};
+
+use super::{Limit, percentile, rss_mb};
+
+const KIND: &str = "BENCH";
+const CHUNK: usize = 5_000;
+const SINGLE_CALLERS: usize = 64;
+const PICKUPS: usize = 300;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BenchError {
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    #[error(transparent)]
+    Enqueue(#[from] EnqueueError),
+    #[error("{0}")]
+    Failed(String),
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct QueueReport {
+    pub(crate) store: &'static str,
+    pub(crate) jobs: u64,
+    pub(crate) enqueue_per_s: f64,
+    pub(crate) enqueue_one_per_s: f64,
+    pub(crate) enqueue_one_p50_ms: f64,
+    pub(crate) enqueue_one_p95_ms: f64,
+    pub(crate) drain_per_s: f64,
+    pub(crate) pickup_p50_ms: f64,
+    pub(crate) pickup_p95_ms: f64,
+    pub(crate) mixed_per_s: f64,
+    pub(crate) limit_enqueue_per_s: f64,
+    pub(crate) limit_drain_per_s: f64,
+    pub(crate) rss_mb: f64,
+}
+
+/// Runs all phases one after the other on an empty, migrated store. `phase` is told what begins.
+pub(crate) async fn run(
+    store: Arc<dyn Store>,
+    jobs: u64,
+    workers: u32,
+    limit: impl Future<Output = Result<Limit, BenchError>>,
+    phase: impl Fn(&str),
+) -> Result<QueueReport, BenchError> {
+    let name = store.name();
+    let mut bench = Bench::new(store, workers).await?;
+    phase("bulk enqueue");
+    let enqueue_per_s = bench.bulk(jobs).await?;
+    phase("burn-down");
+    let drain_per_s = bench.drain(jobs).await?;
+    phase("single enqueues from 64 callers");
+    let (enqueue_one_per_s, ones) = bench.singles(jobs).await?;
+    bench.drain(0).await?;
+    phase("pickup on an idle worker");
+    let pickups = bench.pickup().await?;
+    phase("producer and workers at once");
+    let mixed_per_s = bench.mixed(jobs).await?;
+    phase("bare loop on the same database");
+    let limit = limit.await?;
+    Ok(QueueReport {
+        store: name,
+        jobs,
+        enqueue_per_s,
+        enqueue_one_per_s,
+        enqueue_one_p50_ms: percentile(&ones, 0.50),
+        enqueue_one_p95_ms: percentile(&ones, 0.95),
+        drain_per_s,
+        pickup_p50_ms: percentile(&pickups, 0.50),
+        pickup_p95_ms: percentile(&pickups, 0.95),
+        mixed_per_s,
+        limit_enqueue_per_s: limit.enqueue_per_s,
+        limit_drain_per_s: limit.drain_per_s,
+        rss_mb: rss_mb(),
+    })
+}
+
+struct Bench {
+    client: Client,
+    handlers: Handlers,
+    options: WorkerOptions,
+    done: Arc<AtomicU64>,
+    started: mpsc::UnboundedReceiver<Instant>,
+}
+
+impl Bench {
+    async fn new(store: Arc<dyn Store>, workers: u32) -> Result<Bench, BenchError> {
+        let done = Arc::new(AtomicU64::new(0));
+        let (sender, started) = mpsc::unbounded_channel();
+        let counter = done.clone();
+        let mut handlers = Handlers::default();
+        handlers.add(
+            KindSpec::new(KIND, queue::DEFAULT_QUEUE),
+            handler(move |_, payload: serde_json::Value| {
+                // Only pickups carry a mark: a burn-down must not pay for the measurement.
+                if payload.get("mark").is_some() {
+                    let _ = sender.send(Instant::now());
+                }
+                counter.fetch_add(1, Ordering::Relaxed);
+                async { Ok(()) }
+            }),
+        );
+        let client = Client::open(store, &queue::families(), &handlers.specs()).await?;
+        let options = WorkerOptions { concurrency: Some(workers), ..WorkerOptions::default() };
+        Ok(Bench { client, handlers, options, done, started })
+    }
+
+    async fn bulk(&self, jobs: u64) -> Result<f64, BenchError> {
+        let begun = Instant::now();
+        // Two producers: one connection alone cannot keep Postgres busy.
+        let half = jobs / 2;
+        let (a, b) = tokio::join!(produce(&self.client, half), produce(&self.client, jobs - half));
+        a?;
+        b?;
+        Ok(jobs as f64 / begun.elapsed().as_secs_f64())
+    }
+
+    /// Works off everything waiting; `expected` is how many of those there are at least.
+    async fn drain(&self, expected: u64) -> Result<f64, BenchError> {
+        self.done.store(0, Ordering::Relaxed);
+        let begun = Instant::now();
+        let worker = Worker::start(self.client.clone(), &self.handlers, self.options.clone()).await?;
+        wait_settled(self, expected).await?;
+        let elapsed = begun.elapsed();
+        worker.shutdown().await?;
+        Ok(self.done.load(Ordering::Relaxed) as f64 / elapsed.as_secs_f64())
+    }
+
+    async fn singles(&self, jobs: u64) -> Result<(f64, Vec<f64>), BenchError> {
+        let each = (jobs as usize / SINGLE_CALLERS).max(1);
+        let begun = Instant::now();
+        let mut callers = Vec::new();
+        for _ in 0..SINGLE_CALLERS {
+            let client = self.client.clone();
+            callers.push(tokio::spawn(async move {
+                let mut took = Vec::with_capacity(each);
+                for n in 0..each {
+                    let call = Instant::now();
+                    client.enqueue(JobRequest::new(KIND, payload(n))).await?;
+                    took.push(call.elapsed().as_secs_f64() * 1e3);
+                }
+                Ok::<_, EnqueueError>(took)
+            }));
+        }
+        let mut all = Vec::with_capacity(each * SINGLE_CALLERS);
+        for caller in callers {
+            all.extend(caller.await.map_err(|error| BenchError::Failed(error.to_string()))??);
+        }
+        let rate = all.len() as f64 / begun.elapsed().as_secs_f64();
+        all.sort_by(f64::total_cmp);
+        Ok((rate, all))
+    }
+
+    async fn pickup(&mut self) -> Result<Vec<f64>, BenchError> {
+        let worker = Worker::start(self.client.clone(), &self.handlers, self.options.clone()).await?;
+        let mut took = Vec::with_capacity(PICKUPS);
+        for n in 0..PICKUPS {
+            // The worker has to be idle again, or a prefetch would flatter the figure.
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            let call = Instant::now();
+            let body = format!("{{\"mark\":{n}}}").into_bytes();
+            self.client.enqueue(JobRequest::new(KIND, body)).await?;
+            let Some(first_line) = self.started.recv().await else { break };
+            took.push(first_line.saturating_duration_since(call).as_secs_f64() * 1e3);
+        }
+        worker.shutdown().await?;
+        took.sort_by(f64::total_cmp);
+        Ok(took)
+    }
+
+    async fn mixed(&self, jobs: u64) -> Result<f64, BenchError> {
+        self.done.store(0, Ordering::Relaxed);
+        let begun = Instant::now();
+        let worker = Worker::start(self.client.clone(), &self.handlers, self.options.clone()).await?;
+        produce(&self.client, jobs).await?;
+        wait_settled(self, jobs).await?;
+        let elapsed = begun.elapsed();
+        worker.shutdown().await?;
+        Ok(jobs as f64 / elapsed.as_secs_f64())
+    }
+}
+
+async fn produce(client: &Client, jobs: u64) -> Result<(), EnqueueError> {
+    let mut left = jobs as usize;
+    while left > 0 {
+        let chunk = left.min(CHUNK);
+        client.enqueue_many((0..chunk).map(|n| JobRequest::new(KIND, payload(n))).collect()).await?;
+        left -= chunk;
+    }
+    Ok(())
+}
+
+/// Until the handler ran `expected` times and nothing is waiting or leased any more.
+async fn wait_settled(bench: &Bench, expected: u64) -> Result<(), BenchError> {
+    loop {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        if bench.done.load(Ordering::Relaxed) < expected {
+            continue;
+        }
+        let states = bench.client.store().queues().await.map_err(EngineError::from)?;
+        if states.iter().all(|state| state.depth == 0 && state.running == 0) {
+            return Ok(());
+        }
+    }
+}
+
+/// About 200 bytes of JSON.
+fn payload(n: usize) -> Vec<u8> {
+    format!(
+        "{{\"n\":{n},\"user\":\"user-{:08}\",\"subject\":\"Weekly summary of what happened\",\"body\":\"{}\"}}",
+        n % 100_000,
+        "lorem ipsum dolor sit amet ".repeat(4)
+    )
+    .into_bytes()
+}

@@ -1,0 +1,24 @@
+//! `dead-letters list|show|replay|delete`: failed jobs and dead letters, which nobody will run again by themselves.
+
+use windlass_core::JobState;
+use windlass_core::store::Action;
+
+use super::jobs::{self, act};
+use super::Session;
+use crate::args::{DeadLetters, DeadLettersVerb};
+use crate::failure::Failure;
+
+const DEAD: [JobState; 2] = [JobState::Failed, JobState::DeadLetter];
+
+pub(crate) async fn run(session: &Session, args: DeadLetters) -> Result<(), Failure> {
+    match args.verb.unwrap_or(DeadLettersVerb::List(args.list)) {
+        DeadLettersVerb::List(list) => jobs::list(session, list, &DEAD).await,
+        DeadLettersVerb::Show(one) => jobs::show(session, &one, &DEAD).await,
+        DeadLettersVerb::Replay(selection) => {
+            act::run(session, selection, Action::Retry, "replay", &DEAD).await
+        }
+        DeadLettersVerb::Delete(selection) => {
+            act::run(session, selection, Action::Delete, "delete", &DEAD).await
+        }
+    }
+}

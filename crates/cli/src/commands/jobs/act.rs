@@ -1,0 +1,172 @@
+//! Retry, cancel and delete: by id at once, by filter only with `--yes`.
+//!
+//! Owns the question before a bulk act and the loop over it. Works in short transactions, so that a million jobs do
+//! not hold up the workers; never touches more jobs than matched when it began.
+
+use serde::Serialize;
+use windlass_core::store::{Action, Bulk, JobFilter};
+use windlass_core::{JobId, JobState, Store};
+
+use super::super::Session;
+use super::filter;
+use crate::args::Selection;
+use crate::failure::{During, Failure};
+use crate::output::plural;
+use crate::output::progress::Progress;
+
+const CHUNK: u32 = 5_000;
+
+#[derive(Serialize)]
+struct Answer {
+    done: u64,
+    requested: u64,
+    superseded: u64,
+    skipped: u64,
+    missing: u64,
+}
+
+/// `verb` is the word on the command line; `only` narrows what the noun is about.
+pub(crate) async fn run(
+    session: &Session,
+    selection: Selection,
+    action: Action,
+    verb: &'static str,
+    only: &[JobState],
+) -> Result<(), Failure> {
+    let named = &selection.filter;
+    let filtered = !named.state.is_empty()
+        || named.queue.is_some()
+        || named.kind.is_some()
+        || named.entity.is_some()
+        || named.tag.is_some();
+    let ids: Vec<JobId> = selection.ids.iter().copied().map(JobId).collect();
+    match (ids.is_empty(), filtered) {
+        (true, false) if only.is_empty() => Err(Failure::usage(format!("nothing to {verb}"), "name ids or a filter")
+            .hint("for all jobs of a state write --state STATE --yes")),
+        (false, true) => Err(Failure::usage(format!("cannot {verb}"), "name ids or a filter, not both")),
+        (false, false) => by_id(session, ids, action, verb, only, selection.json.json).await,
+        (true, _) => by_filter(session, selection, action, verb, only).await,
+    }
+}
+
+async fn by_id(
+    session: &Session,
+    mut ids: Vec<JobId>,
+    action: Action,
+    verb: &str,
+    only: &[JobState],
+    json: bool,
+) -> Result<(), Failure> {
+    ids.sort_unstable();
+    ids.dedup();
+    let client = session.client().await?;
+    let wanted = ids.len() as u64;
+    let filter = JobFilter { ids, states: only.to_vec(), ..JobFilter::default() };
+    let limit = u32::try_from(wanted).unwrap_or(u32::MAX);
+    let bulk = client.store().act(&filter, action, limit).await.during(format!("cannot {verb}"))?;
+    let missing = wanted.saturating_sub(bulk.done + bulk.requested + bulk.superseded + bulk.skipped);
+    tell(session, bulk, missing, verb, json)?;
+    if bulk.skipped + missing == 0 {
+        return Ok(());
+    }
+    let mut why = Vec::new();
+    if missing > 0 {
+        why.push(format!("{} not found", plural(missing, "job")));
+    }
+    if bulk.skipped > 0 {
+        why.push(format!("{} in a state that does not allow it", plural(bulk.skipped, "job")));
+    }
+    Err(Failure::new(format!("not everything could be done: {verb}"), why.join(", "))
+        .hint("`windlass jobs show ID` tells the state of each"))
+}
+
+async fn by_filter(
+    session: &Session,
+    selection: Selection,
+    action: Action,
+    verb: &'static str,
+    only: &[JobState],
+) -> Result<(), Failure> {
+    let client = session.client().await?;
+    let fits: Vec<JobState> = JobState::ALL
+        .into_iter()
+        .filter(|state| fits(action, *state) && (only.is_empty() || only.contains(state)))
+        .collect();
+    let filter = filter(selection.filter, &client.catalog(), &fits)?;
+    let store = client.store().as_ref();
+    let total = store.count(&filter).await.during("cannot count jobs")?;
+    if !selection.yes {
+        let why = format!("{verb} would touch {}", plural(total, "job"));
+        return Err(Failure::new("nothing was changed", why).hint("add --yes to do it"));
+    }
+    let bulk = all(session, store, filter, action, verb, total).await?;
+    tell(session, bulk, 0, verb, selection.json.json)
+}
+
+/// What waits first and chunk by chunk, what runs last and once: a running job still matches after it was asked.
+async fn all(
+    session: &Session,
+    store: &dyn Store,
+    filter: JobFilter,
+    action: Action,
+    verb: &'static str,
+    total: u64,
+) -> Result<Bulk, Failure> {
+    let (running, waiting): (Vec<JobState>, Vec<JobState>) =
+        filter.states.iter().partition(|state| **state == JobState::Running);
+    let mut progress = Progress::new(session.output, "jobs", total);
+    let mut sum = Bulk::default();
+    let what = || format!("cannot {verb}");
+    if !waiting.is_empty() {
+        let filter = JobFilter { states: waiting, ..filter.clone() };
+        while touched(&sum) < total {
+            let bulk = store.act(&filter, action, CHUNK).await.during(what())?;
+            add(&mut sum, bulk);
+            progress.set(touched(&sum));
+            if touched(&bulk) == 0 {
+                break;
+            }
+        }
+    }
+    if !running.is_empty() {
+        let filter = JobFilter { states: running, ..filter };
+        add(&mut sum, store.act(&filter, action, u32::MAX).await.during(what())?);
+    }
+    progress.finish(touched(&sum));
+    Ok(sum)
+}
+
+fn touched(bulk: &Bulk) -> u64 {
+    bulk.done + bulk.requested + bulk.superseded
+}
+
+fn add(sum: &mut Bulk, bulk: Bulk) {
+    sum.done += bulk.done;
+    sum.requested += bulk.requested;
+    sum.superseded += bulk.superseded;
+    sum.skipped += bulk.skipped;
+}
+
+/// As the contract describes each action.
+fn fits(action: Action, state: JobState) -> bool {
+    match action {
+        Action::Cancel => state.can_move_to(JobState::Cancelled),
+        Action::Retry => state.can_replay() || state == JobState::Scheduled,
+        Action::Delete => state.is_finished(),
+    }
+}
+
+fn tell(session: &Session, bulk: Bulk, missing: u64, verb: &str, json: bool) -> Result<(), Failure> {
+    let Bulk { done, requested, superseded, skipped } = bulk;
+    if json {
+        return session.output.json(&Answer { done, requested, superseded, skipped, missing });
+    }
+    let mut parts = vec![format!("{verb}: {} done", plural(done, "job"))];
+    if requested > 0 {
+        parts.push(format!("{} asked to stop", plural(requested, "running job")));
+    }
+    if superseded > 0 {
+        parts.push(format!("{superseded} met a waiting twin and ended superseded"));
+    }
+    session.output.line(parts.join(", "))
+}

@@ -1,0 +1,149 @@
+//! From an address to a store: the only file that names both databases.
+//!
+//! Owns reading and showing database addresses. Never prints a password: an address shows itself with `***`.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use windlass_core::{Store, StoreError};
+use windlass_store_postgres::PostgresStore;
+use windlass_store_sqlite::{SqliteOptions, SqliteStore};
+
+use crate::config::Database;
+
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum Address {
+    Sqlite(PathBuf),
+    Postgres(String),
+}
+
+impl Address {
+    pub(crate) fn parse(url: &str) -> Result<Address, String> {
+        let known = "write sqlite://PATH or postgres://USER@HOST/DATABASE";
+        let Some((scheme, rest)) = url.trim().split_once("://") else {
+            return Err(format!("the address has no scheme; {known}"));
+        };
+        match scheme.to_ascii_lowercase().as_str() {
+            "sqlite" if rest.is_empty() => Err("the address names no file; write sqlite://PATH".to_owned()),
+            "sqlite" => Ok(Address::Sqlite(PathBuf::from(rest))),
+            "postgres" | "postgresql" => Ok(Address::Postgres(url.trim().to_owned())),
+            other => {
+                let other = windlass_core::input::shown(other);
+                Err(format!("`{other}` is not a database this binary can use; {known}"))
+            }
+        }
+    }
+
+    /// Names the Postgres schema unless the address does so itself. SQLite has one set of tables per file.
+    pub(crate) fn with_schema(self, schema: &str) -> Address {
+        match self {
+            Address::Postgres(url) if !url.contains("schema=") => {
+                let joint = if url.contains('?') { '&' } else { '?' };
+                Address::Postgres(format!("{url}{joint}schema={schema}"))
+            }
+            other => other,
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Sqlite(path) => write!(f, "sqlite://{}", path.display()),
+            Address::Postgres(url) => f.write_str(&masked(url)),
+        }
+    }
+}
+
+/// An address may end up in a debug line, so it masks itself there too.
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Everything between the first `:` after the scheme and the last `@` goes: a password may hold any character.
+fn masked(url: &str) -> String {
+    let (base, query) = match url.split_once('?') {
+        Some((base, query)) => (base, Some(query)),
+        None => (url, None),
+    };
+    let mut out = match base.split_once("://") {
+        Some((scheme, rest)) => match rest.rsplit_once('@') {
+            Some((user, host)) => match user.split_once(':') {
+                Some((user, _)) => format!("{scheme}://{user}:***@{host}"),
+                None => base.to_owned(),
+            },
+            None => base.to_owned(),
+        },
+        None => base.to_owned(),
+    };
+    if let Some(query) = query {
+        let pairs = query.split('&').map(|pair| match pair.split_once('=') {
+            Some((name, _)) if name.to_ascii_lowercase().contains("pass") => format!("{name}=***"),
+            _ => pair.to_owned(),
+        });
+        out.push('?');
+        out.push_str(&pairs.collect::<Vec<_>>().join("&"));
+    }
+    out
+}
+
+/// Opens the store. A missing SQLite file is created only when `create` says so.
+pub(crate) async fn open(database: &Database, create: bool) -> Result<Arc<dyn Store>, StoreError> {
+    match &database.address {
+        Address::Sqlite(path) => {
+            let options = SqliteOptions { create, ..SqliteOptions::default() };
+            Ok(Arc::new(SqliteStore::open(path, options)?))
+        }
+        Address::Postgres(url) => {
+            let options = windlass_store_postgres::Options {
+                pool_size: database.pool,
+                notify: database.notify,
+                acquire_timeout: database.acquire_timeout,
+                statement_timeout: database.statement_timeout,
+            };
+            Ok(Arc::new(PostgresStore::connect(url, options).await?))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_never_shown() {
+        for (url, shown) in [
+            ("postgres://me:hush@db/app", "postgres://me:***@db/app"),
+            ("postgres://me:a@b/c:d@db:5432/app?schema=x", "postgres://me:***@db:5432/app?schema=x"),
+            ("postgres://me@db/app?password=hush&a=b", "postgres://me@db/app?password=***&a=b"),
+            ("postgresql://db/app", "postgresql://db/app"),
+        ] {
+            let address = Address::parse(url).unwrap();
+            assert_eq!(address.to_string(), shown);
+            assert!(!format!("{address:?}").contains("hush"));
+        }
+    }
+
+    #[test]
+    fn unknown_schemes_and_empty_paths_are_refused() {
+        for url in ["mysql://h/d", "windlass.db", "sqlite://", ""] {
+            assert!(Address::parse(url).is_err(), "{url}");
+        }
+        assert!(Address::parse("mysql://me:hush@h/d").unwrap_err().contains("`mysql`"));
+    }
+
+    #[test]
+    fn the_schema_of_the_address_wins() {
+        let with = |url: &str| match Address::parse(url).unwrap().with_schema("mine") {
+            Address::Postgres(url) => url,
+            Address::Sqlite(path) => path.display().to_string(),
+        };
+        assert_eq!(with("postgres://h/d"), "postgres://h/d?schema=mine");
+        assert_eq!(with("postgres://h/d?a=b"), "postgres://h/d?a=b&schema=mine");
+        assert_eq!(with("postgres://h/d?schema=x"), "postgres://h/d?schema=x");
+        assert_eq!(with("sqlite://a.db"), "a.db");
+    }
+}

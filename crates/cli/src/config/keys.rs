@@ -1,0 +1,290 @@
+//! Every configuration key there is: name, shape, default and meaning.
+//!
+//! Owns the one list that reading, `config show`, `config init`, the error texts and `docs/config.md` follow. Never
+//! holds a value: a key nobody reads has no place here.
+
+use std::fmt;
+
+/// Where a key may stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Section {
+    Server,
+    Database,
+    Queue,
+    Kind,
+    Cleanup,
+}
+
+impl Section {
+    pub(crate) const ALL: [Section; 5] =
+        [Section::Server, Section::Database, Section::Queue, Section::Kind, Section::Cleanup];
+
+    /// The word in the file and in variables.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Section::Server => "server",
+            Section::Database => "database",
+            Section::Queue => "queues",
+            Section::Kind => "kinds",
+            Section::Cleanup => "cleanup",
+        }
+    }
+
+    /// What stands between the section's word and the key, if anything does.
+    pub(crate) fn placeholder(self) -> Option<&'static str> {
+        match self {
+            Section::Queue => Some("<name>"),
+            Section::Kind => Some("<KIND>"),
+            _ => None,
+        }
+    }
+}
+
+/// What a value has to look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Text,
+    Flag,
+    Count { min: u64, max: u64 },
+    CountOrNone { min: u64, max: u64 },
+    Duration { min_ms: u64 },
+    DurationOrNone { min_ms: u64 },
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Shape::Text => f.write_str("text"),
+            Shape::Flag => f.write_str("true or false"),
+            Shape::Count { min, max } => write!(f, "number {min}–{max}"),
+            Shape::CountOrNone { min, max } => write!(f, "number {min}–{max} or `none`"),
+            Shape::Duration { .. } => f.write_str("duration"),
+            Shape::DurationOrNone { .. } => f.write_str("duration or `none`"),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Key {
+    pub(crate) section: Section,
+    pub(crate) name: &'static str,
+    pub(crate) shape: Shape,
+    /// As a person would write it; for queues and kinds in words where it depends on the name.
+    pub(crate) default: &'static str,
+    pub(crate) about: &'static str,
+}
+
+impl Key {
+    /// `server.lease`, `queues.<name>.sla`.
+    pub(crate) fn path(&self) -> String {
+        match self.section.placeholder() {
+            Some(hole) => format!("{}.{hole}.{}", self.section.word(), self.name),
+            None => format!("{}.{}", self.section.word(), self.name),
+        }
+    }
+
+    /// `WINDLASS_SERVER__LEASE`, `WINDLASS_QUEUES__<NAME>__SLA`.
+    pub(crate) fn variable(&self) -> String {
+        let hole = self.section.placeholder().map(|hole| format!("{hole}__")).unwrap_or_default();
+        format!("WINDLASS_{}__{hole}{}", self.section.word(), self.name).to_uppercase()
+    }
+}
+
+const fn key(
+    section: Section,
+    name: &'static str,
+    shape: Shape,
+    default: &'static str,
+    about: &'static str,
+) -> Key {
+    Key { section, name, shape, default, about }
+}
+
+const PRIORITY: Shape = Shape::Count { min: 0, max: 10 };
+const ANY_DURATION: Shape = Shape::Duration { min_ms: 0 };
+const SOME_DURATION: Shape = Shape::Duration { min_ms: 1 };
+
+use Section::{Cleanup, Database, Kind, Queue, Server};
+
+pub(crate) const KEYS: &[Key] = &[
+    key(Server, "data", Shape::Text, "./windlass-data", "Folder for the SQLite database when no address is given"),
+    key(
+        Server,
+        "lease",
+        Shape::Duration { min_ms: 500 },
+        "2m",
+        "How long a worker may be silent before others take its jobs",
+    ),
+    key(Server, "grace", ANY_DURATION, "30s", "How long running jobs may go on after a stop was asked for"),
+    key(
+        Server,
+        "poll",
+        Shape::Duration { min_ms: 10 },
+        "1s",
+        "Longest time between two looks at what is due; wake-ups come sooner",
+    ),
+    key(
+        Server,
+        "prefetch",
+        Shape::Count { min: 1, max: 100_000 },
+        "2000",
+        "Most jobs leased ahead per queue while jobs are short",
+    ),
+    key(
+        Server,
+        "quarantine",
+        SOME_DURATION,
+        "30s",
+        "How long a job that was running when a worker died keeps the process to itself",
+    ),
+    key(
+        Database,
+        "url",
+        Shape::Text,
+        "sqlite://<server.data>/windlass.db",
+        "`sqlite://PATH` or `postgres://…`; also `DATABASE_URL` and `--database`",
+    ),
+    key(Database, "schema", Shape::Text, "windlass", "Postgres schema that holds the tables"),
+    key(Database, "pool", Shape::Count { min: 2, max: 1_000 }, "10", "Postgres connections per process"),
+    key(Database, "notify", Shape::Flag, "true", "Postgres: LISTEN/NOTIFY between processes; off means polling"),
+    key(
+        Database,
+        "acquire_timeout",
+        Shape::Duration { min_ms: 100 },
+        "10s",
+        "Postgres: how long a call waits for a free connection",
+    ),
+    key(
+        Database,
+        "statement_timeout",
+        Shape::Duration { min_ms: 100 },
+        "30s",
+        "Postgres: how long one statement may run",
+    ),
+    key(Queue, "priority", PRIORITY, "the family's, else 5", "Default priority of its jobs, 0 is most urgent"),
+    key(
+        Queue,
+        "concurrency",
+        Shape::Count { min: 1, max: 10_000 },
+        "the family's, else 10",
+        "Jobs of this queue that one process runs at once",
+    ),
+    key(
+        Queue,
+        "cadence",
+        SOME_DURATION,
+        "the family's, else 10s",
+        "Upper bound on the delay between due and claimed",
+    ),
+    key(
+        Queue,
+        "sla",
+        Shape::DurationOrNone { min_ms: 1 },
+        "the family's, else 5m",
+        "Due-to-finished bound for 95 % of jobs",
+    ),
+    key(Queue, "owner", Shape::Text, "the family's, else empty", "Whom to call"),
+    key(Queue, "colour", Shape::Text, "the family's, else grey", "Colour in tables and plots"),
+    key(
+        Queue,
+        "depth_cap",
+        Shape::CountOrNone { min: 1, max: 1_000_000_000 },
+        "none",
+        "Waiting jobs above which enqueues are refused",
+    ),
+    key(Kind, "queue", Shape::Text, "needed for a new kind", "The queue it belongs to, for good"),
+    key(Kind, "priority", PRIORITY, "the queue's", "Default priority of its jobs"),
+    key(Kind, "max_attempts", Shape::Count { min: 1, max: 1_000 }, "5", "All runs, the first included"),
+    key(Kind, "timeout", Shape::DurationOrNone { min_ms: 1 }, "30m", "How long one run may take"),
+    key(Kind, "backoff_base", ANY_DURATION, "30s", "Wait after the first failed attempt; doubles with each"),
+    key(Kind, "backoff_cap", ANY_DURATION, "1h", "No wait between attempts is longer"),
+    key(Kind, "description", Shape::Text, "empty", "One line for people"),
+    key(Cleanup, "finished", ANY_DURATION, "7d", "Age at which completed, cancelled and superseded jobs go"),
+    key(Cleanup, "dead_letters", ANY_DURATION, "30d", "Age at which failed jobs and dead letters go"),
+    key(Cleanup, "idempotency", ANY_DURATION, "1d", "How long an idempotency key is remembered"),
+    key(Cleanup, "rollups", ANY_DURATION, "30d", "Age at which per-minute statistics go"),
+];
+
+pub(crate) fn find(section: Section, name: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.section == section && key.name == name)
+}
+
+pub(crate) fn in_section(section: Section) -> impl Iterator<Item = &'static Key> {
+    KEYS.iter().filter(move |key| key.section == section)
+}
+
+/// The candidate a typo most likely meant; nothing when none is near.
+pub(crate) fn nearest<'a>(typed: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let typed = typed.to_lowercase().replace('-', "_");
+    let allowed = (typed.len() / 3).clamp(1, 3);
+    candidates
+        .map(|candidate| (distance(&typed, &candidate.to_lowercase()), candidate))
+        .filter(|(distance, _)| *distance <= allowed)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Single-character edits from `a` to `b`.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let change = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn typos_find_their_key() {
+        let server = || in_section(Section::Server).map(|key| key.name);
+        assert_eq!(nearest("leese", server()), Some("lease"));
+        assert_eq!(nearest("pre-fetch", server()), Some("prefetch"));
+        assert_eq!(nearest("colour", server()), None);
+    }
+
+    /// `docs/config.md` has a row for every key and no row for anything else.
+    #[test]
+    fn the_page_lists_exactly_these_keys() {
+        let page = include_str!("../../../../docs/config.md");
+        let (keys, mapping) = page.split_once("## Document 002").unwrap();
+        let listed: Vec<&str> = keys.lines().filter(|line| line.starts_with("| `")).collect();
+        let expected: Vec<String> = KEYS
+            .iter()
+            .map(|k| {
+                format!("| `{}` | {} | {} | `{}` | {} |", k.path(), k.default, k.shape, k.variable(), k.about)
+            })
+            .collect();
+        assert_eq!(listed, expected);
+        for old in [
+            "base-delay",
+            "max-attempts",
+            "workers.high",
+            "workers.default",
+            "workers.screenshot",
+            "workers.low",
+            "workers.bulk",
+            "poll-interval.high",
+            "poll-interval.default",
+            "poll-interval.screenshot",
+            "poll-interval.low",
+            "poll-interval.bulk",
+            "screenshot-concurrency",
+            "ai-tagging.monthly-budget",
+            "escalation.pagerduty-key",
+            "escalation.slack-webhook",
+            "escalation.ops-email",
+        ] {
+            assert!(mapping.contains(&format!("| `villagecompute.jobs.{old}` |")), "{old}");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! What the configuration says about kinds, and how that meets the kinds this binary carries.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use windlass_core::kind::{DEFAULT_MAX_ATTEMPTS, DEFAULT_TIMEOUT};
+use windlass_core::{Backoff, Invalid, KindSpec, QueueSpec};
+use windlass_engine::{Handlers, tryout};
+
+use super::keys::Section;
+use super::raw::{Origin, RawConfig, Value};
+
+/// Stands for every kind that has no value of its own; no kind can have this name.
+pub(crate) const EVERY: &str = "*";
+
+#[derive(Debug, Default)]
+pub(crate) struct KindSettings {
+    every: Setting,
+    named: BTreeMap<String, Setting>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Setting {
+    queue: Option<String>,
+    priority: Option<u8>,
+    max_attempts: Option<u16>,
+    timeout: Option<Option<Duration>>,
+    backoff_base: Option<Duration>,
+    backoff_cap: Option<Duration>,
+    description: Option<String>,
+}
+
+impl KindSettings {
+    pub(super) fn resolve(raw: &mut RawConfig, queues: &[QueueSpec]) -> KindSettings {
+        let mut handlers = Handlers::default();
+        tryout::add(&mut handlers, true);
+        let carried = handlers.specs();
+        let mut settings = KindSettings::default();
+        for name in raw.names(Section::Kind) {
+            let mut setting = read(raw, &name);
+            let place = place(raw, &name);
+            if name == EVERY {
+                if setting.queue.is_some() {
+                    raw.problem(place, "kinds.\"*\".queue: a queue belongs to one kind; name the kind");
+                }
+                settings.every = setting;
+                continue;
+            }
+            let ours = carried.iter().find(|kind| kind.name.eq_ignore_ascii_case(&name));
+            let name = ours.map_or(name, |kind| kind.name.clone());
+            check_name(raw, &place, &name);
+            check_queue(raw, &place, &name, &mut setting, queues, ours);
+            settings.named.insert(name, setting);
+        }
+        settings
+    }
+
+    /// The kinds of this binary and those of the configuration, with the configured figures.
+    pub(crate) fn apply(&self, carried: Vec<KindSpec>) -> Vec<KindSpec> {
+        let mut kinds = carried;
+        for (name, setting) in &self.named {
+            if let Some(queue) = &setting.queue
+                && !kinds.iter().any(|kind| kind.name == *name)
+            {
+                kinds.push(KindSpec::new(name, queue));
+            }
+        }
+        for kind in &mut kinds {
+            let own = self.named.get(&kind.name).cloned().unwrap_or_default();
+            own.apply(kind, &self.every);
+        }
+        kinds
+    }
+}
+
+impl Setting {
+    /// What is said of every kind yields to what the kind or the code says.
+    fn apply(self, kind: &mut KindSpec, every: &Setting) {
+        let usual = Backoff::default();
+        let unless = |own: bool, value: Option<Duration>| if own { value } else { None };
+        if let Some(priority) = self.priority.or(every.priority.filter(|_| kind.priority.is_none())) {
+            kind.priority = Some(priority);
+        }
+        let attempts = every.max_attempts.filter(|_| kind.max_attempts == DEFAULT_MAX_ATTEMPTS);
+        if let Some(attempts) = self.max_attempts.or(attempts) {
+            kind.max_attempts = attempts;
+        }
+        let timeout = every.timeout.filter(|_| kind.timeout == Some(DEFAULT_TIMEOUT));
+        if let Some(timeout) = self.timeout.or(timeout) {
+            kind.timeout = timeout;
+        }
+        let base = unless(kind.backoff.base == usual.base, every.backoff_base);
+        if let Some(base) = self.backoff_base.or(base) {
+            kind.backoff.base = base;
+        }
+        let cap = unless(kind.backoff.cap == usual.cap, every.backoff_cap);
+        if let Some(cap) = self.backoff_cap.or(cap) {
+            kind.backoff.cap = cap;
+        }
+        if let Some(description) = self.description {
+            kind.description = description;
+        }
+    }
+}
+
+fn read(raw: &RawConfig, name: &str) -> Setting {
+    let said = |key| raw.get(Section::Kind, Some(name), key).map(|(value, _)| value.clone());
+    let count = |key| match said(key) {
+        Some(Value::Count(count)) => Some(count),
+        _ => None,
+    };
+    let duration = |key| match said(key) {
+        Some(Value::Duration(duration)) => Some(duration),
+        _ => None,
+    };
+    let text = |key| match said(key) {
+        Some(Value::Text(text)) => Some(text),
+        _ => None,
+    };
+    Setting {
+        queue: text("queue"),
+        priority: count("priority").and_then(|count| u8::try_from(count).ok()),
+        max_attempts: count("max_attempts").and_then(|count| u16::try_from(count).ok()),
+        timeout: match said("timeout") {
+            Some(Value::Nothing) => Some(None),
+            _ => duration("timeout").map(Some),
+        },
+        backoff_base: duration("backoff_base"),
+        backoff_cap: duration("backoff_cap"),
+        description: text("description"),
+    }
+}
+
+fn place(raw: &RawConfig, name: &str) -> Origin {
+    super::keys::in_section(Section::Kind)
+        .find_map(|key| raw.get(Section::Kind, Some(name), key.name))
+        .map_or(Origin::Default, |(_, origin)| origin.clone())
+}
+
+fn check_name(raw: &mut RawConfig, place: &Origin, name: &str) {
+    let mut invalid = Invalid::default();
+    invalid.check_name("kinds", name);
+    for problem in invalid.problems {
+        raw.problem(place.clone(), format!("{}: {}", problem.field, problem.rule));
+    }
+}
+
+/// A new kind needs a known queue; one of ours keeps the queue it has.
+fn check_queue(
+    raw: &mut RawConfig,
+    place: &Origin,
+    name: &str,
+    setting: &mut Setting,
+    queues: &[QueueSpec],
+    ours: Option<&KindSpec>,
+) {
+    let Some(wanted) = &setting.queue else {
+        if ours.is_none() {
+            let text = format!("kinds.{name}: a kind this binary does not carry needs `queue`");
+            raw.problem(place.clone(), text);
+        }
+        return;
+    };
+    let Some(queue) = queues.iter().find(|queue| queue.name.eq_ignore_ascii_case(wanted)) else {
+        let known: Vec<&str> = queues.iter().map(|queue| queue.name.as_str()).collect();
+        let text = format!("kinds.{name}.queue: `{wanted}` is not a queue; known: {}", known.join(", "));
+        return raw.problem(place.clone(), text);
+    };
+    if let Some(ours) = ours.filter(|ours| ours.queue != queue.name) {
+        let text = format!("kinds.{name}.queue: it belongs to {} and cannot move", ours.queue);
+        raw.problem(place.clone(), text);
+    }
+    setting.queue = Some(queue.name.clone());
+}

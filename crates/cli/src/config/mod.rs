@@ -1,0 +1,320 @@
+//! Configuration, resolved once: file, then variables, then flags.
+//!
+//! Owns [`Config`], which holds only values that were checked; nothing else in the program reads the environment or
+//! the file. Reports every problem at once and never stops at the first.
+
+mod environment;
+mod init;
+mod keys;
+mod kinds;
+mod raw;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use windlass_core::{Invalid, QueueSpec, queue};
+use windlass_engine::Retention;
+
+use crate::compose::Address;
+use crate::failure::Failure;
+pub(crate) use environment::Environment;
+pub(crate) use init::template;
+use keys::{Key, Section};
+pub(crate) use kinds::KindSettings;
+use raw::{Origin, RawConfig, Value};
+
+pub(crate) const FILE: &str = "windlass.toml";
+
+/// What the command line says about configuration.
+#[derive(Debug, Default)]
+pub(crate) struct Flags {
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) database: Option<String>,
+    pub(crate) lease: Option<String>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Config {
+    pub(crate) server: Server,
+    pub(crate) database: Database,
+    /// The five families and those the configuration adds.
+    pub(crate) queues: Vec<QueueSpec>,
+    pub(crate) kinds: KindSettings,
+    pub(crate) retention: Retention,
+    /// Every effective value and where it came from, for `config show`.
+    pub(crate) shown: Vec<Shown>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) data: PathBuf,
+    pub(crate) lease: Duration,
+    pub(crate) grace: Duration,
+    pub(crate) poll: Duration,
+    pub(crate) prefetch: u32,
+    pub(crate) quarantine: Duration,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Database {
+    pub(crate) address: Address,
+    /// Nobody named a database: `address` is the one in the data folder.
+    pub(crate) is_default: bool,
+    pub(crate) pool: u32,
+    pub(crate) notify: bool,
+    pub(crate) acquire_timeout: Duration,
+    pub(crate) statement_timeout: Duration,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shown {
+    pub(crate) path: String,
+    pub(crate) value: String,
+    pub(crate) origin: String,
+}
+
+impl Config {
+    pub(crate) fn load(flags: &Flags, environment: &Environment) -> Result<Config, Failure> {
+        let mut raw = RawConfig::default();
+        read_file(&mut raw, flags.file.as_deref())?;
+        let url = keys::find(Section::Database, "url");
+        let lease = keys::find(Section::Server, "lease");
+        if let (Some(key), Some(text)) = (url, environment.get("DATABASE_URL")) {
+            raw.set_text(key, None, &text, Origin::Variable("DATABASE_URL".to_owned()));
+        }
+        for (name, path, value) in environment.configuration() {
+            raw.read_variable(name, &path, value);
+        }
+        if let (Some(key), Some(text)) = (url, &flags.database) {
+            raw.set_text(key, None, text, Origin::Flag("--database"));
+        }
+        if let (Some(key), Some(text)) = (lease, &flags.lease) {
+            raw.set_text(key, None, text, Origin::Flag("--lease"));
+        }
+        Resolver { raw }.config().map_err(|problems| failure(&problems))
+    }
+}
+
+fn read_file(raw: &mut RawConfig, named: Option<&Path>) -> Result<(), Failure> {
+    let path = named.unwrap_or(Path::new(FILE));
+    match std::fs::read_to_string(path) {
+        Ok(text) => {
+            raw.read_file(&path.display().to_string(), &text);
+            Ok(())
+        }
+        Err(error) if named.is_none() && error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(Failure::new(format!("cannot read the configuration {}", path.display()), error)
+            .hint("check the path and its permissions; `windlass config init` writes a new file")),
+    }
+}
+
+fn failure(problems: &[raw::Problem]) -> Failure {
+    let mut why = match problems.len() {
+        1 => "one problem".to_owned(),
+        n => format!("{n} problems"),
+    };
+    for problem in problems {
+        why.push_str(&format!("\n  {}: {}", problem.place, problem.text));
+    }
+    Failure::new("the configuration cannot be used", why)
+        .hint("`windlass config init` writes a file with every key; docs/config.md explains each")
+}
+
+/// From values with places to values that fit together.
+struct Resolver {
+    raw: RawConfig,
+}
+
+impl Resolver {
+    fn config(mut self) -> Result<Config, Vec<raw::Problem>> {
+        let server = self.server();
+        let database = self.database(&server.data);
+        let queues = self.queues();
+        let kinds = KindSettings::resolve(&mut self.raw, &queues);
+        let retention = Retention {
+            finished: self.duration(Section::Cleanup, "finished"),
+            dead_letters: self.duration(Section::Cleanup, "dead_letters"),
+            idempotency: self.duration(Section::Cleanup, "idempotency"),
+            rollups: self.duration(Section::Cleanup, "rollups"),
+        };
+        match database {
+            Some(database) if self.raw.problems.is_empty() => {
+                let shown = self.shown(&database, &queues);
+                Ok(Config { server, database, queues, kinds, retention, shown })
+            }
+            _ => Err(self.raw.problems),
+        }
+    }
+
+    fn server(&self) -> Server {
+        Server {
+            data: PathBuf::from(self.text(Section::Server, "data")),
+            lease: self.duration(Section::Server, "lease"),
+            grace: self.duration(Section::Server, "grace"),
+            poll: self.duration(Section::Server, "poll"),
+            prefetch: u32::try_from(self.count(Section::Server, "prefetch")).unwrap_or(u32::MAX),
+            quarantine: self.duration(Section::Server, "quarantine"),
+        }
+    }
+
+    fn database(&mut self, data: &Path) -> Option<Database> {
+        let said = self.raw.get(Section::Database, None, "url").cloned();
+        let schema = self.raw.get(Section::Database, None, "schema").cloned();
+        let is_default = said.is_none();
+        let address = match said {
+            Some((url, origin)) => match Address::parse(&url.to_string()) {
+                Ok(address) => address,
+                Err(why) => {
+                    self.raw.problem(origin, format!("database.url: {why}"));
+                    return None;
+                }
+            },
+            None => Address::Sqlite(data.join("windlass.db")),
+        };
+        Some(Database {
+            address: match schema {
+                Some((schema, _)) => address.with_schema(&schema.to_string()),
+                None => address,
+            },
+            is_default,
+            pool: u32::try_from(self.count(Section::Database, "pool")).unwrap_or(u32::MAX),
+            notify: self.value(Section::Database, "notify") == Value::Flag(true),
+            acquire_timeout: self.duration(Section::Database, "acquire_timeout"),
+            statement_timeout: self.duration(Section::Database, "statement_timeout"),
+        })
+    }
+
+    fn queues(&mut self) -> Vec<QueueSpec> {
+        let mut queues = queue::families();
+        for name in self.raw.names(Section::Queue) {
+            if !queues.iter().any(|queue| queue.name == name) {
+                self.check_name(Section::Queue, &name);
+                queues.push(QueueSpec::named(&name));
+            }
+        }
+        for queue in &mut queues {
+            let name = queue.name.clone();
+            let said = |key| self.raw.get(Section::Queue, Some(&name), key).map(|(value, _)| value);
+            set_count(said("priority"), &mut queue.priority);
+            set_count(said("concurrency"), &mut queue.concurrency);
+            match said("cadence") {
+                Some(Value::Duration(cadence)) => queue.cadence = *cadence,
+                _ => {}
+            }
+            match said("sla") {
+                Some(Value::Duration(sla)) => queue.sla = Some(*sla),
+                Some(Value::Nothing) => queue.sla = None,
+                _ => {}
+            }
+            match said("depth_cap") {
+                Some(Value::Count(cap)) => queue.depth_cap = Some(*cap),
+                Some(Value::Nothing) => queue.depth_cap = None,
+                _ => {}
+            }
+            for (key, field) in [("owner", &mut queue.owner), ("colour", &mut queue.colour)] {
+                if let Some(Value::Text(text)) = said(key) {
+                    *field = text.clone();
+                }
+            }
+        }
+        queues
+    }
+
+    fn check_name(&mut self, section: Section, name: &str) {
+        let mut invalid = Invalid::default();
+        invalid.check_name(section.word(), name);
+        let place = keys::in_section(section)
+            .find_map(|key| self.raw.get(section, Some(name), key.name))
+            .map_or(Origin::Default, |(_, origin)| origin.clone());
+        for problem in invalid.problems {
+            self.raw.problem(place.clone(), format!("{}: {}", problem.field, problem.rule));
+        }
+    }
+
+    /// What was said, else the default in the list of keys.
+    fn value(&self, section: Section, name: &'static str) -> Value {
+        match self.raw.get(section, None, name) {
+            Some((value, _)) => value.clone(),
+            None => keys::find(section, name).map_or(Value::Nothing, default_value),
+        }
+    }
+
+    fn duration(&self, section: Section, name: &'static str) -> Duration {
+        match self.value(section, name) {
+            Value::Duration(duration) => duration,
+            _ => Duration::ZERO,
+        }
+    }
+
+    fn count(&self, section: Section, name: &'static str) -> u64 {
+        match self.value(section, name) {
+            Value::Count(count) => count,
+            _ => 0,
+        }
+    }
+
+    fn text(&self, section: Section, name: &'static str) -> String {
+        self.value(section, name).to_string()
+    }
+
+    fn shown(&self, database: &Database, queues: &[QueueSpec]) -> Vec<Shown> {
+        let mut shown = Vec::new();
+        for key in keys::KEYS.iter().filter(|key| key.section.placeholder().is_none()) {
+            let value = match (key.section, key.name) {
+                // Shown as it is used, and never with its password.
+                (Section::Database, "url") => database.address.to_string(),
+                _ => self.text(key.section, key.name),
+            };
+            shown.push(Shown { path: key.path(), value, origin: self.origin(key, None) });
+        }
+        for queue in queues {
+            for key in keys::in_section(Section::Queue) {
+                let path = format!("queues.{}.{}", queue.name, key.name);
+                let value = queue_figure(queue, key.name);
+                shown.push(Shown { path, value, origin: self.origin(key, Some(&queue.name)) });
+            }
+        }
+        for name in self.raw.names(Section::Kind) {
+            for key in keys::in_section(Section::Kind) {
+                if let Some((value, origin)) = self.raw.get(Section::Kind, Some(&name), key.name) {
+                    let path = format!("kinds.{name}.{}", key.name);
+                    shown.push(Shown { path, value: value.to_string(), origin: origin.to_string() });
+                }
+            }
+        }
+        shown
+    }
+
+    fn origin(&self, key: &Key, name: Option<&str>) -> String {
+        let said = self.raw.get(key.section, name, key.name);
+        said.map_or(Origin::Default, |(_, origin)| origin.clone()).to_string()
+    }
+}
+
+fn default_value(key: &Key) -> Value {
+    raw::parse(key.shape, key.default).unwrap_or(Value::Nothing)
+}
+
+fn set_count<T: TryFrom<u64>>(said: Option<&Value>, field: &mut T) {
+    if let Some(Value::Count(count)) = said
+        && let Ok(count) = T::try_from(*count)
+    {
+        *field = count;
+    }
+}
+
+fn queue_figure(queue: &QueueSpec, key: &str) -> String {
+    use windlass_core::duration::format;
+    match key {
+        "priority" => queue.priority.to_string(),
+        "concurrency" => queue.concurrency.to_string(),
+        "cadence" => format(queue.cadence),
+        "sla" => queue.sla.map_or("none".to_owned(), format),
+        "owner" => queue.owner.clone(),
+        "colour" => queue.colour.clone(),
+        "depth_cap" => queue.depth_cap.map_or("none".to_owned(), |cap| cap.to_string()),
+        _ => String::new(),
+    }
+}

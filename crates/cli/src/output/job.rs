@@ -1,0 +1,229 @@
+//! A job as programs and people see it: the object of the HTTP interface, a table row, and the full page.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use windlass_core::store::JobDetail;
+use windlass_core::{Attempt, JobRecord, LogLine, Time};
+
+use super::table::Table;
+use super::{Output, short, visible, visible_lines};
+use crate::failure::Failure;
+
+#[derive(Serialize)]
+pub(crate) struct JobView {
+    id: String,
+    kind: String,
+    queue: String,
+    state: &'static str,
+    priority: u8,
+    payload: Option<Box<RawValue>>,
+    attempt: u16,
+    max_attempts: u16,
+    run_at: Option<String>,
+    created_at: String,
+    started_at: Option<String>,
+    finished_at: Option<String>,
+    progress: Option<ProgressView>,
+    result: Option<Box<RawValue>>,
+    last_error: Option<String>,
+    unique_key: Option<String>,
+    concurrency_key: Option<String>,
+    tags: Vec<String>,
+    entity: Option<EntityView>,
+}
+
+#[derive(Serialize)]
+struct ProgressView {
+    percent: f32,
+    message: Option<String>,
+    at: String,
+}
+
+#[derive(Serialize)]
+struct EntityView {
+    r#type: String,
+    id: String,
+}
+
+impl From<&JobRecord> for JobView {
+    fn from(job: &JobRecord) -> JobView {
+        let time = |time: Option<Time>| time.map(|time| time.to_string());
+        JobView {
+            id: job.id.to_string(),
+            kind: job.kind.clone(),
+            queue: job.queue.clone(),
+            state: job.state.name(),
+            priority: job.priority,
+            payload: raw(&job.payload),
+            attempt: job.attempt,
+            max_attempts: job.max_attempts,
+            run_at: time(job.run_at),
+            created_at: job.created_at.to_string(),
+            started_at: time(job.started_at),
+            finished_at: time(job.finished_at),
+            progress: job.progress.as_ref().map(|progress| ProgressView {
+                percent: progress.percent,
+                message: progress.message.clone(),
+                at: progress.at.to_string(),
+            }),
+            result: job.result.as_deref().and_then(raw),
+            last_error: job.last_error.clone(),
+            unique_key: job.unique_key.clone(),
+            concurrency_key: job.concurrency_key.clone(),
+            tags: job.tags.clone(),
+            entity: job
+                .entity
+                .as_ref()
+                .map(|entity| EntityView { r#type: entity.entity_type.clone(), id: entity.entity_id.clone() }),
+        }
+    }
+}
+
+/// The stored JSON as it is; bytes that are not JSON as a string.
+fn raw(bytes: &[u8]) -> Option<Box<RawValue>> {
+    let text = String::from_utf8_lossy(bytes);
+    RawValue::from_string(text.clone().into_owned())
+        .or_else(|_| serde_json::value::to_raw_value(&text))
+        .ok()
+}
+
+#[derive(Serialize)]
+pub(crate) struct DetailView {
+    #[serde(flatten)]
+    job: JobView,
+    cancel_requested: bool,
+    attempts: Vec<AttemptView>,
+    logs: Vec<LogView>,
+}
+
+#[derive(Serialize)]
+struct AttemptView {
+    attempt: u16,
+    worker: Option<String>,
+    started_at: String,
+    ended_at: Option<String>,
+    outcome: String,
+    error: Option<String>,
+}
+
+#[derive(Serialize)]
+struct LogView {
+    attempt: u16,
+    at: String,
+    line: String,
+}
+
+impl From<&JobDetail> for DetailView {
+    fn from(detail: &JobDetail) -> DetailView {
+        let attempt = |attempt: &Attempt| AttemptView {
+            attempt: attempt.attempt,
+            worker: attempt.worker.map(|worker| worker.to_string()),
+            started_at: attempt.started_at.to_string(),
+            ended_at: attempt.ended_at.map(|at| at.to_string()),
+            outcome: attempt.outcome.clone(),
+            error: attempt.error.clone(),
+        };
+        let log =
+            |log: &LogLine| LogView { attempt: log.attempt, at: log.at.to_string(), line: log.line.clone() };
+        DetailView {
+            job: JobView::from(&detail.job),
+            cancel_requested: detail.cancel_requested,
+            attempts: detail.attempts.iter().map(attempt).collect(),
+            logs: detail.logs.iter().map(log).collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+pub(crate) struct ListView<T> {
+    pub(crate) items: Vec<T>,
+    pub(crate) next_cursor: Option<String>,
+}
+
+pub(crate) fn table(jobs: &[JobRecord]) -> Table {
+    let mut table = Table::new(&["id", "kind", "queue", "state", ">attempt", "due or ended", "last error"]);
+    for job in jobs {
+        let when = job.finished_at.or(job.run_at).unwrap_or(job.created_at);
+        table.row(vec![
+            job.id.to_string(),
+            job.kind.clone(),
+            job.queue.clone(),
+            job.state.name().to_owned(),
+            format!("{}/{}", job.attempt, job.max_attempts),
+            seconds(when),
+            short(job.last_error.as_deref().unwrap_or(""), 60),
+        ]);
+    }
+    table
+}
+
+/// The full page of `jobs show`.
+pub(crate) fn page(detail: &JobDetail, output: &Output) -> Result<(), Failure> {
+    let job = &detail.job;
+    output.line(format_args!("job {} · {} in {}", job.id, visible(&job.kind), visible(&job.queue)))?;
+    let mut state = job.state.name().to_owned();
+    if detail.cancel_requested {
+        state.push_str(" (a cancel was asked for)");
+    }
+    let mut fact = |name: &str, value: Option<String>| match value {
+        Some(value) => output.line(format_args!("  {name:<14} {}", visible(&value))),
+        None => Ok(()),
+    };
+    let time = |time: Option<Time>| time.map(|time| time.to_string());
+    fact("state", Some(state))?;
+    fact("attempt", Some(format!("{} of {}", job.attempt, job.max_attempts)))?;
+    fact("priority", Some(job.priority.to_string()))?;
+    fact("created", Some(job.created_at.to_string()))?;
+    fact("due", time(job.run_at))?;
+    fact("started", time(job.started_at))?;
+    fact("finished", time(job.finished_at))?;
+    fact("progress", job.progress.as_ref().map(|p| format!("{} % {}", p.percent, p.message.as_deref().unwrap_or(""))))?;
+    fact("unique key", job.unique_key.clone())?;
+    fact("concurrency key", job.concurrency_key.clone())?;
+    fact("tags", (!job.tags.is_empty()).then(|| job.tags.join(", ")))?;
+    fact("entity", job.entity.as_ref().map(|e| format!("{}:{}", e.entity_type, e.entity_id)))?;
+    fact("last error", job.last_error.clone())?;
+    output.line(format_args!("  payload\n{}", block(&job.payload)))?;
+    if let Some(result) = &job.result {
+        output.line(format_args!("  result\n{}", block(result)))?;
+    }
+    runs(detail, output)
+}
+
+fn runs(detail: &JobDetail, output: &Output) -> Result<(), Failure> {
+    if !detail.attempts.is_empty() {
+        let mut table = Table::new(&["attempt", "outcome", "worker", "started", "ended", "error"]);
+        for attempt in &detail.attempts {
+            table.row(vec![
+                attempt.attempt.to_string(),
+                attempt.outcome.clone(),
+                attempt.worker.map(|worker| worker.to_string()).unwrap_or_default(),
+                attempt.started_at.to_string(),
+                attempt.ended_at.map(|at| at.to_string()).unwrap_or_default(),
+                attempt.error.clone().unwrap_or_default(),
+            ]);
+        }
+        output.line("")?;
+        table.print(output)?;
+    }
+    if !detail.logs.is_empty() {
+        output.line("")?;
+    }
+    for log in &detail.logs {
+        output.line(format_args!("{} [{}] {}", log.at, log.attempt, visible(&log.line)))?;
+    }
+    Ok(())
+}
+
+/// Stored JSON, indented; anything else as text.
+fn block(bytes: &[u8]) -> String {
+    let pretty = serde_json::from_slice::<serde_json::Value>(bytes)
+        .and_then(|value| serde_json::to_string_pretty(&value))
+        .unwrap_or_else(|_| String::from_utf8_lossy(bytes).into_owned());
+    visible_lines(&pretty).lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
+}
+
+/// A time without its fraction.
+pub(crate) fn seconds(time: Time) -> String {
+    Time(time.0.div_euclid(1_000_000) * 1_000_000).to_string()
+}

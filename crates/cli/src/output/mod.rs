@@ -1,0 +1,136 @@
+//! What a verb prints: lines, tables, one JSON object.
+//!
+//! Owns stdout and the rule that stored text is hostile: nothing a job carries reaches the terminal as a control
+//! sequence. Never decides what to print.
+
+pub(crate) mod job;
+pub(crate) mod progress;
+pub(crate) mod table;
+
+use std::fmt::{Display, Write as _};
+use std::io::{IsTerminal, Write};
+
+use serde::Serialize;
+
+use crate::config::Environment;
+use crate::failure::{During, Failure};
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Output {
+    /// Colour on stdout.
+    pub(crate) colour: bool,
+    pub(crate) error_colour: bool,
+    /// Progress bars may be drawn (stderr is a terminal).
+    pub(crate) bars: bool,
+    pretty: bool,
+}
+
+impl Output {
+    pub(crate) fn new(environment: &Environment) -> Output {
+        let plain = environment.get("NO_COLOR").is_some()
+            || environment.get("TERM").is_some_and(|terminal| terminal == "dumb");
+        let stdout = std::io::stdout().is_terminal();
+        let stderr = std::io::stderr().is_terminal();
+        Output { colour: stdout && !plain, error_colour: stderr && !plain, bars: stderr, pretty: stdout }
+    }
+
+    /// One or more lines of our own making; stored text in them went through [`visible`].
+    pub(crate) fn line(&self, text: impl Display) -> Result<(), Failure> {
+        writeln!(std::io::stdout().lock(), "{text}").during("write the answer")
+    }
+
+    /// One object: indented for people, on one line for programs.
+    pub(crate) fn json(&self, value: &impl Serialize) -> Result<(), Failure> {
+        let text = if self.pretty { serde_json::to_string_pretty(value) } else { serde_json::to_string(value) };
+        let text = text.map_err(|error| Failure::new("write the answer", error))?;
+        self.line(json_visible(&text))
+    }
+
+    /// Said to people beside the answer; never on stdout.
+    pub(crate) fn note(&self, text: impl Display) {
+        // Nothing can be done when stderr is closed.
+        let _ = writeln!(std::io::stderr().lock(), "{text}");
+    }
+}
+
+/// Stored text on one line: control characters, escape sequences and direction overrides made visible.
+pub(crate) fn visible(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if is_hostile(c) => {
+                let _ = write!(out, "\\u{{{:x}}}", c as u32);
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// The same, line ends kept.
+pub(crate) fn visible_lines(text: &str) -> String {
+    text.split('\n').map(visible).collect::<Vec<_>>().join("\n")
+}
+
+/// JSON text holds no control characters outside its strings, so any that is left is escaped in place.
+fn json_visible(text: &str) -> String {
+    if !text.chars().any(|c| c != '\n' && is_hostile(c)) {
+        return text.to_owned();
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if c != '\n' && is_hostile(c) {
+            let mut units = [0u16; 2];
+            for unit in c.encode_utf16(&mut units) {
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// Moves the cursor, hides or reorders what stands beside it.
+fn is_hostile(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// Text cut to `width` characters.
+pub(crate) fn short(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let mut out: String = text.chars().take(width.saturating_sub(1)).collect();
+    out.push('…');
+    out
+}
+
+/// `1 job`, `2 jobs`.
+pub(crate) fn plural(n: u64, word: &str) -> String {
+    if n == 1 { format!("1 {word}") } else { format!("{n} {word}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_stored_steers_the_terminal() {
+        assert_eq!(visible("a\x1b[2Jb\r\n\u{9b}31m\u{202e}c"), "a\\u{1b}[2Jb\\r\\n\\u{9b}31m\\u{202e}c");
+        let json = serde_json::to_string("\x1b[2J\u{9b}\u{202e}\u{e0041}").unwrap();
+        let shown = json_visible(&json);
+        assert!(shown.is_ascii(), "{shown}");
+        assert_eq!(serde_json::from_str::<String>(&shown).unwrap(), "\x1b[2J\u{9b}\u{202e}\u{e0041}");
+    }
+
+    #[test]
+    fn cut_on_characters_not_bytes() {
+        assert_eq!(short("äöüß", 3), "äö…");
+        assert_eq!(short("äöü", 3), "äöü");
+    }
+}

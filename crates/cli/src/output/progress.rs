@@ -1,0 +1,55 @@
+//! How far long work is: a bar on a terminal, a plain line now and then elsewhere. Always on stderr, so that the
+//! answer on stdout stays clean.
+
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::Output;
+
+const BETWEEN_LINES: Duration = Duration::from_secs(2);
+
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    plain: Option<Plain>,
+}
+
+struct Plain {
+    output: Output,
+    what: &'static str,
+    total: u64,
+    said: Instant,
+}
+
+impl Progress {
+    pub(crate) fn new(output: Output, what: &'static str, total: u64) -> Progress {
+        if !output.bars {
+            let plain = Plain { output, what, total, said: Instant::now() };
+            return Progress { bar: ProgressBar::hidden(), plain: Some(plain) };
+        }
+        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+        let template = "{msg} {wide_bar} {pos}/{len} · {per_sec} · {eta} left";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ "));
+        }
+        bar.set_message(what);
+        Progress { bar, plain: None }
+    }
+
+    pub(crate) fn set(&mut self, done: u64) {
+        self.bar.set_position(done);
+        if let Some(plain) = &mut self.plain
+            && (plain.said.elapsed() >= BETWEEN_LINES)
+        {
+            plain.said = Instant::now();
+            plain.output.note(format_args!("{}: {done} of {}", plain.what, plain.total));
+        }
+    }
+
+    pub(crate) fn finish(mut self, done: u64) {
+        self.bar.finish_and_clear();
+        if let Some(plain) = self.plain.take() {
+            plain.output.note(format_args!("{}: {done} of {}", plain.what, plain.total));
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! What an operator does: cancel, retry, delete, change.
+//!
+//! Owns bulk actions in one transaction each. The jobs are picked first and each action looks again under lock, so a
+//! job that moved meanwhile is counted as skipped, never forced. Never waits for a handler.
+
+use sqlx::PgConnection;
+use sqlx::postgres::PgRow;
+use windlass_core::store::{Action, Bulk, Change, JobFilter};
+use windlass_core::{JobId, JobState, QueueId, StoreError};
+
+use crate::PostgresStore;
+use crate::error::failed;
+use crate::hint::BOTTOM;
+use crate::query::{bind_filter, picked};
+use crate::row::{PgTime, count, get};
+
+const CANCEL_WAITING: &str = "
+    with d as (delete from windlass.ready where id = any ($2) returning id, attempt),
+         k as (delete from windlass.cancels where job_id in (select id from d)),
+         f as (insert into windlass.finished (id, state, attempt, finished_at)
+               select id, 6, attempt, statement_timestamp() + $1::bigint * interval '1 microsecond' from d)
+    select id from d";
+
+/// The share lock waits for a settlement under way, after which the job is no longer among the ids.
+const CANCEL_RUNNING: &str = "
+    with c as materialized (
+        select c.ids from windlass.claims c where c.ids && $2::bigint[] order by c.token for share),
+    l as materialized (select i.id from c cross join unnest(c.ids) i (id) where i.id = any ($2)),
+    k as (insert into windlass.cancels (job_id, requested_at)
+          select id, statement_timestamp() + $1::bigint * interval '1 microsecond' from l
+          on conflict do nothing)
+    select id from l";
+
+const RUN_NOW: &str = "
+    update windlass.ready set run_at = n.now
+    from (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now) n
+    where id = any ($2) and run_at > n.now
+    returning id";
+
+/// The last attempt moves from the finished row into the history. One that meets a waiting twin ends superseded.
+const REPLAY: &str = "
+    with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
+    f as materialized (
+        select * from windlass.finished where id = any ($2) and state in (4, 5, 6) order by id for update),
+    r as (
+        insert into windlass.ready (queue, priority, run_at, id, kind, unique_key)
+        select j.queue, j.priority, n.now, j.id, j.kind, j.unique_key
+        from n, f join windlass.jobs j on j.id = f.id order by j.unique_key, j.id
+        on conflict (unique_key) where unique_key is not null do nothing
+        returning id),
+    a as (
+        insert into windlass.attempts (id, token, attempt, worker, started_at, ended_at, outcome, error)
+        select f.id, f.token, f.attempt, f.worker, coalesce(f.started_at, f.finished_at), f.finished_at,
+               case f.state when 4 then 'failed' when 5 then 'dead_letter' else 'cancelled' end, f.error
+        from f where f.token is not null and f.id in (select id from r)),
+    d as (delete from windlass.finished where id in (select id from r)),
+    s as (
+        update windlass.finished set state = 7, finished_at = n.now from n
+        where id in (select id from f) and id not in (select id from r)),
+    k as (delete from windlass.cancels where job_id in (select id from f)),
+    p as (delete from windlass.progress where job_id in (select id from r))
+    select (select count(*) from f) as found, (select count(*) from r) as done";
+
+/// With everything the job left, its idempotency key included: the same request makes a new job.
+const DELETE: &str = "
+    with d as (delete from windlass.finished where id = any ($1) returning id),
+    j as (delete from windlass.jobs where id in (select id from d)),
+    a as (delete from windlass.attempts where id in (select id from d)),
+    l as (delete from windlass.logs where job_id in (select id from d)),
+    p as (delete from windlass.progress where job_id in (select id from d)),
+    k as (delete from windlass.cancels where job_id in (select id from d)),
+    i as (delete from windlass.idempotency where job_id in (select id from d))
+    select count(*) from d";
+
+const CHANGE: &str = "
+    update windlass.ready
+    set priority = coalesce($3, priority), run_at = coalesce(greatest($4, n.now), run_at)
+    from (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now) n
+    where id = $2
+    returning queue";
+
+/// So that a retry comes back with the priority the operator gave it.
+const KEEP_PRIORITY: &str = "update windlass.jobs set priority = $2 where id = $1 and priority <> $2";
+
+const OP: &str = "change jobs";
+
+/// The states an action fits, as far as the moves of the state machine allow.
+fn fits(action: Action, state: JobState) -> bool {
+    match action {
+        Action::Cancel => state.can_move_to(JobState::Cancelled),
+        Action::Retry => state.can_replay() || state == JobState::Scheduled,
+        Action::Delete => state.is_finished(),
+    }
+}
+
+impl PostgresStore {
+    pub(crate) async fn apply_action(
+        &self,
+        filter: &JobFilter,
+        action: Action,
+        limit: u32,
+    ) -> Result<Bulk, StoreError> {
+        let asked = |s: &JobState| filter.states.is_empty() || filter.states.contains(s);
+        let (fit, unfit): (Vec<JobState>, Vec<JobState>) =
+            JobState::ALL.into_iter().filter(asked).partition(|s| fits(action, *s));
+        let mut tx = self.pool.begin().await.map_err(failed(OP))?;
+        let ids = self.pick(&mut tx, filter, fit, limit).await?;
+        let skipped = self.pick(&mut tx, filter, unfit, limit).await?.len() as u64;
+        let mut bulk = match action {
+            Action::Cancel => self.cancel(&mut tx, &ids).await?,
+            Action::Retry => self.retry(&mut tx, &ids).await?,
+            Action::Delete => {
+                let row = sqlx::query(self.sql(DELETE)).bind(&ids).fetch_one(&mut *tx).await;
+                Bulk { done: count(&row.map_err(failed(OP))?, "count")?, ..Bulk::default() }
+            }
+        };
+        tx.commit().await.map_err(failed(OP))?;
+        bulk.skipped =
+            skipped + (ids.len() as u64).saturating_sub(bulk.done + bulk.requested + bulk.superseded);
+        match action {
+            Action::Cancel if bulk.requested > 0 => self.waker.cancel(),
+            Action::Retry if bulk.done > 0 => self.waker.any(),
+            _ => {}
+        }
+        Ok(bulk)
+    }
+
+    /// Jobs that match and stand in one of `states`, newest first; none when there is no such state.
+    async fn pick(
+        &self,
+        conn: &mut PgConnection,
+        filter: &JobFilter,
+        states: Vec<JobState>,
+        limit: u32,
+    ) -> Result<Vec<i64>, StoreError> {
+        if states.is_empty() {
+            return Ok(Vec::new());
+        }
+        let filter = JobFilter { states, ..filter.clone() };
+        let sql = self.dynamic(&format!("{} select id from picked", picked(&filter, true)));
+        let rows = bind_filter(sqlx::query(sql), self.offset(), &filter, None, i64::from(limit))
+            .fetch_all(conn)
+            .await
+            .map_err(failed(OP))?;
+        ids(&rows)
+    }
+
+    /// First what waits, then what runs: a job claimed in between is found running.
+    async fn cancel(&self, conn: &mut PgConnection, wanted: &[i64]) -> Result<Bulk, StoreError> {
+        let done = self.on_ids(conn, CANCEL_WAITING, wanted).await?;
+        let left: Vec<i64> = wanted.iter().copied().filter(|id| !done.contains(id)).collect();
+        let requested =
+            if left.is_empty() { Vec::new() } else { self.on_ids(conn, CANCEL_RUNNING, &left).await? };
+        Ok(Bulk { done: done.len() as u64, requested: requested.len() as u64, ..Bulk::default() })
+    }
+
+    async fn retry(&self, conn: &mut PgConnection, wanted: &[i64]) -> Result<Bulk, StoreError> {
+        let moved = self.on_ids(conn, RUN_NOW, wanted).await?.len() as u64;
+        let row = sqlx::query(self.sql(REPLAY))
+            .bind(self.offset())
+            .bind(wanted)
+            .fetch_one(conn)
+            .await
+            .map_err(failed(OP))?;
+        let (found, done) = (count(&row, "found")?, count(&row, "done")?);
+        Ok(Bulk { done: moved + done, superseded: found.saturating_sub(done), ..Bulk::default() })
+    }
+
+    async fn on_ids(
+        &self,
+        conn: &mut PgConnection,
+        statement: &'static str,
+        wanted: &[i64],
+    ) -> Result<Vec<i64>, StoreError> {
+        let rows = sqlx::query(self.sql(statement))
+            .bind(self.offset())
+            .bind(wanted)
+            .fetch_all(conn)
+            .await
+            .map_err(failed(OP))?;
+        ids(&rows)
+    }
+
+    pub(crate) async fn move_waiting(&self, id: JobId, change: &Change) -> Result<bool, StoreError> {
+        let op = "change a job";
+        let mut tx = self.pool.begin().await.map_err(failed(op))?;
+        let row = sqlx::query(self.sql(CHANGE))
+            .bind(self.offset())
+            .bind(id.0)
+            .bind(change.priority.map(i16::from))
+            .bind(change.run_at.map(PgTime))
+            .fetch_optional(&mut *tx)
+            .await
+            .map_err(failed(op))?;
+        let Some(row) = row else { return Ok(false) };
+        if let Some(priority) = change.priority {
+            sqlx::query(self.sql(KEEP_PRIORITY))
+                .bind(id.0)
+                .bind(i16::from(priority))
+                .execute(&mut *tx)
+                .await
+                .map_err(failed(op))?;
+        }
+        tx.commit().await.map_err(failed(op))?;
+        // Another lane may have to be looked through from below: the job keeps its time when only its priority moved.
+        self.waker.jobs([(QueueId(get(&row, "queue")?), BOTTOM)]);
+        Ok(true)
+    }
+}
+
+fn ids(rows: &[PgRow]) -> Result<Vec<i64>, StoreError> {
+    rows.iter().map(|row| get(row, "id")).collect()
+}

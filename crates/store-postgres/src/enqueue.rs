@@ -1,0 +1,404 @@
+//! Putting jobs in: plain ones in one statement, keyed ones under their keys' protection.
+//!
+//! Owns `jobs`, the first row in `ready`, and `idempotency`. Keys are unique rows: a racing loser waits for the
+//! winner's transaction and takes over when that rolls back. Never leaves half a batch behind.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
+use sqlx::{PgConnection, Postgres, Row};
+use windlass_core::store::Enqueued;
+use windlass_core::time::micros;
+use windlass_core::{JobId, NewJob, OnConflict, QueueId, RunAt, StoreError, Time, TxRef};
+
+use crate::PostgresStore;
+use crate::error::{failed, is_conflict, translate};
+use crate::hint::BOTTOM;
+use crate::row::{PgTime, small_in, sparse, text_array, text_in};
+use crate::tx;
+
+/// Ids: the millisecond above bit 22, a sequence below. Rows of one statement get theirs in input order.
+macro_rules! insert_jobs {
+    ($conflict:literal, $written:literal) => {
+        concat!(
+            "with n as materialized (
+                 select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
+             i as materialized (
+                 select u.*, n.now,
+                        case when at is null and delay is null then n.now
+                             when $17::boolean then at
+                             else greatest(n.now, coalesce(at, n.now + delay * interval '1 microsecond'))
+                        end as run_at,
+                        coalesce(given, (floor(date_part('epoch', clock_timestamp()) * 1000)::bigint << 22)
+                                        | (nextval('windlass.job_seq') & 4194303)) as id
+                 from n, unnest($2::int[], $3::int[], $4::smallint[], $5::smallint[], $6::bytea[], $7::bigint[],
+                             $8::bigint[], $9::timestamptz[], $10::bigint[], $11::text[], $12::text[], $13::text[],
+                             $14::text[], $15::text[], $16::text[]) with ordinality
+                      u (kind, queue, priority, max_attempts, payload, timeout_us, given, at, delay, unique_key,
+                         concurrency_key, tags, entity_type, entity_id, tenant, n)),
+             r as (
+                 insert into windlass.ready (queue, priority, run_at, id, kind, unique_key)
+                 select queue, priority, run_at, id, kind, unique_key from i ",
+            $conflict,
+            "),
+             j as (
+                 insert into windlass.jobs (id, kind, queue, priority, max_attempts, created_at, timeout_us, payload,
+                                            unique_key, concurrency_key, tags, entity_type, entity_id, tenant)
+                 select id, kind, queue, priority, max_attempts, now, timeout_us, payload,
+                        unique_key, concurrency_key, tags::text[], entity_type, entity_id, tenant
+                 from ",
+            $written,
+            ")
+             select id from ",
+            $written,
+            " order by n"
+        )
+    };
+}
+
+const INSERT_PLAIN: &str = insert_jobs!("", "i");
+/// Sorted by key so that two batches with the same keys wait for each other in one direction only.
+const INSERT_KEYED: &str = insert_jobs!(
+    "order by unique_key, n on conflict (unique_key) where unique_key is not null do nothing returning id",
+    "(select * from i where i.id in (select r.id from r)) w"
+);
+
+const NEW_IDS: &str = "
+    select (floor(date_part('epoch', clock_timestamp()) * 1000)::bigint << 22)
+           | (nextval('windlass.job_seq') & 4194303) as id
+    from generate_series(1, $1::int)";
+
+const TAKE_KEYS: &str = "
+    insert into windlass.idempotency (key, job_id, fingerprint, created_at)
+    select key, job_id, fingerprint, statement_timestamp() + $1::bigint * interval '1 microsecond'
+    from unnest($2::text[], $3::bigint[], $4::bytea[]) with ordinality u (key, job_id, fingerprint, n)
+    order by key, n
+    on conflict (key) do nothing
+    returning job_id";
+
+const READ_KEYS: &str = "select key, job_id, fingerprint from windlass.idempotency where key = any($1)";
+const POINT_KEY: &str = "update windlass.idempotency set job_id = $2 where key = $1";
+const TWIN: &str = "select id from windlass.ready where unique_key = $1";
+
+/// The waiting job ends; its `run_at` is handed to the one that takes its place.
+const REPLACE: &str = "
+    with d as (delete from windlass.ready where id = $2 returning id, attempt, run_at),
+         k as (delete from windlass.cancels where job_id in (select id from d))
+    insert into windlass.finished (id, state, attempt, finished_at)
+    select id, 7, attempt, statement_timestamp() + $1::bigint * interval '1 microsecond' from d
+    returning (select run_at from d) as run_at";
+
+const NOTIFY: &str = "
+    select pg_notify($1, '0' || string_agg(
+        ' ' || q || ':' || ((extract(epoch from statement_timestamp()) * 1e6)::bigint + $3::bigint - 1000000), ''))
+    from unnest($2::int[]) q";
+
+const OP: &str = "enqueue";
+/// Rows of one statement; more gain nothing and hold more memory on the server.
+const ROWS: usize = 5_000;
+/// More queues than this in one transaction, and its notification just says `any`.
+const MAX_NOTIFIED: usize = 200;
+const TRIES: usize = 5;
+
+impl PostgresStore {
+    pub(crate) async fn put(&self, jobs: &[NewJob]) -> Result<Vec<Enqueued>, StoreError> {
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut tries = 0;
+        let done = loop {
+            match self.put_once(jobs).await {
+                Err(error) if is_conflict(&error) && tries < TRIES => tries += 1,
+                other => break other?,
+            }
+        };
+        // The statement's time is moments ago, so no hint stands above it, unless a place was taken over.
+        let replaces = |j: &NewJob| j.unique.as_ref().is_some_and(|u| u.on_conflict == OnConflict::Replace);
+        let stands = if jobs.iter().any(replaces) { BOTTOM } else { Time(i64::MAX) };
+        self.waker.jobs(queues(jobs).into_iter().map(|q| (q, stands)));
+        Ok(done)
+    }
+
+    async fn put_once(&self, jobs: &[NewJob]) -> Result<Vec<Enqueued>, StoreError> {
+        if jobs.len() <= ROWS && jobs.iter().all(NewJob::is_plain) {
+            let mut conn = self.pool.acquire().await.map_err(failed(OP))?;
+            return self.put_plain(&mut conn, jobs).await;
+        }
+        let mut tx = self.pool.begin().await.map_err(failed(OP))?;
+        let done = self.put_on(&mut tx, jobs).await?;
+        tx.commit().await.map_err(failed(OP))?;
+        Ok(done)
+    }
+
+    pub(crate) async fn put_in(&self, tx: TxRef<'_>, jobs: &[NewJob]) -> Result<Vec<Enqueued>, StoreError> {
+        let conn = tx::connection(tx)?;
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        tx::savepoint(conn).await?;
+        match self.put_on(conn, jobs).await {
+            Ok(done) => {
+                self.notify_in(conn, jobs).await?;
+                tx::release(conn).await?;
+                Ok(done)
+            }
+            Err(error) => {
+                tx::undo(conn).await?;
+                Err(error)
+            }
+        }
+    }
+
+    async fn put_on(&self, conn: &mut PgConnection, jobs: &[NewJob]) -> Result<Vec<Enqueued>, StoreError> {
+        if !jobs.iter().all(NewJob::is_plain) {
+            return Keyed::new(self, conn, jobs).await?.run().await;
+        }
+        let mut done = Vec::with_capacity(jobs.len());
+        for some in jobs.chunks(ROWS) {
+            done.extend(self.put_plain(conn, some).await?);
+        }
+        Ok(done)
+    }
+
+    async fn put_plain(&self, conn: &mut PgConnection, jobs: &[NewJob]) -> Result<Vec<Enqueued>, StoreError> {
+        let refs: Vec<&NewJob> = jobs.iter().collect();
+        let ids = ids_of(self.bind_jobs(INSERT_PLAIN, &refs, &[], false), conn).await?;
+        if ids.len() != jobs.len() {
+            return Err(StoreError::Corrupt { what: format!("{} ids for {} jobs", ids.len(), jobs.len()) });
+        }
+        Ok(ids.into_iter().map(|id| Enqueued { id: JobId(id), duplicate: false }).collect())
+    }
+
+    async fn notify_in(&self, conn: &mut PgConnection, jobs: &[NewJob]) -> Result<(), StoreError> {
+        if !self.waker.is_on() {
+            return Ok(());
+        }
+        let queues: Vec<i32> = queues(jobs).into_iter().map(|q| q.0).collect();
+        let query = if queues.len() > MAX_NOTIFIED {
+            sqlx::query::<Postgres>("select pg_notify($1, '0 any')").bind(&self.waker.channel)
+        } else {
+            sqlx::query(NOTIFY).bind(&self.waker.channel).bind(queues).bind(self.offset())
+        };
+        query.execute(conn).await.map_err(failed(OP))?;
+        Ok(())
+    }
+
+    /// `exact`: a time in the past is a place taken over from another job and stays.
+    fn bind_jobs<'q>(
+        &self,
+        statement: &'static str,
+        jobs: &[&'q NewJob],
+        ids: &[i64],
+        exact: bool,
+    ) -> Query<'q, Postgres, PgArguments> {
+        fn all<'q, T>(jobs: &[&'q NewJob], f: impl Fn(&'q NewJob) -> T) -> Vec<T> {
+            jobs.iter().map(|j| f(j)).collect()
+        }
+        sqlx::query(self.sql(statement))
+            .bind(self.offset())
+            .bind(all(jobs, |j| j.kind.0))
+            .bind(all(jobs, |j| j.queue.0))
+            .bind(all(jobs, |j| i16::from(j.priority)))
+            .bind(all(jobs, |j| small_in(j.max_attempts)))
+            .bind(all(jobs, |j| j.payload.as_slice()))
+            .bind(sparse(all(jobs, |j| j.timeout.map(micros))))
+            .bind(ids.to_vec())
+            .bind(sparse(all(jobs, |j| match j.run_at {
+                RunAt::At(time) => Some(PgTime(time)),
+                _ => None,
+            })))
+            .bind(sparse(all(jobs, |j| match j.run_at {
+                RunAt::In(delay) => Some(micros(delay)),
+                _ => None,
+            })))
+            .bind(sparse(all(jobs, |j| j.unique.as_ref().map(|u| u.key.as_str()))))
+            .bind(sparse(all(jobs, |j| j.concurrency_key.as_deref())))
+            .bind(sparse(all(jobs, |j| {
+                (!j.tags.is_empty()).then(|| text_array(j.tags.iter().map(String::as_str)))
+            })))
+            .bind(sparse(all(jobs, |j| j.entity.as_ref().map(|e| e.entity_type.as_str()))))
+            .bind(sparse(all(jobs, |j| j.entity.as_ref().map(|e| e.entity_id.as_str()))))
+            .bind(sparse(all(jobs, |j| j.tenant.as_deref().map(text_in))))
+            .bind(exact)
+    }
+}
+
+async fn ids_of(
+    query: Query<'_, Postgres, PgArguments>,
+    conn: &mut PgConnection,
+) -> Result<Vec<i64>, StoreError> {
+    let rows = query.fetch_all(conn).await.map_err(failed(OP))?;
+    rows.iter().map(|row| row.try_get(0).map_err(|e| translate(OP, e))).collect()
+}
+
+fn queues(jobs: &[NewJob]) -> BTreeSet<QueueId> {
+    jobs.iter().map(|j| j.queue).collect()
+}
+
+/// A batch with keys, inside a transaction.
+struct Keyed<'a> {
+    store: &'a PostgresStore,
+    conn: &'a mut PgConnection,
+    jobs: &'a [NewJob],
+    /// The id each job gets if it is written.
+    ids: Vec<i64>,
+    done: Vec<Option<Enqueued>>,
+}
+
+impl<'a> Keyed<'a> {
+    async fn new(
+        store: &'a PostgresStore,
+        conn: &'a mut PgConnection,
+        jobs: &'a [NewJob],
+    ) -> Result<Keyed<'a>, StoreError> {
+        let count = i32::try_from(jobs.len()).unwrap_or(i32::MAX);
+        let mut ids = ids_of(sqlx::query(store.sql(NEW_IDS)).bind(count), &mut *conn).await?;
+        ids.sort_unstable();
+        Ok(Keyed { store, conn, jobs, ids, done: vec![None; jobs.len()] })
+    }
+
+    async fn run(mut self) -> Result<Vec<Enqueued>, StoreError> {
+        self.take_idempotency_keys().await?;
+        let open: Vec<usize> = (0..self.jobs.len()).filter(|n| self.done[*n].is_none()).collect();
+        for some in open.chunks(ROWS) {
+            self.insert(some).await?;
+        }
+        for n in open {
+            if self.done[n].is_none() {
+                self.meet_twin(n).await?;
+            }
+        }
+        let lost =
+            || StoreError::Corrupt { what: "a job of the batch was neither written nor found".to_owned() };
+        self.done.into_iter().map(|d| d.ok_or_else(lost)).collect()
+    }
+
+    /// Settles which jobs of the batch are repeats. A key whose row vanishes between the two looks is tried again.
+    async fn take_idempotency_keys(&mut self) -> Result<(), StoreError> {
+        let mut open: Vec<usize> =
+            (0..self.jobs.len()).filter(|n| self.jobs[*n].idempotency.is_some()).collect();
+        while !open.is_empty() {
+            let taken = self.try_keys(&open).await?;
+            open.retain(|n| !taken.contains(&self.ids[*n]));
+            let known = self.read_keys(&open).await?;
+            let mut still = Vec::new();
+            for n in open {
+                let Some(own) = &self.jobs[n].idempotency else { continue };
+                match known.get(&own.key) {
+                    None => still.push(n),
+                    Some((id, print)) if *print == own.fingerprint => {
+                        self.done[n] = Some(Enqueued { id: JobId(*id), duplicate: true });
+                    }
+                    Some((id, _)) => {
+                        let (key, existing) = (own.key.clone(), JobId(*id));
+                        return Err(StoreError::IdempotencyMismatch { key, existing });
+                    }
+                }
+            }
+            open = still;
+        }
+        Ok(())
+    }
+
+    async fn try_keys(&mut self, open: &[usize]) -> Result<HashSet<i64>, StoreError> {
+        let own = |n: &usize| self.jobs[*n].idempotency.as_ref();
+        let query = sqlx::query(self.store.sql(TAKE_KEYS))
+            .bind(self.store.offset())
+            .bind(open.iter().filter_map(own).map(|i| i.key.as_str()).collect::<Vec<_>>())
+            .bind(open.iter().map(|n| self.ids[*n]).collect::<Vec<_>>())
+            .bind(open.iter().filter_map(own).map(|i| i.fingerprint.as_slice()).collect::<Vec<_>>());
+        Ok(ids_of(query, &mut *self.conn).await?.into_iter().collect())
+    }
+
+    async fn read_keys(&mut self, open: &[usize]) -> Result<HashMap<String, (i64, Vec<u8>)>, StoreError> {
+        if open.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let keys: Vec<&str> =
+            open.iter().filter_map(|n| self.jobs[*n].idempotency.as_ref()).map(|i| i.key.as_str()).collect();
+        let rows = sqlx::query(self.store.sql(READ_KEYS))
+            .bind(keys)
+            .fetch_all(&mut *self.conn)
+            .await
+            .map_err(failed(OP))?;
+        rows.iter()
+            .map(|row| {
+                use crate::row::get;
+                Ok((get(row, "key")?, (get(row, "job_id")?, get(row, "fingerprint")?)))
+            })
+            .collect()
+    }
+
+    /// Writes what meets no waiting twin.
+    async fn insert(&mut self, some: &[usize]) -> Result<(), StoreError> {
+        let jobs: Vec<&NewJob> = some.iter().map(|n| &self.jobs[*n]).collect();
+        let ids: Vec<i64> = some.iter().map(|n| self.ids[*n]).collect();
+        let query = self.store.bind_jobs(INSERT_KEYED, &jobs, &ids, false);
+        let written: HashSet<i64> = ids_of(query, &mut *self.conn).await?.into_iter().collect();
+        for n in some {
+            if written.contains(&self.ids[*n]) {
+                self.done[*n] = Some(Enqueued { id: JobId(self.ids[*n]), duplicate: false });
+            }
+        }
+        Ok(())
+    }
+
+    /// Job `n` met a waiting job with its unique key, which may be claimed or gone at each further look.
+    async fn meet_twin(&mut self, n: usize) -> Result<(), StoreError> {
+        let Some(unique) = &self.jobs[n].unique else { return Ok(()) };
+        let mut job = self.jobs[n].clone();
+        let mut exact = false;
+        while self.done[n].is_none() {
+            let twin = ids_of(sqlx::query(self.store.sql(TWIN)).bind(&unique.key), &mut *self.conn).await?;
+            if let Some(twin) = twin.first().copied() {
+                match unique.on_conflict {
+                    OnConflict::Keep => return self.keep(n, twin).await,
+                    OnConflict::Reject => {
+                        let (key, existing) = (unique.key.clone(), JobId(twin));
+                        return Err(StoreError::UniqueRejected { key, existing });
+                    }
+                    OnConflict::Replace => exact |= self.replace(twin, &mut job).await?,
+                }
+            }
+            let query = self.store.bind_jobs(INSERT_KEYED, &[&job], &[self.ids[n]], exact);
+            if !ids_of(query, &mut *self.conn).await?.is_empty() {
+                self.done[n] = Some(Enqueued { id: JobId(self.ids[n]), duplicate: false });
+            }
+        }
+        Ok(())
+    }
+
+    async fn keep(&mut self, n: usize, twin: i64) -> Result<(), StoreError> {
+        if let Some(own) = &self.jobs[n].idempotency {
+            sqlx::query(self.store.sql(POINT_KEY))
+                .bind(&own.key)
+                .bind(twin)
+                .execute(&mut *self.conn)
+                .await
+                .map_err(failed(OP))?;
+        }
+        self.done[n] = Some(Enqueued { id: JobId(twin), duplicate: true });
+        Ok(())
+    }
+
+    /// Ends the twin as superseded; `job` takes its time if that is earlier than its own.
+    async fn replace(&mut self, twin: i64, job: &mut NewJob) -> Result<bool, StoreError> {
+        let row = sqlx::query(self.store.sql(REPLACE))
+            .bind(self.store.offset())
+            .bind(twin)
+            .fetch_optional(&mut *self.conn)
+            .await
+            .map_err(failed(OP))?;
+        let Some(row) = row else { return Ok(false) };
+        let stood = crate::row::time(&row, "run_at")?;
+        let now = self.store.now_on(&mut *self.conn).await?;
+        let wanted = match job.run_at {
+            RunAt::Now => now,
+            RunAt::In(delay) => now.plus(delay),
+            RunAt::At(time) => time.max(now),
+        };
+        job.run_at = RunAt::At(wanted.min(stood));
+        Ok(true)
+    }
+}

@@ -1,0 +1,60 @@
+//! From the driver's errors to [`StoreError`].
+//!
+//! Owns the reading of SQLSTATE codes: what is worth trying again, what an operator must mend. Never retries.
+
+use windlass_core::StoreError;
+
+pub(crate) const STORE: &str = "Postgres";
+
+/// For `map_err`: says what was being done.
+pub(crate) fn failed(op: &'static str) -> impl Fn(sqlx::Error) -> StoreError {
+    move |error| translate(op, error)
+}
+
+pub(crate) fn translate(op: &'static str, error: sqlx::Error) -> StoreError {
+    let code = code(&error);
+    let source = Box::new(error);
+    match source.as_ref() {
+        sqlx::Error::Io(_)
+        | sqlx::Error::Tls(_)
+        | sqlx::Error::PoolTimedOut
+        | sqlx::Error::PoolClosed
+        | sqlx::Error::WorkerCrashed => StoreError::Unavailable { store: STORE, op, source },
+        sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => {
+            StoreError::Corrupt { what: format!("{op}: {source}") }
+        }
+        _ => from_code(op, &code, source),
+    }
+}
+
+fn from_code(op: &'static str, code: &str, source: Box<sqlx::Error>) -> StoreError {
+    match code {
+        "53100" => StoreError::Full { op, source },
+        // An I/O error the server reports instead of crashing on: what it wrote last is not known to be kept.
+        "58030" | "XX001" | "XX002" => StoreError::Broken { op, source },
+        // Lock timeout, deadlock, serialization failure, statement timeout: the same call may pass later.
+        "55P03" | "40P01" | "40001" | "57014" => StoreError::Busy { op, source },
+        "42P01" | "3F000" => StoreError::SchemaMissing,
+        // Shutting down, starting up, out of connections or memory, or a standby after a failover.
+        "57P01" | "57P02" | "57P03" | "53300" | "53200" | "25006" => {
+            StoreError::Unavailable { store: STORE, op, source }
+        }
+        code if code.starts_with("08") => StoreError::Unavailable { store: STORE, op, source },
+        _ => StoreError::Other { store: STORE, op, source },
+    }
+}
+
+/// The SQLSTATE, empty when the error is not the server's.
+pub(crate) fn code(error: &sqlx::Error) -> String {
+    error.as_database_error().and_then(|e| e.code()).map(|c| c.into_owned()).unwrap_or_default()
+}
+
+/// Another session won a race that a second try settles.
+pub(crate) fn is_conflict(error: &StoreError) -> bool {
+    match error {
+        StoreError::Busy { source, .. } => source
+            .downcast_ref::<sqlx::Error>()
+            .is_some_and(|e| matches!(code(e).as_str(), "40P01" | "40001")),
+        _ => false,
+    }
+}

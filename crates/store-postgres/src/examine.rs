@@ -1,0 +1,120 @@
+//! What `doctor` says about the database.
+//!
+//! Owns a handful of looks at the server's own catalogs. Every line that is not well says how to mend it. Never
+//! mends anything itself.
+
+use windlass_core::StoreError;
+use windlass_core::store::Finding;
+
+use crate::PostgresStore;
+use crate::error::failed;
+use crate::row::get;
+
+const OLDEST_SUPPORTED: i32 = 140_000;
+/// A snapshot held this long keeps every row that died since, and claims have to step over them.
+const LONG_SNAPSHOT_SECONDS: f64 = 300.0;
+const MANY_DEAD_ROWS: i64 = 200_000;
+
+const SERVER: &str = "
+    select current_setting('server_version') as version, current_setting('server_version_num')::int as number,
+           current_setting('autovacuum')::bool and current_setting('track_counts')::bool as autovacuum,
+           coalesce((select max(extract(epoch from clock_timestamp() - xact_start))::float8 from pg_stat_activity
+                     where backend_xmin is not null and pid <> pg_backend_pid()), 0) as snapshot_seconds";
+
+const TABLES: &str = "
+    select coalesce((select sum(n_dead_tup) from pg_stat_user_tables
+                     where relid in (to_regclass('windlass.ready'), to_regclass('windlass.claims'))), 0)::bigint
+               as dead_rows,
+           not exists (select from windlass.jobs_default)
+               and not exists (select from windlass.finished_default) as default_empty";
+
+impl PostgresStore {
+    pub(crate) async fn findings(&self) -> Result<Vec<Finding>, StoreError> {
+        let row = sqlx::query(SERVER).fetch_one(&self.pool).await.map_err(failed("examine the server"))?;
+        let number: i32 = get(&row, "number")?;
+        let version: String = get(&row, "version")?;
+        let autovacuum: bool = get(&row, "autovacuum")?;
+        let seconds: f64 = get(&row, "snapshot_seconds")?;
+        let mut findings = vec![
+            finding(
+                "server",
+                number >= OLDEST_SUPPORTED,
+                format!("Postgres {version}"),
+                "use Postgres 14 or newer",
+            ),
+            finding(
+                "autovacuum",
+                autovacuum,
+                if autovacuum {
+                    "on".to_owned()
+                } else {
+                    "off: claimed rows are never cleaned up".to_owned()
+                },
+                "set autovacuum = on and track_counts = on, then reload the server",
+            ),
+            finding(
+                "oldest snapshot",
+                seconds < LONG_SNAPSHOT_SECONDS,
+                format!("{seconds:.0} s"),
+                "end the transaction with the oldest xact_start in pg_stat_activity; \
+                 it keeps dead rows from being cleaned up",
+            ),
+        ];
+        let schema = self.check().await;
+        findings.push(Finding {
+            name: "schema".to_owned(),
+            ok: schema.is_ok(),
+            finding: match &schema {
+                Ok(()) => format!("`{}` is up to date", self.schema),
+                Err(error) => error.to_string(),
+            },
+            remedy: schema.is_err().then(|| "run `windlass migrate up`".to_owned()),
+        });
+        if schema.is_ok() {
+            findings.extend(self.table_findings().await?);
+        }
+        findings.push(self.listen_finding());
+        Ok(findings)
+    }
+
+    async fn table_findings(&self) -> Result<Vec<Finding>, StoreError> {
+        let row = sqlx::query(self.sql(TABLES))
+            .fetch_one(&self.pool)
+            .await
+            .map_err(failed("examine the tables"))?;
+        let dead: i64 = get(&row, "dead_rows")?;
+        let empty: bool = get(&row, "default_empty")?;
+        Ok(vec![
+            finding(
+                "dead rows",
+                dead < MANY_DEAD_ROWS,
+                format!("{dead} in ready and claims"),
+                "look for a long transaction, then run `vacuum` on the tables ready and claims",
+            ),
+            finding(
+                "partitions",
+                empty,
+                if empty { "every job has its day" } else { "the default partition holds jobs" }.to_owned(),
+                "keep `windlass cleanup` or a worker running so that day partitions are made ahead; \
+                 the jobs there are safe and are removed row by row",
+            ),
+        ])
+    }
+
+    fn listen_finding(&self) -> Finding {
+        match (self.waker.is_on(), self.waker.is_listening()) {
+            (false, _) => finding("wake-ups", true, "turned off; polling alone".to_owned(), ""),
+            (true, alive) => finding(
+                "wake-ups",
+                alive,
+                if alive { "listening" } else { "not listening; polling until the connection is back" }
+                    .to_owned(),
+                "connect straight to the server or through a pooler in session mode: LISTEN needs a session",
+            ),
+        }
+    }
+}
+
+fn finding(name: &str, ok: bool, finding: String, remedy: &str) -> Finding {
+    Finding { name: name.to_owned(), ok, finding, remedy: (!ok).then(|| remedy.to_owned()) }
+}

@@ -1,0 +1,171 @@
+//! Opening the store: address, pool, schema name, clock offset.
+//!
+//! Owns [`PostgresStore`] and the rendering of statements for its schema. Never runs a job verb itself.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{AssertSqlSafe, Connection, PgPool, SqlStr};
+use windlass_core::StoreError;
+
+use crate::hint::Hints;
+use crate::wake::Waker;
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Connections in the pool; the one that listens comes on top.
+    pub pool_size: u32,
+    /// LISTEN and NOTIFY between processes. Off, work is found by polling alone.
+    pub notify: bool,
+    /// How long a call waits for a free connection before it fails.
+    pub acquire_timeout: Duration,
+    /// How long one statement may run before the server stops it.
+    pub statement_timeout: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            pool_size: 10,
+            notify: true,
+            acquire_timeout: Duration::from_secs(10),
+            statement_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+pub struct PostgresStore {
+    pub(crate) pool: PgPool,
+    pub(crate) schema: String,
+    pub(crate) waker: Arc<Waker>,
+    pub(crate) hints: Arc<Hints>,
+    offset: AtomicI64,
+    rendered: RwLock<HashMap<(usize, usize), Arc<str>>>,
+}
+
+const DEFAULT_SCHEMA: &str = "windlass";
+/// A pooled connection idle for longer than this is asked whether it still lives before it is used.
+const TRUSTED_IDLE: Duration = Duration::from_secs(5);
+
+impl PostgresStore {
+    /// `url` is a Postgres address; `schema=NAME` among its parameters names our schema.
+    pub async fn connect(url: &str, options: Options) -> Result<PostgresStore, StoreError> {
+        let (url, schema) = split_schema(url)?;
+        let open = |why: String| StoreError::Open { what: "Postgres".to_owned(), why };
+        let timeout = options.statement_timeout.as_millis().to_string();
+        let connect: PgConnectOptions = url.parse::<PgConnectOptions>().map_err(|e| open(e.to_string()))?;
+        // JIT would compile each batch statement anew for longer than the statement takes.
+        let connect = connect.application_name("windlass").options([
+            ("jit", "off"),
+            ("statement_timeout", timeout.as_str()),
+            ("timezone", "UTC"),
+        ]);
+        let pool = PgPoolOptions::new()
+            .max_connections(options.pool_size.max(2))
+            .acquire_timeout(options.acquire_timeout)
+            .test_before_acquire(false)
+            .before_acquire(|conn, meta| {
+                Box::pin(async move { Ok(meta.idle_for < TRUSTED_IDLE || conn.ping().await.is_ok()) })
+            })
+            .connect_with(connect.clone())
+            .await
+            .map_err(|e| match e {
+                sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut => crate::error::translate("connect", e),
+                other => open(other.to_string()),
+            })?;
+        let hints = Arc::new(Hints::default());
+        let waker = Waker::start(&pool, &connect, &schema, options.notify, hints.clone());
+        Ok(PostgresStore {
+            pool,
+            schema,
+            waker,
+            hints,
+            offset: AtomicI64::new(0),
+            rendered: RwLock::new(HashMap::new()),
+        })
+    }
+
+    /// The schema all tables live in.
+    pub fn schema(&self) -> &str {
+        &self.schema
+    }
+
+    pub(crate) fn offset(&self) -> i64 {
+        self.offset.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn move_clock(&self, micros: i64) {
+        self.offset.store(micros, Ordering::Relaxed);
+        self.hints.forget();
+    }
+
+    /// A statement written against `windlass.` for this store's schema, rendered once.
+    pub(crate) fn sql(&self, statement: &'static str) -> AssertSqlSafe<Arc<str>> {
+        let key = (statement.as_ptr() as usize, statement.len());
+        if let Some(text) = self.rendered.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return AssertSqlSafe(text.clone());
+        }
+        let text: Arc<str> = self.render(statement).into();
+        self.rendered.write().unwrap_or_else(PoisonError::into_inner).insert(key, text.clone());
+        AssertSqlSafe(text)
+    }
+
+    /// The schema's name was checked when the store was opened: nothing of a caller's gets into the text.
+    pub(crate) fn render(&self, statement: &str) -> String {
+        if self.schema == DEFAULT_SCHEMA {
+            return statement.to_owned();
+        }
+        statement.replace("windlass.", &format!("{}.", self.schema))
+    }
+
+    pub(crate) fn dynamic(&self, statement: &str) -> SqlStr {
+        sqlx::SqlSafeStr::into_sql_str(AssertSqlSafe(self.render(statement)))
+    }
+}
+
+/// Takes our own `schema` parameter out of the address.
+fn split_schema(url: &str) -> Result<(String, String), StoreError> {
+    let Some((base, query)) = url.split_once('?') else {
+        return Ok((url.to_owned(), DEFAULT_SCHEMA.to_owned()));
+    };
+    let mut schema = DEFAULT_SCHEMA.to_owned();
+    let mut rest = Vec::new();
+    for pair in query.split('&') {
+        match pair.strip_prefix("schema=") {
+            Some(name) => schema = name.to_owned(),
+            None => rest.push(pair),
+        }
+    }
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let starts = schema.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
+    if !starts || !schema.chars().all(fits) || schema.len() > 48 {
+        return Err(StoreError::Open {
+            what: "Postgres".to_owned(),
+            why: format!("schema `{schema}` must be 1–48 of a–z 0–9 _ and not start with a digit"),
+        });
+    }
+    let url = if rest.is_empty() { base.to_owned() } else { format!("{base}?{}", rest.join("&")) };
+    Ok((url, schema))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schema_parameter_is_ours() {
+        let split = |url: &str| split_schema(url).unwrap();
+        assert_eq!(split("postgres://h/d"), ("postgres://h/d".to_owned(), "windlass".to_owned()));
+        assert_eq!(
+            split("postgres://h/d?sslmode=require&schema=t_1"),
+            ("postgres://h/d?sslmode=require".to_owned(), "t_1".to_owned())
+        );
+        assert_eq!(split("postgres://h/d?schema=x"), ("postgres://h/d".to_owned(), "x".to_owned()));
+        for bad in ["1a", "A", "a;drop", "", "a-b"] {
+            assert!(split_schema(&format!("postgres://h/d?schema={bad}")).is_err(), "{bad}");
+        }
+    }
+}

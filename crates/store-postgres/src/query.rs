@@ -1,0 +1,245 @@
+//! Showing jobs: one, a page, a count.
+//!
+//! Owns the reading of a job's state from the table it stands in: `ready` (scheduled or pending), `claims` (running)
+//! or `finished`. One statement sees one snapshot, so a job is always in exactly one of them. Never writes.
+
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
+use sqlx::{PgConnection, Postgres};
+use windlass_core::store::{JobDetail, JobFilter, Page};
+use windlass_core::{
+    Attempt, EntityRef, JobId, JobRecord, JobState, LogLine, Progress, StoreError, Token, WorkerId,
+};
+
+use crate::PostgresStore;
+use crate::error::failed;
+use crate::row::{count, duration_or_none, get, priority, small, time, time_or_none};
+
+const RECORD: &str = "
+    select j.id, kd.name as kind, q.name as queue, j.payload, j.max_attempts, j.timeout_us, j.created_at,
+           j.unique_key, j.concurrency_key, j.tags, j.entity_type, j.entity_id, j.tenant,
+           case when r.id is not null then case when r.run_at > n.now then 0 else 1 end
+                when c.id is not null then 2 else f.state end::smallint as state,
+           coalesce(r.priority, j.priority) as priority,
+           coalesce(r.attempt, c.attempt, f.attempt, 0)::smallint as attempt,
+           r.run_at, coalesce(c.claimed_at, f.started_at) as started_at, f.finished_at, f.result,
+           coalesce(f.error, last.error) as last_error, coalesce(c.worker, f.worker, last.worker) as worker,
+           pr.percent, pr.message, pr.at as progress_at, x.job_id is not null as cancel_requested
+    from picked p
+    cross join n
+    join windlass.jobs j on j.id = p.id
+    join windlass.kinds kd on kd.id = j.kind
+    join windlass.queues q on q.id = j.queue
+    left join windlass.ready r on r.id = p.id
+    left join windlass.finished f on f.id = p.id
+    left join leased c on c.id = p.id
+    left join windlass.progress pr on pr.job_id = p.id
+    left join windlass.cancels x on x.job_id = p.id
+    left join lateral (
+        select (array_agg(a.error order by a.token desc) filter (where a.error is not null))[1] as error,
+               (array_agg(a.worker order by a.token desc))[1] as worker
+        from windlass.attempts a where a.id = p.id) last on true
+    order by p.id desc";
+
+const LEASED: &str = "
+    leased as materialized (
+        select i.id, c.attempt, c.claimed_at, c.worker from windlass.claims c cross join unnest(c.ids) i (id))";
+
+const ATTEMPTS: &str = "
+    select attempt, token, worker, coalesce(started_at, ended_at) as started_at, ended_at, outcome, error
+    from windlass.attempt_history where id = $1 order by token";
+
+const LOGS: &str = "select attempt, at, line from windlass.logs where job_id = $1 order by seq";
+
+const OP: &str = "read jobs";
+
+/// The ids a filter picks. $1 offset, $2 ids, $3 queue, $4 kind, $5 type, $6 id, $7 tag, $8 before, $9 limit.
+pub(crate) fn picked(filter: &JobFilter, page: bool) -> String {
+    let mut joins = String::new();
+    let mut wheres = vec!["true".to_owned()];
+    let waiting = |s: &JobState| matches!(s, JobState::Scheduled | JobState::Pending);
+    let states = &filter.states;
+    // Where all wanted states live in one table, an inner join lets the plan start from it.
+    let mut join = |table: &str, wanted: bool| {
+        if wanted {
+            let only = match table {
+                "windlass.ready s_r" => states.iter().all(waiting),
+                "windlass.finished s_f" => states.iter().all(|s| s.is_finished()),
+                _ => states.iter().all(|s| *s == JobState::Running),
+            };
+            let alias = table.split(' ').next_back().unwrap_or(table);
+            let kind = if only { "join" } else { "left join" };
+            joins.push_str(&format!(" {kind} {table} on {alias}.id = j.id"));
+        }
+    };
+    join("windlass.ready s_r", states.iter().any(waiting));
+    join("leased s_c", states.contains(&JobState::Running));
+    join("windlass.finished s_f", states.iter().any(|s| s.is_finished()));
+    if !states.is_empty() {
+        wheres.push(format!("({})", state_conditions(states).join(" or ")));
+    }
+    let mut given = |there: bool, condition: &str| {
+        if there {
+            wheres.push(condition.to_owned());
+        }
+    };
+    given(!filter.ids.is_empty(), "j.id = any ($2::bigint[])");
+    given(filter.queue.is_some(), "j.queue = $3");
+    given(filter.kind.is_some(), "j.kind = $4");
+    given(filter.entity.is_some(), "j.entity_type = $5 and j.entity_id = $6");
+    given(filter.tag.is_some(), "j.tags @> array[$7::text]");
+    given(page, "($8::bigint is null or j.id < $8)");
+    let tail = if page { " order by j.id desc limit $9" } else { "" };
+    // The type of every parameter is fixed here, whether its condition is there or not.
+    format!(
+        "with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
+         given as (select $2::bigint[], $3::int, $4::int, $5::text, $6::text, $7::text, $8::bigint, $9::bigint),
+         {LEASED},
+         picked as materialized (
+             select j.id from windlass.jobs j cross join n{joins} where {wheres}{tail})",
+        wheres = wheres.join(" and ")
+    )
+}
+
+/// Literals, so that the partial index on dead letters is used.
+fn state_conditions(states: &[JobState]) -> Vec<String> {
+    states
+        .iter()
+        .map(|state| match state {
+            JobState::Scheduled => "s_r.run_at > n.now".to_owned(),
+            JobState::Pending => "s_r.run_at <= n.now".to_owned(),
+            JobState::Running => "s_c.id is not null".to_owned(),
+            dead if dead.is_dead() => {
+                format!("(s_f.state in (4, 5) and s_f.state = {})", dead.code())
+            }
+            ended => format!("s_f.state = {}", ended.code()),
+        })
+        .collect()
+}
+
+pub(crate) fn bind_filter<'q>(
+    query: Query<'q, Postgres, PgArguments>,
+    offset: i64,
+    filter: &'q JobFilter,
+    before: Option<JobId>,
+    limit: i64,
+) -> Query<'q, Postgres, PgArguments> {
+    query
+        .bind(offset)
+        .bind(filter.ids.iter().map(|id| id.0).collect::<Vec<_>>())
+        .bind(filter.queue.map(|q| q.0))
+        .bind(filter.kind.map(|k| k.0))
+        .bind(filter.entity.as_ref().map(|e| e.entity_type.as_str()))
+        .bind(filter.entity.as_ref().map(|e| e.entity_id.as_str()))
+        .bind(filter.tag.as_deref())
+        .bind(before.map(|id| id.0))
+        .bind(limit)
+}
+
+impl PostgresStore {
+    async fn records(
+        &self,
+        conn: &mut PgConnection,
+        filter: &JobFilter,
+        page: &Page,
+    ) -> Result<Vec<PgRow>, StoreError> {
+        let sql = self.dynamic(&format!("{}{RECORD}", picked(filter, true)));
+        bind_filter(sqlx::query(sql), self.offset(), filter, page.before, i64::from(page.limit))
+            .fetch_all(conn)
+            .await
+            .map_err(failed(OP))
+    }
+
+    pub(crate) async fn page(&self, filter: &JobFilter, page: &Page) -> Result<Vec<JobRecord>, StoreError> {
+        let mut conn = self.pool.acquire().await.map_err(failed(OP))?;
+        self.records(&mut conn, filter, page).await?.iter().map(record).collect()
+    }
+
+    pub(crate) async fn total(&self, filter: &JobFilter) -> Result<u64, StoreError> {
+        let sql = self.dynamic(&format!("{} select count(*) from picked", picked(filter, false)));
+        let row = bind_filter(sqlx::query(sql), self.offset(), filter, None, 0)
+            .fetch_one(&self.pool)
+            .await
+            .map_err(failed("count jobs"))?;
+        count(&row, "count")
+    }
+
+    /// Three statements on one snapshot: the parts must not contradict each other.
+    pub(crate) async fn detail(&self, id: JobId) -> Result<Option<JobDetail>, StoreError> {
+        let mut tx = self
+            .pool
+            .begin_with("begin isolation level repeatable read read only")
+            .await
+            .map_err(failed(OP))?;
+        let filter = JobFilter { ids: vec![id], ..JobFilter::default() };
+        let rows = self.records(&mut tx, &filter, &Page { before: None, limit: 1 }).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let attempts =
+            sqlx::query(self.sql(ATTEMPTS)).bind(id.0).fetch_all(&mut *tx).await.map_err(failed(OP))?;
+        let logs = sqlx::query(self.sql(LOGS)).bind(id.0).fetch_all(&mut *tx).await.map_err(failed(OP))?;
+        tx.commit().await.map_err(failed(OP))?;
+        Ok(Some(JobDetail {
+            job: record(row)?,
+            attempts: attempts.iter().map(attempt).collect::<Result<_, _>>()?,
+            logs: logs.iter().map(log_line).collect::<Result<_, _>>()?,
+            cancel_requested: get(row, "cancel_requested")?,
+        }))
+    }
+}
+
+fn record(row: &PgRow) -> Result<JobRecord, StoreError> {
+    let id: i64 = get(row, "id")?;
+    let state = get::<Option<i16>>(row, "state")?.and_then(JobState::from_code).ok_or_else(|| {
+        StoreError::Corrupt { what: format!("job {id} is neither waiting, leased nor finished") }
+    })?;
+    let progress = match get::<Option<f32>>(row, "percent")? {
+        Some(percent) => {
+            Some(Progress { percent, message: get(row, "message")?, at: time(row, "progress_at")? })
+        }
+        None => None,
+    };
+    let entity = match (get(row, "entity_type")?, get(row, "entity_id")?) {
+        (Some(entity_type), Some(entity_id)) => Some(EntityRef { entity_type, entity_id }),
+        _ => None,
+    };
+    Ok(JobRecord {
+        id: JobId(id),
+        kind: get(row, "kind")?,
+        queue: get(row, "queue")?,
+        state,
+        priority: priority(row, "priority")?,
+        payload: get(row, "payload")?,
+        attempt: small(row, "attempt")?,
+        max_attempts: small(row, "max_attempts")?,
+        timeout: duration_or_none(row, "timeout_us")?,
+        run_at: time_or_none(row, "run_at")?,
+        created_at: time(row, "created_at")?,
+        started_at: time_or_none(row, "started_at")?,
+        finished_at: time_or_none(row, "finished_at")?,
+        progress,
+        result: get(row, "result")?,
+        last_error: get(row, "last_error")?,
+        unique_key: get(row, "unique_key")?,
+        concurrency_key: get(row, "concurrency_key")?,
+        tags: get::<Option<Vec<String>>>(row, "tags")?.unwrap_or_default(),
+        entity,
+        tenant: get(row, "tenant")?,
+        worker: get::<Option<i64>>(row, "worker")?.map(WorkerId),
+    })
+}
+
+fn attempt(row: &PgRow) -> Result<Attempt, StoreError> {
+    Ok(Attempt {
+        attempt: small(row, "attempt")?,
+        token: Token(get(row, "token")?),
+        worker: get::<Option<i64>>(row, "worker")?.map(WorkerId),
+        started_at: time(row, "started_at")?,
+        ended_at: time_or_none(row, "ended_at")?,
+        outcome: get(row, "outcome")?,
+        error: get(row, "error")?,
+    })
+}
+
+fn log_line(row: &PgRow) -> Result<LogLine, StoreError> {
+    Ok(LogLine { attempt: small(row, "attempt")?, at: time(row, "at")?, line: get(row, "line")? })
+}

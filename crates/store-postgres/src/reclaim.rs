@@ -1,0 +1,184 @@
+//! Taking back what a worker left: a dead one's leases, and a retiring one's.
+//!
+//! Owns the end of a worker's row and of its claims. The row goes first: claims lock it, so none can be added after.
+//! What a lost lease means is decided by `windlass_core::sweep`. Never touches a worker whose heartbeat moved.
+
+use sqlx::PgConnection;
+use windlass_core::store::{Beat, Reclaimed};
+use windlass_core::sweep::{Lost, LostLease, lost};
+use windlass_core::{StoreError, Time, WorkerId};
+
+use crate::PostgresStore;
+use crate::error::failed;
+use crate::row::{PgTime, get, small, small_in, sparse, time};
+
+const DROP_SILENT: &str = "delete from windlass.workers where id = $1 and beats = $2";
+const DROP: &str = "delete from windlass.workers where id = $1";
+
+const LOCK: &str = "select token from windlass.claims where worker = $1 order by token for update";
+
+const LEASES: &str = "
+    select i.id, c.token, c.attempt, c.crashes, c.alone, c.claimed_at, j.max_attempts, x.job_id is not null as cancel
+    from windlass.claims c cross join unnest(c.ids) i (id)
+    join windlass.jobs j on j.id = i.id
+    left join windlass.cancels x on x.job_id = i.id
+    where c.worker = $1";
+
+const FORGET: &str = "delete from windlass.claims where worker = $1";
+
+/// `ended` null means back to the queue, where the job stood when it was claimed. The answer counts the twins met.
+const WRITE: &str = "
+    with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
+    u as materialized (
+        select * from unnest($3::bigint[], $4::bigint[], $5::smallint[], $6::timestamptz[], $7::smallint[],
+                             $8::smallint[], $9::smallint[], $10::text[])
+            u (id, token, attempt, claimed_at, ended, used, suspect, error)),
+    r as (
+        insert into windlass.ready (queue, priority, run_at, id, kind, attempt, suspect, unique_key)
+        select j.queue, j.priority, least(u.claimed_at, n.now), u.id, j.kind, u.used, u.suspect, j.unique_key
+        from n, u join windlass.jobs j on j.id = u.id where u.ended is null
+        order by j.unique_key, u.id
+        on conflict (unique_key) where unique_key is not null do nothing
+        returning id),
+    e as materialized (
+        select u.*, case when u.ended is not null then u.ended
+                         when not exists (select from r where r.id = u.id) then 7 end as final
+        from u),
+    f as (
+        insert into windlass.finished (id, state, attempt, token, worker, started_at, finished_at, error)
+        select e.id, e.final, e.attempt, e.token, $2, e.claimed_at, n.now, e.error
+        from e, n where e.final is not null),
+    a as (
+        insert into windlass.attempts (id, token, attempt, worker, started_at, ended_at, outcome, error)
+        select e.id, e.token, e.attempt, $2, e.claimed_at, n.now, $11, e.error from e, n where e.final is null),
+    k as (delete from windlass.cancels where job_id in (select id from e where final is not null))
+    select count(*) from e where final = 7";
+
+const OP: &str = "take back leases";
+
+struct Lease {
+    id: i64,
+    token: i64,
+    claimed_at: Time,
+    lost: LostLease,
+}
+
+/// What is written for one lease.
+struct Fate {
+    ended: Option<i16>,
+    used: u16,
+    suspect: Option<u16>,
+    error: Option<String>,
+}
+
+const DEAD_LETTER: i16 = 5;
+const CANCELLED: i16 = 6;
+
+impl PostgresStore {
+    pub(crate) async fn take_back(&self, beat: &Beat) -> Result<Option<Reclaimed>, StoreError> {
+        let mut tx = self.pool.begin().await.map_err(failed(OP))?;
+        let dropped = sqlx::query(self.sql(DROP_SILENT))
+            .bind(beat.worker.0)
+            .bind(beat.beats)
+            .execute(&mut *tx)
+            .await
+            .map_err(failed(OP))?;
+        if dropped.rows_affected() == 0 {
+            return Ok(None);
+        }
+        let leases = self.leases(&mut tx, beat.worker).await?;
+        let fates: Vec<Fate> = leases.iter().map(|l| fate_of_lost(l.lost)).collect();
+        let superseded = self.write(&mut tx, beat.worker, &leases, &fates, "lost").await?;
+        tx.commit().await.map_err(failed(OP))?;
+        self.waker.any();
+        let ended = |state| fates.iter().filter(|f| f.ended == Some(state)).count() as u64;
+        let back = fates.iter().filter(|f| f.ended.is_none()).count() as u64;
+        Ok(Some(Reclaimed {
+            suspects: back.saturating_sub(superseded),
+            dead_letters: ended(DEAD_LETTER),
+            cancelled: ended(CANCELLED),
+            superseded,
+        }))
+    }
+
+    pub(crate) async fn retire(&self, worker: WorkerId) -> Result<(), StoreError> {
+        let mut tx = self.pool.begin().await.map_err(failed(OP))?;
+        sqlx::query(self.sql(DROP)).bind(worker.0).execute(&mut *tx).await.map_err(failed(OP))?;
+        let leases = self.leases(&mut tx, worker).await?;
+        let fates: Vec<Fate> = leases.iter().map(|l| fate_of_left(l.lost)).collect();
+        self.write(&mut tx, worker, &leases, &fates, "handed_back").await?;
+        tx.commit().await.map_err(failed(OP))?;
+        self.waker.any();
+        Ok(())
+    }
+
+    /// Locked first, read after: a settlement that was under way has then been seen.
+    async fn leases(&self, conn: &mut PgConnection, worker: WorkerId) -> Result<Vec<Lease>, StoreError> {
+        sqlx::query(self.sql(LOCK)).bind(worker.0).execute(&mut *conn).await.map_err(failed(OP))?;
+        let rows =
+            sqlx::query(self.sql(LEASES)).bind(worker.0).fetch_all(&mut *conn).await.map_err(failed(OP))?;
+        let leases = rows
+            .iter()
+            .map(|row| {
+                Ok(Lease {
+                    id: get(row, "id")?,
+                    token: get(row, "token")?,
+                    claimed_at: time(row, "claimed_at")?,
+                    lost: LostLease {
+                        attempt: small(row, "attempt")?,
+                        max_attempts: small(row, "max_attempts")?,
+                        crashes: small(row, "crashes")?,
+                        alone: get(row, "alone")?,
+                        cancel_requested: get(row, "cancel")?,
+                    },
+                })
+            })
+            .collect::<Result<Vec<_>, StoreError>>()?;
+        sqlx::query(self.sql(FORGET)).bind(worker.0).execute(conn).await.map_err(failed(OP))?;
+        Ok(leases)
+    }
+
+    async fn write(
+        &self,
+        conn: &mut PgConnection,
+        worker: WorkerId,
+        leases: &[Lease],
+        fates: &[Fate],
+        outcome: &str,
+    ) -> Result<u64, StoreError> {
+        let row = sqlx::query(self.sql(WRITE))
+            .bind(self.offset())
+            .bind(worker.0)
+            .bind(leases.iter().map(|l| l.id).collect::<Vec<_>>())
+            .bind(leases.iter().map(|l| l.token).collect::<Vec<_>>())
+            .bind(leases.iter().map(|l| small_in(l.lost.attempt)).collect::<Vec<_>>())
+            .bind(leases.iter().map(|l| PgTime(l.claimed_at)).collect::<Vec<_>>())
+            .bind(sparse(fates.iter().map(|f| f.ended).collect()))
+            .bind(fates.iter().map(|f| small_in(f.used)).collect::<Vec<_>>())
+            .bind(sparse(fates.iter().map(|f| f.suspect.map(small_in)).collect()))
+            .bind(sparse(fates.iter().map(|f| f.error.as_deref()).collect()))
+            .bind(outcome)
+            .fetch_one(conn)
+            .await
+            .map_err(failed(OP))?;
+        crate::row::count(&row, "count")
+    }
+}
+
+fn fate_of_lost(lease: LostLease) -> Fate {
+    match lost(lease) {
+        Lost::Suspect { attempts_used, crashes } => {
+            Fate { ended: None, used: attempts_used, suspect: Some(crashes), error: None }
+        }
+        Lost::DeadLetter { error } => {
+            Fate { ended: Some(DEAD_LETTER), used: 0, suspect: None, error: Some(error) }
+        }
+        Lost::Cancelled => Fate { ended: Some(CANCELLED), used: 0, suspect: None, error: None },
+    }
+}
+
+/// Left over at a clean goodbye: the attempt is given back, and nothing is held against the job.
+fn fate_of_left(lease: LostLease) -> Fate {
+    let ended = lease.cancel_requested.then_some(CANCELLED);
+    Fate { ended, used: lease.attempt.saturating_sub(1), suspect: None, error: None }
+}

@@ -1,0 +1,269 @@
+//! Wake-ups: in this process at once, to other processes through NOTIFY.
+//!
+//! Owns the callback, the coalescing sender and the listening connection. A wake-up is a hint that saves waiting for
+//! the next poll; losing one costs nothing but that wait. Never notifies inside a write of ours: NOTIFY takes one
+//! lock for the whole server at commit, so the sender sends one per few milliseconds for everything written since.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
+use sqlx::{PgPool, Postgres};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+use windlass_core::store::Wake;
+use windlass_core::{QueueId, Time};
+
+use crate::hint::Hints;
+
+const SEND_EVERY: Duration = Duration::from_millis(8);
+/// The sender speaks at least this often, so that a listener that hears nothing for longer knows it is cut off.
+const PING_EVERY: Duration = Duration::from_secs(15);
+const DEAF_AFTER: Duration = Duration::from_secs(40);
+const RECONNECT_AFTER: Duration = Duration::from_millis(500);
+/// The server takes payloads below 8,000 bytes.
+const MAX_PAYLOAD: usize = 7_000;
+
+type Callback = Arc<dyn Fn(Wake) + Send + Sync>;
+
+pub(crate) struct Waker {
+    pub(crate) channel: String,
+    /// Tells our own notifications from others'.
+    instance: u64,
+    notify: bool,
+    callback: RwLock<Option<Callback>>,
+    pending: Mutex<Pending>,
+    changed: Notify,
+    listening: AtomicBool,
+    hints: Arc<Hints>,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+#[derive(Default)]
+struct Pending {
+    /// The earliest `run_at` written per queue since the last NOTIFY.
+    queues: BTreeMap<i32, i64>,
+    any: bool,
+    cancel: bool,
+}
+
+impl Waker {
+    pub(crate) fn start(
+        pool: &PgPool,
+        connect: &PgConnectOptions,
+        schema: &str,
+        notify: bool,
+        hints: Arc<Hints>,
+    ) -> Arc<Waker> {
+        let waker = Arc::new(Waker {
+            channel: format!("{schema}_wake"),
+            instance: RandomState::new().hash_one(schema) | 1,
+            notify,
+            callback: RwLock::new(None),
+            pending: Mutex::new(Pending::default()),
+            changed: Notify::new(),
+            listening: AtomicBool::new(false),
+            hints,
+            tasks: Mutex::new(Vec::new()),
+        });
+        if notify {
+            let send = tokio::spawn(send(waker.clone(), pool.clone()));
+            let listen = tokio::spawn(listen(waker.clone(), connect.clone()));
+            waker.tasks.lock().unwrap_or_else(PoisonError::into_inner).extend([send, listen]);
+        }
+        waker
+    }
+
+    pub(crate) fn stop(&self) {
+        for task in self.tasks.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            task.abort();
+        }
+    }
+
+    pub(crate) fn set_callback(&self, wake: Box<dyn Fn(Wake) + Send + Sync>) {
+        *self.callback.write().unwrap_or_else(PoisonError::into_inner) = Some(wake.into());
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        self.notify
+    }
+
+    pub(crate) fn is_listening(&self) -> bool {
+        self.listening.load(Ordering::Relaxed)
+    }
+
+    fn call(&self, wake: Wake) {
+        let callback = self.callback.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(callback) = callback {
+            callback(wake);
+        }
+    }
+
+    /// After a commit of ours that put jobs at these places.
+    pub(crate) fn jobs(&self, places: impl IntoIterator<Item = (QueueId, Time)>) {
+        let places = earliest(places);
+        for (queue, run_at) in &places {
+            self.hints.lower(QueueId(*queue), Time(*run_at));
+            self.call(Wake::Queue(QueueId(*queue)));
+        }
+        self.tell(|pending| {
+            for (queue, run_at) in places {
+                pending.queues.entry(queue).and_modify(|at| *at = run_at.min(*at)).or_insert(run_at);
+            }
+        });
+    }
+
+    /// After a commit of ours that may concern any queue.
+    pub(crate) fn any(&self) {
+        self.hints.forget();
+        self.call(Wake::Any);
+        self.tell(|pending| pending.any = true);
+    }
+
+    pub(crate) fn cancel(&self) {
+        self.call(Wake::Cancel);
+        self.tell(|pending| pending.cancel = true);
+    }
+
+    fn tell(&self, add: impl FnOnce(&mut Pending)) {
+        if self.notify {
+            add(&mut self.pending.lock().unwrap_or_else(PoisonError::into_inner));
+            self.changed.notify_one();
+        }
+    }
+
+    fn take(&self) -> Option<String> {
+        let pending = std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
+        if pending.queues.is_empty() && !pending.any && !pending.cancel {
+            return None;
+        }
+        Some(payload(self.instance, &pending))
+    }
+
+    fn heard(&self, text: &str) {
+        let mut words = text.split(' ');
+        if words.next().and_then(|w| w.parse::<u64>().ok()) == Some(self.instance) {
+            return;
+        }
+        for word in words {
+            match word.split_once(':') {
+                Some((queue, run_at)) => {
+                    let (Ok(queue), Ok(run_at)) = (queue.parse(), run_at.parse()) else { continue };
+                    self.hints.lower(QueueId(queue), Time(run_at));
+                    self.call(Wake::Queue(QueueId(queue)));
+                }
+                None if word == "cancel" => self.call(Wake::Cancel),
+                None if word == "any" => {
+                    self.hints.forget();
+                    self.call(Wake::Any);
+                }
+                None => {}
+            }
+        }
+    }
+}
+
+fn earliest(places: impl IntoIterator<Item = (QueueId, Time)>) -> BTreeMap<i32, i64> {
+    let mut queues = BTreeMap::new();
+    for (queue, run_at) in places {
+        queues.entry(queue.0).and_modify(|at| *at = run_at.0.min(*at)).or_insert(run_at.0);
+    }
+    queues
+}
+
+fn payload(instance: u64, pending: &Pending) -> String {
+    let mut text = instance.to_string();
+    if pending.cancel {
+        text.push_str(" cancel");
+    }
+    let mut queues = String::new();
+    for (queue, run_at) in &pending.queues {
+        queues.push_str(&format!(" {queue}:{run_at}"));
+    }
+    if pending.any || queues.len() > MAX_PAYLOAD { text + " any" } else { text + &queues }
+}
+
+async fn send(waker: Arc<Waker>, pool: PgPool) {
+    loop {
+        let woken = timeout(PING_EVERY, waker.changed.notified()).await;
+        let payload = match (waker.take(), woken) {
+            (Some(payload), _) => payload,
+            (None, Ok(())) => continue,
+            (None, Err(_)) => format!("{} ping", waker.instance),
+        };
+        let sent = sqlx::query::<Postgres>("select pg_notify($1, $2)")
+            .bind(&waker.channel)
+            .bind(payload)
+            .execute(&pool)
+            .await;
+        if let Err(error) = sent {
+            tracing::debug!(%error, "a wake-up was not sent; others find the work by polling");
+        }
+        sleep(SEND_EVERY).await;
+    }
+}
+
+/// Listens for ever. The driver would reconnect only when asked for the next notification, so a cut is noticed here,
+/// and after each return everybody is woken once for what was missed.
+async fn listen(waker: Arc<Waker>, connect: PgConnectOptions) {
+    let mut warned = false;
+    loop {
+        match open(&waker.channel, &connect).await {
+            Ok(mut listener) => {
+                warned = false;
+                waker.listening.store(true, Ordering::Relaxed);
+                waker.hints.forget();
+                waker.call(Wake::Any);
+                while let Ok(Ok(Some(note))) = timeout(DEAF_AFTER, listener.try_recv()).await {
+                    waker.heard(note.payload());
+                }
+                waker.listening.store(false, Ordering::Relaxed);
+                tracing::warn!("the listening connection was lost; polling until it is back");
+                continue;
+            }
+            Err(error) if !warned => {
+                warned = true;
+                tracing::warn!(%error, "cannot listen for wake-ups; polling until it works");
+            }
+            Err(_) => {}
+        }
+        sleep(RECONNECT_AFTER).await;
+    }
+}
+
+async fn open(channel: &str, connect: &PgConnectOptions) -> Result<PgListener, sqlx::Error> {
+    let connect = connect.clone().application_name("windlass listen");
+    let pool = PgPoolOptions::new()
+        .max_connections(1)
+        .acquire_timeout(Duration::from_secs(5))
+        .max_lifetime(None)
+        .idle_timeout(None)
+        .connect_with(connect)
+        .await?;
+    let mut listener = PgListener::connect_with(&pool).await?;
+    listener.eager_reconnect(false);
+    listener.listen(channel).await?;
+    Ok(listener)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_payload_says_the_earliest_time_per_queue() {
+        let places = [(QueueId(2), Time(9)), (QueueId(1), Time(5)), (QueueId(2), Time(7))];
+        let pending = Pending { queues: earliest(places), any: false, cancel: true };
+        assert_eq!(payload(3, &pending), "3 cancel 1:5 2:7");
+    }
+
+    #[test]
+    fn too_many_queues_become_any() {
+        let queues = (0..1_000).map(|q| (q, 1_700_000_000_000_000)).collect();
+        assert_eq!(payload(3, &Pending { queues, any: false, cancel: false }), "3 any");
+    }
+}

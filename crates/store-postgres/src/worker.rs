@@ -1,0 +1,111 @@
+//! Workers: one row per incarnation, kept alive by its heartbeat.
+//!
+//! Owns `workers`. A row that is gone is a worker declared dead: its heartbeat says so and its claims lease nothing.
+//! Never reads this machine's clock.
+
+use sqlx::PgConnection;
+use windlass_core::store::{Beat, WorkerInfo, WorkerRow};
+use windlass_core::time::micros;
+use windlass_core::{QueueId, StoreError, Time, WorkerId};
+
+use crate::PostgresStore;
+use crate::error::failed;
+use crate::row::{count, from_micros, get, time};
+
+const NOW: &str = "select statement_timestamp() + $1::bigint * interval '1 microsecond' as now";
+
+const REGISTER: &str = "
+    insert into windlass.workers (id, label, queues, lease_us, started_at, heartbeat_at, expires_at)
+    select nextval('windlass.worker_seq'), $2, $3, $4::bigint, now, now, now + $4 * interval '1 microsecond'
+    from (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now) n
+    returning id";
+
+const HEARTBEAT: &str = "
+    update windlass.workers
+    set beats = beats + 1, heartbeat_at = now, expires_at = now + lease_us * interval '1 microsecond'
+    from (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now) n
+    where id = $2";
+
+const WORKERS: &str = "
+    select w.id, w.label, w.queues, w.started_at, w.heartbeat_at,
+           coalesce((select sum(cardinality(c.ids)) from windlass.claims c where c.worker = w.id), 0)::bigint
+               as running
+    from windlass.workers w order by w.id";
+
+const BEATS: &str = "
+    select id, beats, lease_us,
+           expires_at < statement_timestamp() + $1::bigint * interval '1 microsecond' as expired
+    from windlass.workers order by id";
+
+impl PostgresStore {
+    pub(crate) async fn clock(&self) -> Result<Time, StoreError> {
+        let mut conn = self.pool.acquire().await.map_err(failed("read the clock"))?;
+        self.now_on(&mut conn).await
+    }
+
+    pub(crate) async fn now_on(&self, conn: &mut PgConnection) -> Result<Time, StoreError> {
+        let row =
+            sqlx::query(NOW).bind(self.offset()).fetch_one(conn).await.map_err(failed("read the clock"))?;
+        time(&row, "now")
+    }
+
+    pub(crate) async fn register(&self, info: &WorkerInfo) -> Result<WorkerId, StoreError> {
+        let row = sqlx::query(self.sql(REGISTER))
+            .bind(self.offset())
+            .bind(&info.label)
+            .bind(info.queues.iter().map(|q| q.0).collect::<Vec<_>>())
+            .bind(micros(info.lease))
+            .fetch_one(&self.pool)
+            .await
+            .map_err(failed("register a worker"))?;
+        Ok(WorkerId(get(&row, "id")?))
+    }
+
+    pub(crate) async fn beat(&self, worker: WorkerId) -> Result<bool, StoreError> {
+        let done = sqlx::query(self.sql(HEARTBEAT))
+            .bind(self.offset())
+            .bind(worker.0)
+            .execute(&self.pool)
+            .await
+            .map_err(failed("send a heartbeat"))?;
+        Ok(done.rows_affected() == 1)
+    }
+
+    pub(crate) async fn list_workers(&self) -> Result<Vec<WorkerRow>, StoreError> {
+        let rows =
+            sqlx::query(self.sql(WORKERS)).fetch_all(&self.pool).await.map_err(failed("read the workers"))?;
+        rows.iter()
+            .map(|row| {
+                let queues: Vec<i32> = get(row, "queues")?;
+                Ok(WorkerRow {
+                    id: WorkerId(get(row, "id")?),
+                    label: get(row, "label")?,
+                    queues: queues.into_iter().map(QueueId).collect(),
+                    started_at: time(row, "started_at")?,
+                    heartbeat_at: time(row, "heartbeat_at")?,
+                    running: count(row, "running")?,
+                })
+            })
+            .collect()
+    }
+
+    pub(crate) async fn list_beats(&self) -> Result<Vec<Beat>, StoreError> {
+        let rows = sqlx::query(self.sql(BEATS))
+            .bind(self.offset())
+            .fetch_all(&self.pool)
+            .await
+            .map_err(failed("read the heartbeats"))?;
+        rows.iter()
+            .map(|row| {
+                Ok(Beat {
+                    worker: WorkerId(get(row, "id")?),
+                    beats: get(row, "beats")?,
+                    lease: from_micros(get(row, "lease_us")?),
+                    expired: get(row, "expired")?,
+                    // Differs because a server far away cannot see whether a process lives.
+                    gone: false,
+                })
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,213 @@
+//! Enqueue, claim, settle and reclaim against real concurrency.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use windlass_core::outcome::{Return, ReturnAt, ReturnWhy};
+use windlass_core::store::{Claim, Settled};
+use windlass_core::{JobState, NewJob, RunAt, Store, StoreError, Time, Token, TxRef, Verdict};
+
+use crate::place::{Place, done, ended, settlement};
+
+fn back(job: &windlass_core::LeasedJob, used: u16) -> Verdict {
+    Verdict::Return(Return {
+        why: ReturnWhy::Retry,
+        attempts_used: used,
+        run_at: ReturnAt::Place(job.run_at),
+        error: Some("no".to_owned()),
+    })
+}
+
+#[tokio::test]
+async fn ids_come_in_input_order_and_claims_in_priority_order() {
+    let place = Place::new().await;
+    let jobs: Vec<NewJob> =
+        (0..300).map(|n| NewJob { priority: (10 - n % 11) as u8, ..place.job() }).collect();
+    let ids = place.store.enqueue(&jobs).await.unwrap();
+    assert!(ids.windows(2).all(|pair| pair[0].id < pair[1].id));
+    let worker = place.worker().await;
+    let leased = place.lease(worker, 1_000).await;
+    assert_eq!(leased.len(), 300);
+    assert!(
+        leased
+            .windows(2)
+            .all(|p| (p[0].priority, p[0].run_at, p[0].id) < (p[1].priority, p[1].run_at, p[1].id))
+    );
+    assert!(leased.iter().all(|j| j.attempt == 1 && j.payload == b"{}"));
+    place.end().await;
+}
+
+#[tokio::test]
+async fn a_claim_never_takes_more_than_asked_nor_the_same_twice() {
+    let place = Place::new().await;
+    place.put(2_000).await;
+    // Statistics of an empty table invite the plan that runs the locking part more than once.
+    place.sql("analyze windlass.ready").await;
+    let worker = place.worker().await;
+    let mut seen = HashSet::new();
+    loop {
+        let claim = place.claim(worker, 37);
+        let (a, b, c) =
+            tokio::join!(place.store.claim(&claim), place.store.claim(&claim), place.store.claim(&claim));
+        let mut none = true;
+        for leased in [a.unwrap(), b.unwrap(), c.unwrap()] {
+            assert!(leased.len() <= 37, "{}", leased.len());
+            none &= leased.is_empty();
+            for job in leased {
+                assert!(seen.insert(job.id), "leased twice");
+            }
+        }
+        if none && seen.len() == 2_000 {
+            break;
+        }
+    }
+    place.end().await;
+}
+
+#[tokio::test]
+async fn settle_writes_one_row_and_a_second_settle_is_stale() {
+    let place = Place::new().await;
+    let ids = place.put(3).await;
+    let worker = place.worker().await;
+    let leased = place.lease(worker, 10).await;
+    let result = Verdict::End { state: JobState::Completed, result: Some(b"7".to_vec()), error: None };
+    let batch =
+        [settlement(&leased[0], done()), settlement(&leased[1], result), settlement(&leased[0], done())];
+    let answers = place.store.settle(&batch).await.unwrap();
+    assert_eq!(answers, [Settled::Accepted, Settled::Accepted, Settled::Stale]);
+    assert_eq!(place.store.settle(&batch).await.unwrap(), [Settled::Stale; 3]);
+    assert_eq!(place.store.job(ids[1]).await.unwrap().unwrap().job.result.as_deref(), Some(&b"7"[..]));
+    assert_eq!(place.number("select count(*) from windlass.attempts").await, 0);
+    let mut wrong = settlement(&leased[2], done());
+    wrong.token = Token(wrong.token.0 + 100);
+    assert_eq!(place.store.settle(&[wrong]).await.unwrap(), [Settled::Stale]);
+    assert_eq!(place.state(ids[2]).await, JobState::Running);
+    assert_eq!(place.store.settle(&[settlement(&leased[2], done())]).await.unwrap(), [Settled::Accepted]);
+    assert_eq!(place.number("select count(*) from windlass.claims").await, 0);
+    place.end().await;
+}
+
+#[tokio::test]
+async fn overlapping_settles_accept_each_job_once() {
+    let place = Place::new().await;
+    place.put(200).await;
+    let worker = place.worker().await;
+    let leased = place.lease(worker, 200).await;
+    let low: Vec<_> = leased[..120].iter().map(|j| settlement(j, done())).collect();
+    let high: Vec<_> = leased[80..].iter().map(|j| settlement(j, ended(JobState::Failed, "no"))).collect();
+    let (a, b) = tokio::join!(place.store.settle(&low), place.store.settle(&high));
+    let accepted = [a.unwrap(), b.unwrap()].concat().iter().filter(|s| **s == Settled::Accepted).count();
+    assert_eq!(accepted, 200);
+    assert_eq!(place.number("select count(*) from windlass.finished").await, 200);
+    assert_eq!(place.number("select count(*) from windlass.claims").await, 0);
+    place.end().await;
+}
+
+#[tokio::test]
+async fn a_returned_job_keeps_its_place_and_its_history() {
+    let place = Place::new().await;
+    let ids = place.put(2).await;
+    let worker = place.worker().await;
+    let leased = place.lease(worker, 1).await;
+    place.store.settle(&[settlement(&leased[0], back(&leased[0], 1))]).await.unwrap();
+    let again = place.lease(worker, 1).await;
+    assert_eq!((again[0].id, again[0].attempt, again[0].run_at), (ids[0], 2, leased[0].run_at));
+    place.store.settle(&[settlement(&again[0], ended(JobState::DeadLetter, "gone"))]).await.unwrap();
+    let detail = place.store.job(ids[0]).await.unwrap().unwrap();
+    let outcomes: Vec<&str> = detail.attempts.iter().map(|a| a.outcome.as_str()).collect();
+    assert_eq!(outcomes, ["retry", "dead_letter"]);
+    assert_eq!(detail.job.last_error.as_deref(), Some("gone"));
+    place.end().await;
+}
+
+#[tokio::test]
+async fn a_dead_workers_jobs_become_suspects_and_are_run_alone() {
+    let place = Place::new().await;
+    place.put(3).await;
+    let worker = place.worker().await;
+    let leased = place.lease(worker, 3).await;
+    place.store.settle(&[settlement(&leased[0], done())]).await.unwrap();
+    let beat = place.store.beats().await.unwrap()[0];
+    assert!(!beat.expired);
+    assert!(place.store.heartbeat(worker).await.unwrap());
+    assert_eq!(place.store.reclaim(&beat).await.unwrap(), None, "the heartbeat moved");
+    place.store.set_clock_offset(3_600_000_000);
+    let beat = place.store.beats().await.unwrap()[0];
+    assert!(beat.expired);
+    assert_eq!(place.store.reclaim(&beat).await.unwrap().unwrap().suspects, 2);
+    assert!(!place.store.heartbeat(worker).await.unwrap());
+    assert!(place.lease(worker, 5).await.is_empty(), "a dead worker leases nothing");
+    assert_eq!(place.store.settle(&[settlement(&leased[1], done())]).await.unwrap(), [Settled::Stale]);
+
+    let worker = place.worker().await;
+    assert!(place.lease(worker, 5).await.is_empty(), "suspects are left alone");
+    let poll = place.store.poll(worker).await.unwrap();
+    assert!(poll.queues[0].suspect && poll.queues[0].next_due.is_none());
+    let alone = place.store.claim(&Claim { suspect: true, ..place.claim(worker, 5) }).await.unwrap();
+    assert_eq!((alone.len(), alone[0].attempt), (1, 1));
+    assert!(place.store.in_company(alone[0].token).await.unwrap());
+    assert!(!place.store.in_company(Token(i64::MAX)).await.unwrap());
+    place.end().await;
+}
+
+#[tokio::test]
+async fn a_retiring_worker_hands_back() {
+    let place = Place::new().await;
+    let ids = place.put(2).await;
+    let worker = place.worker().await;
+    assert_eq!(place.lease(worker, 2).await.len(), 2);
+    place.store.retire_worker(worker).await.unwrap();
+    let worker = place.worker().await;
+    let leased = place.lease(worker, 2).await;
+    assert_eq!(leased.iter().map(|j| (j.id, j.attempt)).collect::<Vec<_>>(), [(ids[0], 1), (ids[1], 1)]);
+    assert_eq!(place.store.job(ids[0]).await.unwrap().unwrap().attempts[0].outcome, "handed_back");
+    place.end().await;
+}
+
+#[tokio::test]
+async fn jobs_ahead_are_scheduled_and_a_time_in_the_past_is_now() {
+    let place = Place::new().await;
+    let jobs = [
+        NewJob { run_at: RunAt::In(Duration::from_secs(600)), ..place.job() },
+        NewJob { run_at: RunAt::At(Time(5)), ..place.job() },
+    ];
+    let ids = place.store.enqueue(&jobs).await.unwrap();
+    assert_eq!(place.state(ids[0].id).await, JobState::Scheduled);
+    assert_eq!(place.state(ids[1].id).await, JobState::Pending);
+    let worker = place.worker().await;
+    let leased = place.lease(worker, 9).await;
+    assert_eq!(leased.len(), 1);
+    assert!(leased[0].run_at >= leased[0].created_at);
+    place.store.set_clock_offset(601_000_000);
+    assert_eq!(place.lease(worker, 9).await.len(), 1);
+    place.end().await;
+}
+
+#[tokio::test]
+async fn an_effect_and_its_completion_are_one_commit() {
+    let place = Place::new().await;
+    let ids = place.put(1).await;
+    let worker = place.worker().await;
+    let leased = place.lease(worker, 1).await;
+    let end = settlement(&leased[0], done());
+    let mut tx = place.store.begin().await.unwrap();
+    assert_eq!(place.store.settle_in(tx.tx(), &end).await.unwrap(), Settled::Accepted);
+    tx.rollback().await.unwrap();
+    assert_eq!(place.state(ids[0]).await, JobState::Running);
+    let mut tx = place.pool.begin().await.unwrap();
+    let added = place.store.enqueue_in(TxRef::new(&mut *tx), &[place.job()]).await.unwrap();
+    assert_eq!(place.store.settle_in(TxRef::new(&mut *tx), &end).await.unwrap(), Settled::Accepted);
+    assert!(place.store.job(added[0].id).await.unwrap().is_none(), "not before the commit");
+    tx.commit().await.unwrap();
+    assert_eq!(place.state(ids[0]).await, JobState::Completed);
+    assert_eq!(place.state(added[0].id).await, JobState::Pending);
+
+    let mut wrong = 5_u8;
+    let refused = place.store.enqueue_in(TxRef::new(&mut wrong), &[place.job()]).await.unwrap_err();
+    assert!(matches!(refused, StoreError::WrongTransaction { .. }));
+    let mut loose = place.pool.acquire().await.unwrap();
+    let refused = place.store.enqueue_in(TxRef::new(&mut *loose), &[place.job()]).await.unwrap_err();
+    assert!(refused.to_string().contains("begin one first"), "{refused}");
+    drop(loose);
+    place.end().await;
+}

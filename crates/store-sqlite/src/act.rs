@@ -1,0 +1,188 @@
+//! What an operator does to jobs.
+//!
+//! Owns: cancel, retry, delete and change. Works through a filter in ascending id order, a few hundred jobs per
+//! transaction, so that workers get their turns in between. Never touches a running job itself: it only asks.
+
+use rusqlite::OptionalExtension;
+use windlass_core::store::{Action, Bulk, Change, JobFilter, Wake};
+use windlass_core::{JobId, JobState, QueueId, StoreError, Time};
+
+use crate::SqliteStore;
+use crate::enqueue::{INSERT_READY, twin_of};
+use crate::error::Answer;
+use crate::prune::erase;
+use crate::query::Selection;
+use crate::scope::Scope;
+use crate::settle::{End, finish, waiting_columns};
+
+/// Jobs per transaction.
+const CHUNK: usize = 250;
+
+fn fits(action: Action, state: JobState) -> bool {
+    match action {
+        Action::Cancel => !state.is_finished(),
+        Action::Retry => state == JobState::Scheduled || state.can_replay(),
+        Action::Delete => state.is_finished(),
+    }
+}
+
+impl SqliteStore {
+    pub(crate) async fn act_on(
+        &self,
+        filter: &JobFilter,
+        action: Action,
+        limit: u32,
+    ) -> Result<Bulk, StoreError> {
+        let wanted = if filter.states.is_empty() { JobState::ALL.to_vec() } else { filter.states.clone() };
+        let (fitting, unfit): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|state| fits(action, *state));
+        let mut bulk = Bulk::default();
+        if !unfit.is_empty() {
+            let (filter, now) = (JobFilter { states: unfit, ..filter.clone() }, self.now_here());
+            bulk.skipped = self.read("count jobs", move |c| Selection::new(&filter, now).count(c)).await?;
+        }
+        if fitting.is_empty() {
+            return Ok(bulk);
+        }
+        let filter = JobFilter { states: fitting, ..filter.clone() };
+        let mut left = limit as usize;
+        let mut after = JobId(0);
+        while left > 0 {
+            let (filter, room) = (filter.clone(), left.min(CHUNK));
+            let (ids, part) = self
+                .write("change jobs", room, move |scope| chunk(scope, &filter, action, after, room))
+                .await?;
+            bulk.done += part.done;
+            bulk.requested += part.requested;
+            bulk.superseded += part.superseded;
+            bulk.skipped += part.skipped;
+            left -= ids.len().min(left);
+            match ids.last() {
+                Some(last) if ids.len() == room => after = *last,
+                _ => break,
+            }
+        }
+        Ok(bulk)
+    }
+}
+
+fn chunk(
+    scope: &mut Scope<'_>,
+    filter: &JobFilter,
+    action: Action,
+    after: JobId,
+    room: usize,
+) -> Answer<(Vec<JobId>, Bulk)> {
+    let mut selection = Selection::new(filter, scope.now);
+    let condition = format!("{} > ?", selection.id);
+    selection.bind(&condition, after.0);
+    let ids = selection.ids(scope.connection, room)?;
+    let mut bulk = Bulk::default();
+    for id in &ids {
+        match action {
+            Action::Cancel => cancel(scope, *id, &mut bulk)?,
+            Action::Retry => retry(scope, *id, &mut bulk)?,
+            Action::Delete => {
+                erase(scope, *id, true)?;
+                bulk.done += 1;
+            }
+        }
+    }
+    Ok((ids, bulk))
+}
+
+/// The job waits or runs: the selection and this are one transaction.
+fn cancel(scope: &mut Scope<'_>, id: JobId, bulk: &mut Bulk) -> Answer<()> {
+    let waited: Option<u16> = scope
+        .connection
+        .prepare_cached("delete from windlass_ready where id = ?1 returning attempt")?
+        .query_row([id.0], |row| row.get(0))
+        .optional()?;
+    if let Some(attempt) = waited {
+        finish(scope, &End::waiting(id, JobState::Cancelled, attempt))?;
+        bulk.done += 1;
+        return Ok(());
+    }
+    scope
+        .connection
+        .prepare_cached(
+            "insert into windlass_cancels (job_id, requested_at) values (?1, ?2) on conflict (job_id) do nothing",
+        )?
+        .execute((id.0, scope.now.0))?;
+    scope.wake(Wake::Cancel);
+    bulk.requested += 1;
+    Ok(())
+}
+
+fn retry(scope: &mut Scope<'_>, id: JobId, bulk: &mut Bulk) -> Answer<()> {
+    let (kind, queue, priority, unique_key) = waiting_columns(scope.connection, id)?;
+    scope.wake(Wake::Queue(QueueId(queue)));
+    let hastened = scope
+        .connection
+        .prepare_cached("update windlass_ready set run_at = ?2 where id = ?1")?
+        .execute((id.0, scope.now.0))?;
+    if hastened > 0 {
+        bulk.done += 1;
+        return Ok(());
+    }
+    let attempt = keep_last_attempt(scope, id)?;
+    scope.connection.prepare_cached("delete from windlass_progress where job_id = ?1")?.execute([id.0])?;
+    if let Some(key) = &unique_key
+        && twin_of(scope.connection, key)?.is_some()
+    {
+        finish(scope, &End::waiting(id, JobState::Superseded, attempt))?;
+        bulk.superseded += 1;
+        return Ok(());
+    }
+    scope.connection.prepare_cached(INSERT_READY)?.execute((
+        queue,
+        priority,
+        scope.now.0,
+        id.0,
+        kind,
+        0,
+        None::<i64>,
+        unique_key,
+    ))?;
+    bulk.done += 1;
+    Ok(())
+}
+
+/// The finished row was the record of the last attempt; a job that lives again keeps that record among the others.
+fn keep_last_attempt(scope: &Scope<'_>, id: JobId) -> Answer<u16> {
+    scope
+        .connection
+        .prepare_cached(
+            "insert into windlass_attempts (id, token, attempt, worker, started_at, ended_at, outcome, error)
+             select id, token, attempt, worker, started_at, finished_at,
+                    case state when 4 then 'failed' when 5 then 'dead_letter' else 'cancelled' end, error
+             from windlass_finished where id = ?1 and token is not null",
+        )?
+        .execute([id.0])?;
+    let attempt = scope
+        .connection
+        .prepare_cached("delete from windlass_finished where id = ?1 returning attempt")?
+        .query_row([id.0], |row| row.get(0))?;
+    Ok(attempt)
+}
+
+pub(crate) fn change(scope: &mut Scope<'_>, id: JobId, change: &Change) -> Answer<bool> {
+    let run_at = change.run_at.map(|at: Time| at.max(scope.now).0);
+    let queue: Option<i32> = scope
+        .connection
+        .prepare_cached(
+            "update windlass_ready set priority = coalesce(?2, priority), run_at = coalesce(?3, run_at)
+             where id = ?1 returning queue",
+        )?
+        .query_row((id.0, change.priority, run_at), |row| row.get(0))
+        .optional()?;
+    let Some(queue) = queue else { return Ok(false) };
+    if let Some(priority) = change.priority {
+        // The one write to a job's row after its insert: a job that comes back takes its priority from there.
+        scope
+            .connection
+            .prepare_cached("update windlass_jobs set priority = ?2 where id = ?1")?
+            .execute((id.0, priority))?;
+    }
+    scope.wake(Wake::Queue(QueueId(queue)));
+    Ok(true)
+}

@@ -1,0 +1,127 @@
+//! The one checkpointer: keeps the write-ahead log bounded without long pauses.
+//!
+//! Owns: when pages move from the log into the database. The bulk is copied by a thread beside the writer; the writer
+//! then copies the few pages that came meanwhile, so that its next commit starts the log from the front again. When
+//! a reader prevents that for long, the log is cut with TRUNCATE as soon as the reader is gone. Never runs inside a
+//! transaction, never waits for a reader.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+
+use crate::error::is_io;
+use crate::writer::Broken;
+
+/// Rows written between two looks at the length of the log.
+const LOOK_AFTER_ROWS: usize = 256;
+const TRUNCATE_FACTOR: i64 = 4;
+const TRUNCATE_PAUSE: Duration = Duration::from_secs(1);
+
+pub(crate) struct Checkpointer {
+    start: Option<SyncSender<()>>,
+    thread: Option<JoinHandle<()>>,
+    copied: Arc<AtomicBool>,
+    broken: Broken,
+    pages: i64,
+    rows: usize,
+    truncated: Option<Instant>,
+}
+
+/// The answer of `PRAGMA wal_checkpoint`.
+#[derive(Clone, Copy)]
+struct Log {
+    pages: i64,
+    copied: i64,
+}
+
+impl Checkpointer {
+    /// `connection` is the thread's own; `pages` is the length of the log at which copying begins.
+    pub(crate) fn start(connection: Connection, pages: u32, broken: Broken) -> std::io::Result<Checkpointer> {
+        let (start, orders) = sync_channel(1);
+        let copied = Arc::new(AtomicBool::new(false));
+        let (done, health) = (copied.clone(), broken.clone());
+        let thread = thread::Builder::new()
+            .name("windlass-checkpoint".to_owned())
+            .spawn(move || serve(&connection, &orders, &done, &health))?;
+        let (start, thread) = (Some(start), Some(thread));
+        Ok(Checkpointer { start, thread, copied, broken, pages: i64::from(pages), rows: 0, truncated: None })
+    }
+
+    pub(crate) fn after_commit(&mut self, connection: &Connection, rows: usize) {
+        if self.copied.swap(false, Ordering::Acquire) {
+            self.run(connection, "pragma wal_checkpoint(passive)");
+        }
+        self.rows += rows.max(1);
+        if self.rows >= LOOK_AFTER_ROWS {
+            self.look(connection);
+        }
+    }
+
+    /// Starts what the length of the log asks for.
+    pub(crate) fn look(&mut self, connection: &Connection) {
+        self.rows = 0;
+        let Some(log) = self.run(connection, "pragma wal_checkpoint(noop)") else { return };
+        // First, because it fails while the thread is copying.
+        if log.pages >= self.pages * TRUNCATE_FACTOR && self.truncate(connection) {
+            return;
+        }
+        if log.pages - log.copied >= self.pages {
+            // Full means the thread is at work already.
+            let _ = self.start.as_ref().map(|start| start.try_send(()));
+        }
+    }
+
+    /// True when the log is empty now.
+    fn truncate(&mut self, connection: &Connection) -> bool {
+        if self.truncated.is_some_and(|at| at.elapsed() < TRUNCATE_PAUSE) {
+            return false;
+        }
+        self.truncated = Some(Instant::now());
+        // Without a busy handler TRUNCATE gives up at once when a reader holds the log.
+        let _ = connection.busy_handler(None);
+        let log = self.run(connection, "pragma wal_checkpoint(truncate)");
+        let _ = connection.busy_handler(Some(crate::connect::wait_a_little));
+        log.is_some_and(|log| log.pages == 0)
+    }
+
+    fn run(&self, connection: &Connection, sql: &str) -> Option<Log> {
+        checkpoint(connection, sql, &self.broken)
+    }
+}
+
+impl Drop for Checkpointer {
+    fn drop(&mut self) {
+        self.start.take();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn serve(connection: &Connection, orders: &Receiver<()>, copied: &AtomicBool, broken: &Broken) {
+    while orders.recv().is_ok() {
+        if checkpoint(connection, "pragma wal_checkpoint(passive)", broken).is_some() {
+            copied.store(true, Ordering::Release);
+        }
+    }
+}
+
+fn checkpoint(connection: &Connection, sql: &str, broken: &Broken) -> Option<Log> {
+    let answer = connection.prepare_cached(sql).and_then(|mut statement| {
+        statement.query_row([], |row| Ok(Log { pages: row.get(1)?, copied: row.get(2)? }))
+    });
+    match answer {
+        Ok(log) => Some(log),
+        Err(error) => {
+            // A sync that failed once may lie the next time.
+            if is_io(&error) {
+                let _ = broken.set(error.to_string());
+            }
+            None
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Leasing due jobs.
+//!
+//! Owns: the move from ready to claims. Order is (priority, run_at, id) straight from the primary key, one range per
+//! priority, so jobs whose time lies ahead are never walked over. Jobs with the same attempt number share one claims
+//! row and one token. Never leases a suspect in company.
+
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
+use windlass_core::queue::MAX_PRIORITY;
+use windlass_core::store::Claim;
+use windlass_core::{JobId, KindId, LeasedJob, QueueId, Time, Token};
+
+use crate::error::{Answer, Fault};
+use crate::lease::{pack, pack_places};
+use crate::row::{duration, small};
+use crate::scope::Scope;
+
+/// A due row of ready.
+struct Due {
+    priority: u8,
+    run_at: i64,
+    id: i64,
+    kind: i32,
+    attempt: u16,
+    crashes: Option<u16>,
+}
+
+impl Due {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Due> {
+        Ok(Due {
+            priority: row.get(0)?,
+            run_at: row.get(1)?,
+            id: row.get(2)?,
+            kind: row.get(3)?,
+            attempt: small(row, 4)?,
+            crashes: row.get::<_, Option<u16>>(5)?,
+        })
+    }
+}
+
+pub(crate) fn claim(scope: &mut Scope<'_>, claim: &Claim) -> Answer<Vec<LeasedJob>> {
+    if !may_claim(scope.connection, claim)? {
+        return Ok(Vec::new());
+    }
+    let due = if claim.suspect {
+        suspect(scope.connection, claim, scope.now)?.into_iter().collect()
+    } else {
+        due(scope.connection, claim, scope.now)?
+    };
+    let mut jobs = Vec::with_capacity(due.len());
+    let mut attempts: Vec<u16> = due.iter().map(|row| row.attempt).collect();
+    attempts.sort_unstable();
+    attempts.dedup();
+    let mut takes = Takes::new(scope.connection)?;
+    for attempt in attempts {
+        let group: Vec<&Due> = due.iter().filter(|row| row.attempt == attempt).collect();
+        let token = lease(scope, claim, attempt, &group)?;
+        for row in group {
+            jobs.push(take(&mut takes, claim.queue, (token, scope.now), row)?);
+        }
+    }
+    jobs.sort_unstable_by_key(|job| (job.priority, job.run_at, job.id));
+    Ok(jobs)
+}
+
+/// The queue runs and the worker was not declared dead.
+fn may_claim(connection: &Connection, claim: &Claim) -> Answer<bool> {
+    let may = connection
+        .prepare_cached(
+            "select 1 from windlass_queues q, windlass_workers w where q.id = ?1 and not q.paused and w.id = ?2",
+        )?
+        .query_row((claim.queue.0, claim.worker.0), |_| Ok(()))
+        .optional()?;
+    Ok(may.is_some() && claim.limit > 0)
+}
+
+// Differs from Postgres: a walk over the index that skips foreign kinds and suspects here, then deletes by key; one
+// writer needs no SKIP LOCKED.
+fn due(connection: &Connection, claim: &Claim, now: Time) -> Answer<Vec<Due>> {
+    let limit = claim.limit as usize;
+    let mut found: Vec<Due> = Vec::new();
+    let mut statement = connection.prepare_cached(
+        "select priority, run_at, id, kind, attempt, suspect from windlass_ready
+         where queue = ?1 and priority = ?2 and run_at <= ?3 and suspect is null order by run_at, id",
+    )?;
+    for priority in 0..=MAX_PRIORITY {
+        if found.len() >= limit {
+            break;
+        }
+        let mut rows = statement.query((claim.queue.0, priority, now.0))?;
+        while let Some(row) = rows.next()? {
+            let row = Due::read(row)?;
+            if claim.kinds.contains(&KindId(row.kind)) {
+                found.push(row);
+                if found.len() >= limit {
+                    break;
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn suspect(connection: &Connection, claim: &Claim, now: Time) -> Answer<Option<Due>> {
+    let mut statement = connection.prepare_cached(
+        "select priority, run_at, id, kind, attempt, suspect from windlass_ready
+         where queue = ?1 and suspect is not null and run_at <= ?2 order by priority, run_at, id",
+    )?;
+    let mut rows = statement.query((claim.queue.0, now.0))?;
+    while let Some(row) = rows.next()? {
+        let row = Due::read(row)?;
+        if claim.kinds.contains(&KindId(row.kind)) {
+            return Ok(Some(row));
+        }
+    }
+    Ok(None)
+}
+
+/// One claims row for jobs with the same attempt number.
+fn lease(scope: &Scope<'_>, claim: &Claim, used: u16, group: &[&Due]) -> Answer<Token> {
+    let mut jobs: Vec<(i64, i64)> = group.iter().map(|row| (row.id, row.run_at)).collect();
+    jobs.sort_unstable();
+    let (ids, places): (Vec<i64>, Vec<i64>) = jobs.into_iter().unzip();
+    let ((first_id, ids), (place, places)) = (pack(&ids), pack_places(&places));
+    let crashes = group.first().and_then(|row| row.crashes).unwrap_or(0);
+    scope
+        .connection
+        .prepare_cached(
+            "insert into windlass_claims (worker, queue, attempt, crashes, alone, claimed_at, place, first_id, ids,
+                 places)
+             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        )?
+        .execute((
+            claim.worker.0,
+            claim.queue.0,
+            used.saturating_add(1),
+            crashes,
+            claim.suspect,
+            scope.now.0,
+            place,
+            first_id,
+            ids,
+            places,
+        ))?;
+    Ok(Token(scope.connection.last_insert_rowid()))
+}
+
+/// Looked up once per claim, not once per job.
+struct Takes<'c> {
+    out: CachedStatement<'c>,
+    job: CachedStatement<'c>,
+}
+
+impl<'c> Takes<'c> {
+    fn new(connection: &'c Connection) -> Answer<Takes<'c>> {
+        let out = "delete from windlass_ready where queue = ?1 and priority = ?2 and run_at = ?3 and id = ?4";
+        let job = "select payload, max_attempts, timeout_us, created_at from windlass_jobs where id = ?1";
+        Ok(Takes { out: connection.prepare_cached(out)?, job: connection.prepare_cached(job)? })
+    }
+}
+
+fn take(takes: &mut Takes<'_>, queue: QueueId, (token, now): (Token, Time), due: &Due) -> Answer<LeasedJob> {
+    let gone = takes.out.execute((queue.0, due.priority, due.run_at, due.id))?;
+    if gone != 1 {
+        return Err(Fault::corrupt(format!("job {} left its queue while it was leased", due.id)));
+    }
+    let job = takes.job.query_row([due.id], |row| {
+        Ok(LeasedJob {
+            id: JobId(due.id),
+            token,
+            kind: KindId(due.kind),
+            queue,
+            priority: due.priority,
+            payload: row.get(0)?,
+            attempt: due.attempt.saturating_add(1),
+            max_attempts: small(row, 1)?,
+            timeout: row.get::<_, Option<i64>>(2)?.map(duration),
+            run_at: Time(due.run_at),
+            created_at: Time(row.get(3)?),
+            claimed_at: now,
+        })
+    });
+    job.optional()?.ok_or_else(|| Fault::corrupt(format!("job {} waits in its queue but has no row", due.id)))
+}
+
+/// The suspect of this claim no longer runs alone: a crash from here on proves nothing against it.
+pub(crate) fn in_company(scope: &mut Scope<'_>, token: Token) -> Answer<bool> {
+    let there = scope
+        .connection
+        .prepare_cached("update windlass_claims set alone = 0 where token = ?1")?
+        .execute([token.0])?;
+    Ok(there > 0)
+}

@@ -1,0 +1,117 @@
+//! How a connection to the file is opened and set.
+//!
+//! Owns: the pragmas, the busy handler, and the errors of a path that cannot be used. Writes nothing before it is
+//! known that the file and its folder can be written.
+
+use std::fs::OpenOptions;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteSynchronous};
+use windlass_core::StoreError;
+
+use crate::gate::PATIENCE;
+
+const STATEMENTS: usize = 128;
+/// KiB of page cache per connection, as SQLite spells it.
+const CACHE: &str = "-16384";
+/// The log's file is cut to this size when it starts over.
+const LOG_BYTES: &str = "67108864";
+
+pub(crate) fn refuse(path: &Path, why: impl Into<String>) -> StoreError {
+    StoreError::Open { what: format!("the database {}", path.display()), why: why.into() }
+}
+
+/// Makes sure that the file can be there and be written.
+pub(crate) fn prepare(path: &Path, create: bool) -> Result<(), StoreError> {
+    if path.as_os_str().is_empty() || path == Path::new(":memory:") {
+        return Err(refuse(path, "a file name is needed; a store in memory would lose every job at exit"));
+    }
+    if path.is_dir() {
+        return Err(refuse(path, "it is a folder; name a file in it, such as windlass.db"));
+    }
+    if !path.exists() {
+        if !create {
+            return Err(refuse(path, "there is no such file; check the path or let it be created"));
+        }
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            std::fs::create_dir_all(folder).map_err(|error| refuse(path, folder_trouble(folder, &error)))?;
+        }
+        return Ok(());
+    }
+    OpenOptions::new().read(true).write(true).open(path).map(drop).map_err(|error| {
+        let why = match error.kind() {
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+                format!("the file cannot be written ({error}); give this user write permission or mount it writable")
+            }
+            _ => error.to_string(),
+        };
+        refuse(path, why)
+    })
+}
+
+pub(crate) fn folder_trouble(folder: &Path, error: &io::Error) -> String {
+    let shown = folder.display();
+    match error.kind() {
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => format!(
+            "the folder {shown} cannot be written ({error}); SQLite keeps its log beside the file, so give this user \
+             write permission on the folder or choose another"
+        ),
+        ErrorKind::StorageFull => format!("the disk of {shown} is full; free space and try again"),
+        _ => format!("the folder {shown} cannot be used: {error}"),
+    }
+}
+
+/// A connection that writes, or checkpoints.
+pub(crate) fn writing(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = open(path)?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    connection.execute_batch(&format!("pragma journal_size_limit = {LOG_BYTES}"))?;
+    Ok(connection)
+}
+
+/// A connection that only reads.
+pub(crate) fn reading(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = open(path)?;
+    connection.pragma_update(None, "query_only", true)?;
+    Ok(connection)
+}
+
+fn open(path: &Path) -> rusqlite::Result<Connection> {
+    // No URI: a path is a path, whatever it contains. No mutex: each connection stays with its thread.
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_handler(Some(wait_a_little))?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    connection.execute_batch(&format!(
+        "pragma journal_mode = wal; pragma temp_store = memory; pragma cache_size = {CACHE}; pragma foreign_keys = on;"
+    ))?;
+    Ok(connection)
+}
+
+/// SQLite asks this while another connection holds the lock it wants.
+pub(crate) fn wait_a_little(tries: i32) -> bool {
+    const NAP: Duration = Duration::from_millis(1);
+    if u128::from(tries.unsigned_abs()) * NAP.as_millis() >= PATIENCE.as_millis() {
+        return false;
+    }
+    thread::sleep(NAP);
+    true
+}
+
+/// A caller's transaction runs on a connection of the driver that the caller uses.
+pub(crate) fn for_callers(path: &Path) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(path)
+        .create_if_missing(false)
+        .synchronous(SqliteSynchronous::Full)
+        .busy_timeout(PATIENCE)
+        .foreign_keys(true)
+        .pragma("wal_autocheckpoint", "0")
+        .pragma("temp_store", "memory")
+}

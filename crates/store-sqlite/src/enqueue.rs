@@ -1,0 +1,160 @@
+//! Writing new jobs.
+//!
+//! Owns: the insert into jobs and ready, idempotency keys and unique keys. All or nothing per call: the savepoint
+//! around a command undoes what came before a refusal. Never checks input: the engine did.
+
+use rusqlite::{CachedStatement, Connection, OptionalExtension};
+use windlass_core::store::{Enqueued, Wake};
+use windlass_core::time::micros;
+use windlass_core::{Idempotency, JobId, JobState, NewJob, OnConflict, RunAt, StoreError, Time, Unique};
+
+use crate::error::Answer;
+use crate::row::tags_text;
+use crate::scope::Scope;
+use crate::settle::{End, finish};
+
+// Differs from Postgres: a prepared statement in a loop, not one statement over arrays; there is no round trip to save.
+const INSERT_JOB: &str =
+    "insert into windlass_jobs (id, kind, queue, priority, max_attempts, created_at, timeout_us,
+     payload, unique_key, concurrency_key, tags, entity_type, entity_id, tenant)
+     values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
+
+pub(crate) const INSERT_READY: &str = "insert into windlass_ready
+     (queue, priority, run_at, id, kind, attempt, suspect, unique_key) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+
+/// Looked up once per call, not once per job.
+struct Inserts<'c> {
+    job: CachedStatement<'c>,
+    ready: CachedStatement<'c>,
+}
+
+pub(crate) fn enqueue(scope: &mut Scope<'_>, jobs: &[NewJob]) -> Answer<Vec<Enqueued>> {
+    let mut done = Vec::with_capacity(jobs.len());
+    let connection = scope.connection;
+    let mut inserts = Inserts {
+        job: connection.prepare_cached(INSERT_JOB)?,
+        ready: connection.prepare_cached(INSERT_READY)?,
+    };
+    for job in jobs {
+        let one = match &job.idempotency {
+            Some(key) => idempotent(scope, &mut inserts, job, key)?,
+            None => admit(scope, &mut inserts, job)?,
+        };
+        done.push(one);
+    }
+    Ok(done)
+}
+
+fn idempotent(
+    scope: &mut Scope<'_>,
+    inserts: &mut Inserts<'_>,
+    job: &NewJob,
+    key: &Idempotency,
+) -> Answer<Enqueued> {
+    let known = scope
+        .connection
+        .prepare_cached("select job_id, fingerprint from windlass_idempotency where key = ?1")?
+        .query_row([&key.key], |row| Ok((JobId(row.get(0)?), row.get::<_, Vec<u8>>(1)?)))
+        .optional()?;
+    match known {
+        Some((id, fingerprint)) if fingerprint == key.fingerprint => Ok(Enqueued { id, duplicate: true }),
+        Some((existing, _)) => Err(StoreError::IdempotencyMismatch { key: key.key.clone(), existing }.into()),
+        None => {
+            let one = admit(scope, inserts, job)?;
+            scope
+                .connection
+                .prepare_cached(
+                    "insert into windlass_idempotency (key, job_id, fingerprint, created_at) values (?1, ?2, ?3, ?4)",
+                )?
+                .execute((&key.key, one.id.0, &key.fingerprint, scope.now.0))?;
+            Ok(one)
+        }
+    }
+}
+
+/// Inserts the job unless its unique key says otherwise.
+fn admit(scope: &mut Scope<'_>, inserts: &mut Inserts<'_>, job: &NewJob) -> Answer<Enqueued> {
+    let mut run_at = start(job.run_at, scope.now);
+    if let Some(unique) = &job.unique
+        && let Some(twin) = twin_of(scope.connection, &unique.key)?
+    {
+        match unique.on_conflict {
+            OnConflict::Keep => return Ok(Enqueued { id: twin.id, duplicate: true }),
+            OnConflict::Reject => {
+                return Err(StoreError::UniqueRejected { key: unique.key.clone(), existing: twin.id }.into());
+            }
+            OnConflict::Replace => {
+                run_at = run_at.min(twin.run_at);
+                supersede(scope, &twin)?;
+            }
+        }
+    }
+    let id = insert(scope, inserts, job, run_at)?;
+    Ok(Enqueued { id, duplicate: false })
+}
+
+fn insert(scope: &mut Scope<'_>, inserts: &mut Inserts<'_>, job: &NewJob, run_at: Time) -> Answer<JobId> {
+    let id = scope.next_job_id()?;
+    let unique_key = job.unique.as_ref().map(|Unique { key, .. }| key);
+    let entity = job.entity.as_ref();
+    inserts.job.execute((
+        id,
+        job.kind.0,
+        job.queue.0,
+        job.priority,
+        job.max_attempts,
+        scope.now.0,
+        job.timeout.map(micros),
+        &job.payload,
+        unique_key,
+        &job.concurrency_key,
+        tags_text(&job.tags),
+        entity.map(|e| &e.entity_type),
+        entity.map(|e| &e.entity_id),
+        &job.tenant,
+    ))?;
+    inserts.ready.execute((
+        job.queue.0,
+        job.priority,
+        run_at.0,
+        id,
+        job.kind.0,
+        0,
+        None::<i64>,
+        unique_key,
+    ))?;
+    scope.wake(Wake::Queue(job.queue));
+    Ok(JobId(id))
+}
+
+/// A time in the past means now.
+fn start(run_at: RunAt, now: Time) -> Time {
+    match run_at {
+        RunAt::Now => now,
+        RunAt::In(delay) => now.plus(delay),
+        RunAt::At(at) => at.max(now),
+    }
+}
+
+/// The waiting job with a unique key.
+pub(crate) struct Twin {
+    pub(crate) id: JobId,
+    pub(crate) run_at: Time,
+    attempt: u16,
+}
+
+pub(crate) fn twin_of(connection: &Connection, key: &str) -> Answer<Option<Twin>> {
+    let twin = connection
+        .prepare_cached("select id, run_at, attempt from windlass_ready where unique_key = ?1")?
+        .query_row([key], |row| {
+            Ok(Twin { id: JobId(row.get(0)?), run_at: Time(row.get(1)?), attempt: row.get(2)? })
+        })
+        .optional()?;
+    Ok(twin)
+}
+
+/// Ends a waiting job in favour of a newer one.
+fn supersede(scope: &mut Scope<'_>, twin: &Twin) -> Answer<()> {
+    scope.connection.prepare_cached("delete from windlass_ready where id = ?1")?.execute([twin.id.0])?;
+    finish(scope, &End::waiting(twin.id, JobState::Superseded, twin.attempt))
+}

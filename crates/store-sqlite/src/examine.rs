@@ -1,0 +1,131 @@
+//! Lines for `doctor`.
+//!
+//! Owns: what can be wrong with the file, the disk and the settings, and how to mend each. Never repairs anything.
+
+use std::fs;
+use std::path::Path;
+
+use rusqlite::Connection;
+use windlass_core::store::Finding;
+
+use crate::error::Answer;
+use crate::gate::beside;
+use crate::{migrate, version};
+
+/// A whole-file check of more than this would take minutes.
+const CHECKED_BYTES: u64 = 512 << 20;
+const HOT_TABLES: [&str; 5] =
+    ["windlass_ready", "windlass_claims", "windlass_workers", "windlass_queues", "windlass_kinds"];
+const LOG_BYTES: u64 = 256 << 20;
+const FREE_BYTES: u64 = 512 << 20;
+
+/// What only the writer's connection can tell.
+pub(crate) struct Settings {
+    pub(crate) synchronous: i64,
+    pub(crate) journal: String,
+}
+
+pub(crate) fn settings(connection: &Connection) -> Answer<Settings> {
+    Ok(Settings {
+        synchronous: connection.query_row("pragma synchronous", [], |row| row.get(0))?,
+        journal: connection.query_row("pragma journal_mode", [], |row| row.get(0))?,
+    })
+}
+
+pub(crate) fn examine(connection: &Connection, path: &Path, settings: &Settings) -> Answer<Vec<Finding>> {
+    Ok(vec![
+        linked(),
+        durability(settings),
+        schema(connection)?,
+        integrity(connection, path)?,
+        log(path),
+        disk(path),
+    ])
+}
+
+fn finding(name: &str, ok: bool, finding: String, remedy: &str) -> Finding {
+    let remedy = (!ok).then(|| remedy.to_owned());
+    Finding { name: name.to_owned(), ok, finding, remedy }
+}
+
+fn linked() -> Finding {
+    let bad = version::unfit(rusqlite::version_number());
+    let text =
+        format!("SQLite {}{}", rusqlite::version(), bad.map(|why| format!(": {why}")).unwrap_or_default());
+    finding(
+        "sqlite version",
+        bad.is_none(),
+        text,
+        "use a windlass binary built with SQLite 3.51.3 or 3.53 and later",
+    )
+}
+
+fn durability(settings: &Settings) -> Finding {
+    let level = match settings.synchronous {
+        0 => "OFF",
+        1 => "NORMAL",
+        2 => "FULL",
+        _ => "EXTRA",
+    };
+    let ok = settings.synchronous >= 2 && settings.journal == "wal";
+    finding(
+        "durability",
+        ok,
+        format!("synchronous={level}, journal_mode={}", settings.journal),
+        "another program changed the file's mode; stop it, restart windlass and look again",
+    )
+}
+
+fn schema(connection: &Connection) -> Answer<Finding> {
+    let (ok, text) = match migrate::check(connection) {
+        Ok(()) => (true, format!("version {}", migrate::newest())),
+        Err(fault) => (false, fault.named("check the schema").to_string()),
+    };
+    Ok(finding("schema", ok, text, "run `windlass migrate up` with the newest binary in use"))
+}
+
+fn integrity(connection: &Connection, path: &Path) -> Answer<Finding> {
+    let bytes = fs::metadata(path).map_or(0, |meta| meta.len());
+    let whole = bytes <= CHECKED_BYTES;
+    let mut troubles: Vec<String> = Vec::new();
+    let tables: &[&str] = if whole { &["5"] } else { &HOT_TABLES };
+    for table in tables {
+        let mut statement = connection.prepare(&format!("pragma quick_check({table})"))?;
+        let rows = statement.query_map([], |row| row.get::<_, String>(0))?;
+        for row in rows {
+            troubles.push(row?);
+        }
+    }
+    troubles.retain(|line| line != "ok");
+    let text = match (troubles.is_empty(), whole) {
+        (true, true) => "quick_check found nothing".to_owned(),
+        (true, false) => {
+            format!("quick_check of the hot tables found nothing (the file has {} MiB)", bytes >> 20)
+        }
+        (false, _) => troubles.into_iter().take(5).collect::<Vec<_>>().join("; "),
+    };
+    let ok = text.starts_with("quick_check");
+    let remedy =
+        "stop every process on this file, copy it, and run `sqlite3 copy.db .recover`; then check the disk";
+    Ok(finding("integrity", ok, text, remedy))
+}
+
+fn log(path: &Path) -> Finding {
+    let bytes = fs::metadata(beside(path, "-wal")).map_or(0, |meta| meta.len());
+    let remedy = "a reader keeps a transaction open; find the program that does and end it, the log then shrinks by itself";
+    finding("write-ahead log", bytes <= LOG_BYTES, format!("{} KiB", bytes >> 10), remedy)
+}
+
+fn disk(path: &Path) -> Finding {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match rustix::fs::statvfs(folder) {
+        Ok(stat) => {
+            let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+            let text = format!("{} MiB free", free >> 20);
+            finding("disk", free >= FREE_BYTES, text, "free space; enqueues are refused when none is left")
+        }
+        Err(error) => {
+            finding("disk", false, error.to_string(), "check that the folder is mounted and readable")
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Claims rows in memory while a command works on them.
+//!
+//! Owns: how the leased ids of one claim are written (distances from the smallest, as JSON text that `json_each`
+//! reads) and the fence: a job is leased under a token only while its id stands in that token's row. A row touched
+//! by many settlements is read once and written once. Never outlives its transaction.
+
+use std::collections::HashMap;
+
+use rusqlite::{Connection, OptionalExtension, Row};
+use windlass_core::{JobId, Time, Token, WorkerId};
+
+use crate::error::{Answer, Fault};
+
+/// First id and the distances of all from it.
+pub(crate) fn pack(ids: &[i64]) -> (i64, String) {
+    use std::fmt::Write;
+    let first = ids.iter().copied().min().unwrap_or(0);
+    let mut text = String::with_capacity(ids.len() * 6 + 2);
+    text.push('[');
+    for (n, id) in ids.iter().enumerate() {
+        if n > 0 {
+            text.push(',');
+        }
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{}", id - first);
+    }
+    text.push(']');
+    (first, text)
+}
+
+/// `None` when all are the same.
+pub(crate) fn pack_places(places: &[i64]) -> (i64, Option<String>) {
+    match places.first() {
+        Some(first) if places.iter().all(|place| place == first) => (*first, None),
+        _ => {
+            let (first, text) = pack(places);
+            (first, Some(text))
+        }
+    }
+}
+
+pub(crate) fn unpack(first: i64, text: &str) -> Answer<Vec<i64>> {
+    let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
+    let broken =
+        || Fault::corrupt(format!("the ids of a claim read `{}`", windlass_core::input::shown(text)));
+    let inner = inner.ok_or_else(broken)?;
+    if inner.is_empty() {
+        return Ok(Vec::new());
+    }
+    inner.split(',').map(|part| part.parse::<i64>().map(|d| first + d).map_err(|_| broken())).collect()
+}
+
+pub(crate) struct Held {
+    pub(crate) token: Token,
+    pub(crate) worker: WorkerId,
+    pub(crate) queue: i32,
+    pub(crate) attempt: u16,
+    pub(crate) crashes: u16,
+    pub(crate) alone: bool,
+    pub(crate) claimed_at: Time,
+    /// Sorted, so that 500 settlements of one claim cost 500 binary searches.
+    pub(crate) ids: Vec<i64>,
+    places: Places,
+    left: Vec<bool>,
+    remaining: usize,
+}
+
+const BY_TOKEN: &str =
+    "select token, worker, queue, attempt, crashes, alone, claimed_at, place, first_id, ids, places
+     from windlass_claims where token = ?1";
+const BY_WORKER: &str =
+    "select token, worker, queue, attempt, crashes, alone, claimed_at, place, first_id, ids, places
+     from windlass_claims where worker = ?1 order by token";
+
+/// Where each job stood before it was claimed; needed only when it goes back without its worker's word, so it is
+/// read as text and unfolded on demand.
+struct Places {
+    place: i64,
+    text: Option<String>,
+}
+
+/// A row as it comes, with its packed ids.
+struct Packed {
+    held: Held,
+    first_id: i64,
+    ids: String,
+}
+
+impl Held {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Packed> {
+        let held = Held {
+            token: Token(row.get(0)?),
+            worker: WorkerId(row.get(1)?),
+            queue: row.get(2)?,
+            attempt: row.get(3)?,
+            crashes: row.get(4)?,
+            alone: row.get(5)?,
+            claimed_at: Time(row.get(6)?),
+            ids: Vec::new(),
+            places: Places { place: row.get(7)?, text: row.get(10)? },
+            left: Vec::new(),
+            remaining: 0,
+        };
+        Ok(Packed { held, first_id: row.get(8)?, ids: row.get(9)? })
+    }
+
+    fn unfold(Packed { mut held, first_id, ids }: Packed) -> Answer<Held> {
+        held.ids = unpack(first_id, &ids)?;
+        held.left = vec![true; held.ids.len()];
+        held.remaining = held.ids.len();
+        if !held.ids.is_sorted() {
+            return Err(Fault::corrupt(format!("the ids of claim {} are not in order", held.token)));
+        }
+        Ok(held)
+    }
+
+    /// The `run_at` of each id, in the order of [`Held::ids`].
+    pub(crate) fn places(&self) -> Answer<Vec<Time>> {
+        let places = match &self.places.text {
+            None => vec![self.places.place; self.ids.len()],
+            Some(text) => unpack(self.places.place, text)?,
+        };
+        if places.len() != self.ids.len() {
+            return Err(Fault::corrupt(format!("claim {} has places for other jobs", self.token)));
+        }
+        Ok(places.into_iter().map(Time).collect())
+    }
+
+    fn position(&self, id: JobId) -> Option<usize> {
+        self.ids.binary_search(&id.0).ok().filter(|at| self.left[*at])
+    }
+
+    pub(crate) fn holds(&self, id: JobId) -> bool {
+        self.position(id).is_some()
+    }
+
+    /// False when the job is not leased under this token.
+    pub(crate) fn release(&mut self, id: JobId) -> bool {
+        let Some(at) = self.position(id) else { return false };
+        self.left[at] = false;
+        self.remaining -= 1;
+        true
+    }
+}
+
+pub(crate) fn load(connection: &Connection, token: Token) -> Answer<Option<Held>> {
+    let row = connection.prepare_cached(BY_TOKEN)?.query_row([token.0], Held::read).optional()?;
+    row.map(Held::unfold).transpose()
+}
+
+pub(crate) fn of_worker(connection: &Connection, worker: WorkerId) -> Answer<Vec<Held>> {
+    let mut statement = connection.prepare_cached(BY_WORKER)?;
+    let rows = statement.query_map([worker.0], Held::read)?.collect::<Result<Vec<_>, _>>()?;
+    rows.into_iter().map(Held::unfold).collect()
+}
+
+/// The claims a command touched.
+#[derive(Default)]
+pub(crate) struct Leases {
+    held: HashMap<Token, Option<Held>>,
+}
+
+impl Leases {
+    pub(crate) fn get(&mut self, connection: &Connection, token: Token) -> Answer<Option<&mut Held>> {
+        use std::collections::hash_map::Entry;
+        let held = match self.held.entry(token) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => unknown.insert(load(connection, token)?),
+        };
+        Ok(held.as_mut())
+    }
+
+    /// Writes back what was released.
+    pub(crate) fn store(self, connection: &Connection) -> Answer<()> {
+        for held in self.held.into_values().flatten() {
+            if held.remaining == 0 {
+                connection
+                    .prepare_cached("delete from windlass_claims where token = ?1")?
+                    .execute([held.token.0])?;
+            } else if held.remaining < held.ids.len() {
+                let kept = held.ids.iter().copied().zip(held.places()?).zip(&held.left);
+                let (ids, places): (Vec<i64>, Vec<i64>) =
+                    kept.filter(|(_, left)| **left).map(|((id, place), _)| (id, place.0)).unzip();
+                let ((first_id, ids), (place, places)) = (pack(&ids), pack_places(&places));
+                connection
+                    .prepare_cached(
+                        "update windlass_claims set first_id = ?2, ids = ?3, place = ?4, places = ?5
+                         where token = ?1",
+                    )?
+                    .execute((held.token.0, first_id, ids, place, places))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_there_and_back() {
+        for ids in [vec![7], vec![9, 7, 8], vec![i64::MAX - 1, 3]] {
+            let (first, text) = pack(&ids);
+            assert_eq!(unpack(first, &text).unwrap(), ids);
+        }
+        assert!(unpack(1, "[1,x]").is_err());
+        assert!(unpack(1, "1,2").is_err());
+    }
+}

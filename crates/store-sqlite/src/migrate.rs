@@ -1,0 +1,168 @@
+//! The schema, in numbered steps up and down.
+//!
+//! Owns: the list of migrations, the table that records them with their checksums, and the check that this binary
+//! and the file fit together. Each step is one transaction of the writer, so two processes may start at once. Never
+//! edits a step after its release: the checksum would tell.
+
+use rusqlite::{Connection, OptionalExtension};
+use sha2::{Digest, Sha256};
+use windlass_core::store::Migration;
+use windlass_core::{StoreError, Time};
+
+use crate::SqliteStore;
+use crate::error::Answer;
+use crate::scope::Scope;
+
+pub(crate) struct Step {
+    pub(crate) version: i64,
+    pub(crate) name: &'static str,
+    pub(crate) up: &'static str,
+    pub(crate) down: &'static str,
+}
+
+pub(crate) const STEPS: &[Step] = &[Step {
+    version: 1,
+    name: "jobs",
+    up: include_str!("schema/0001_jobs.up.sql"),
+    down: include_str!("schema/0001_jobs.down.sql"),
+}];
+
+pub(crate) fn newest() -> i64 {
+    STEPS.last().map_or(0, |step| step.version)
+}
+
+const RECORD: &str = "create table if not exists windlass_migrations (
+    version    integer primary key,
+    name       text not null,
+    checksum   text not null,
+    applied_at integer not null
+) strict";
+
+fn checksum(step: &Step) -> String {
+    let mut hash = Sha256::new();
+    hash.update(step.up);
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+struct Applied {
+    version: i64,
+    name: String,
+    checksum: String,
+    at: Time,
+}
+
+fn applied(connection: &Connection) -> Answer<Vec<Applied>> {
+    let there = connection
+        .query_row(
+            "select 1 from sqlite_schema where type = 'table' and name = 'windlass_migrations'",
+            [],
+            |_| Ok(()),
+        )
+        .optional()?;
+    if there.is_none() {
+        return Ok(Vec::new());
+    }
+    let mut statement = connection
+        .prepare("select version, name, checksum, applied_at from windlass_migrations order by version")?;
+    let rows = statement.query_map([], |row| {
+        Ok(Applied { version: row.get(0)?, name: row.get(1)?, checksum: row.get(2)?, at: Time(row.get(3)?) })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Nothing was changed after release, and nothing is newer than this binary.
+fn known(applied: &[Applied]) -> Result<(), StoreError> {
+    for row in applied {
+        match STEPS.iter().find(|step| step.version == row.version) {
+            None => return Err(StoreError::SchemaNew { found: row.version, known: newest() }),
+            Some(step) if checksum(step) != row.checksum => {
+                return Err(StoreError::SchemaChanged { version: row.version });
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn check(connection: &Connection) -> Answer<()> {
+    let applied = applied(connection)?;
+    let Some(last) = applied.last() else { return Err(StoreError::SchemaMissing.into()) };
+    known(&applied)?;
+    if last.version < newest() {
+        return Err(StoreError::SchemaOld { found: last.version, needed: newest() }.into());
+    }
+    Ok(())
+}
+
+/// Applies `step` unless somebody was faster.
+fn up(scope: &mut Scope<'_>, step: &Step) -> Answer<bool> {
+    let connection = scope.connection;
+    connection.execute_batch(RECORD)?;
+    let applied = applied(connection)?;
+    known(&applied)?;
+    if applied.iter().any(|row| row.version == step.version) {
+        return Ok(false);
+    }
+    connection.execute_batch(step.up)?;
+    connection.execute(
+        "insert into windlass_migrations (version, name, checksum, applied_at) values (?1, ?2, ?3, ?4)",
+        (step.version, step.name, checksum(step), scope.now.0),
+    )?;
+    Ok(true)
+}
+
+fn down(scope: &mut Scope<'_>, step: &Step) -> Answer<bool> {
+    let connection = scope.connection;
+    let applied = applied(connection)?;
+    known(&applied)?;
+    if !applied.iter().any(|row| row.version == step.version) {
+        return Ok(false);
+    }
+    connection.execute_batch(step.down)?;
+    connection.execute("delete from windlass_migrations where version = ?1", [step.version])?;
+    Ok(true)
+}
+
+impl SqliteStore {
+    pub(crate) async fn migrations_known(&self) -> Result<Vec<Migration>, StoreError> {
+        self.read("list migrations", |connection| {
+            let applied = applied(connection)?;
+            let mut list: Vec<Migration> = STEPS
+                .iter()
+                .map(|step| Migration {
+                    version: step.version,
+                    name: step.name.to_owned(),
+                    applied_at: applied.iter().find(|row| row.version == step.version).map(|row| row.at),
+                })
+                .collect();
+            // Steps of a newer binary are shown too.
+            list.extend(applied.iter().filter(|row| row.version > newest()).map(|row| Migration {
+                version: row.version,
+                name: row.name.clone(),
+                applied_at: Some(row.at),
+            }));
+            Ok(list)
+        })
+        .await
+    }
+
+    pub(crate) async fn migrate_to(&self, to: Option<i64>) -> Result<Vec<i64>, StoreError> {
+        let mut done = Vec::new();
+        for step in STEPS.iter().filter(|step| to.is_none_or(|to| step.version <= to)) {
+            if self.write("migrate", 1, move |scope| up(scope, step)).await? {
+                done.push(step.version);
+            }
+        }
+        Ok(done)
+    }
+
+    pub(crate) async fn migrate_back(&self, to: i64) -> Result<Vec<i64>, StoreError> {
+        let mut done = Vec::new();
+        for step in STEPS.iter().rev().filter(|step| step.version > to) {
+            if self.write("migrate", 1, move |scope| down(scope, step)).await? {
+                done.push(step.version);
+            }
+        }
+        Ok(done)
+    }
+}

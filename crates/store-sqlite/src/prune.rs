@@ -1,0 +1,137 @@
+//! Removing what retention allows.
+//!
+//! Owns: deletion in short transactions, oldest first. A job's id carries the time of its making, and nothing ends
+//! before it is made, so old finished jobs are a range of ids and need no index on their end. Never removes a job
+//! that is not finished.
+
+use rusqlite::Connection;
+use windlass_core::store::{Prune, PruneWhat};
+use windlass_core::{JobId, StoreError, Time};
+
+use crate::SqliteStore;
+use crate::error::Answer;
+use crate::scope::Scope;
+
+/// Rows per transaction.
+const CHUNK: usize = 250;
+
+/// Removes a finished job with everything it left. Idempotency keys have their own window and outlive a pruned job.
+pub(crate) fn erase(scope: &Scope<'_>, id: JobId, keys: bool) -> Answer<()> {
+    for sql in [
+        "delete from windlass_finished where id = ?1",
+        "delete from windlass_attempts where id = ?1",
+        "delete from windlass_logs where job_id = ?1",
+        "delete from windlass_progress where job_id = ?1",
+        "delete from windlass_jobs where id = ?1",
+        "update windlass_deleted set last_id = max(last_id, ?1)",
+    ] {
+        scope.connection.prepare_cached(sql)?.execute([id.0])?;
+    }
+    if keys {
+        scope
+            .connection
+            .prepare_cached("delete from windlass_idempotency where job_id = ?1")?
+            .execute([id.0])?;
+    }
+    Ok(())
+}
+
+const FINISHED: &str =
+    "from windlass_finished where id > ?1 and id < ?2 and finished_at < ?3 and state in (3, 6, 7)";
+const DEAD: &str =
+    "from windlass_finished where id > ?1 and id < ?2 and finished_at < ?3 and state in (4, 5)";
+
+impl SqliteStore {
+    pub(crate) async fn prune_all(&self, prune: &Prune) -> Result<u64, StoreError> {
+        let before = self.now_here().minus(prune.older_than);
+        let jobs = match prune.what {
+            PruneWhat::Finished => FINISHED,
+            PruneWhat::DeadLetters => DEAD,
+            PruneWhat::Idempotency => return self.prune_keys(before, prune.dry_run).await,
+            PruneWhat::Rollups => return self.prune_rollups(before, prune.dry_run).await,
+        };
+        if prune.dry_run {
+            return self.read("count what to prune", move |c| count_jobs(c, jobs, before)).await;
+        }
+        let (mut after, mut total) = (JobId(0), 0);
+        loop {
+            let ids = self.read("find what to prune", move |c| old_jobs(c, jobs, after, before)).await?;
+            let Some(last) = ids.last().copied() else { return Ok(total) };
+            total += self.write("prune", ids.len(), move |scope| remove(scope, jobs, &ids, before)).await?;
+            after = last;
+        }
+    }
+
+    async fn prune_keys(&self, before: Time, dry_run: bool) -> Result<u64, StoreError> {
+        const OLD: &str = "select count(*) from windlass_idempotency where created_at < ?1";
+        const REMOVE: &str = "delete from windlass_idempotency where key in
+             (select key from windlass_idempotency where created_at < ?1 limit ?2)";
+        self.prune_rows(OLD, REMOVE, before, dry_run).await
+    }
+
+    async fn prune_rollups(&self, before: Time, dry_run: bool) -> Result<u64, StoreError> {
+        const OLD: &str = "select count(*) from windlass_rollups where minute < ?1";
+        const REMOVE: &str = "delete from windlass_rollups where seq in
+             (select seq from windlass_rollups where minute < ?1 limit ?2)";
+        self.prune_rows(OLD, REMOVE, before, dry_run).await
+    }
+
+    async fn prune_rows(
+        &self,
+        old: &'static str,
+        remove: &'static str,
+        before: Time,
+        dry_run: bool,
+    ) -> Result<u64, StoreError> {
+        if dry_run {
+            let count = move |c: &Connection| Ok(c.query_row(old, [before.0], |row| row.get::<_, i64>(0))?);
+            return Ok(self.read("count what to prune", count).await?.unsigned_abs());
+        }
+        let mut total = 0;
+        loop {
+            let gone = self
+                .write("prune", CHUNK, move |scope| {
+                    Ok(scope
+                        .connection
+                        .prepare_cached(remove)?
+                        .execute((before.0, CHUNK.cast_signed() as i64))?)
+                })
+                .await?;
+            total += gone as u64;
+            if gone < CHUNK {
+                return Ok(total);
+            }
+        }
+    }
+}
+
+fn count_jobs(connection: &Connection, jobs: &str, before: Time) -> Answer<u64> {
+    let floor = JobId::floor(before).0.saturating_add(1 << windlass_core::id::JOB_ID_SEQUENCE_BITS);
+    let count: i64 = connection
+        .prepare_cached(&format!("select count(*) {jobs}"))?
+        .query_row((0, floor, before.0), |row| row.get(0))?;
+    Ok(count.unsigned_abs())
+}
+
+fn old_jobs(connection: &Connection, jobs: &str, after: JobId, before: Time) -> Answer<Vec<JobId>> {
+    let floor = JobId::floor(before).0.saturating_add(1 << windlass_core::id::JOB_ID_SEQUENCE_BITS);
+    let mut statement = connection.prepare_cached(&format!("select id {jobs} order by id limit {CHUNK}"))?;
+    let rows = statement.query_map((after.0, floor, before.0), |row| row.get(0).map(JobId))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Looks again at each job: it may have been replayed since it was found.
+fn remove(scope: &mut Scope<'_>, jobs: &str, ids: &[JobId], before: Time) -> Answer<u64> {
+    let mut gone = 0;
+    for id in ids {
+        let still: bool = scope
+            .connection
+            .prepare_cached(&format!("select exists (select 1 {jobs})"))?
+            .query_row((id.0 - 1, id.0 + 1, before.0), |row| row.get(0))?;
+        if still {
+            erase(scope, *id, false)?;
+            gone += 1;
+        }
+    }
+    Ok(gone)
+}

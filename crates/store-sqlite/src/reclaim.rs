@@ -1,0 +1,112 @@
+//! What becomes of leases whose worker is gone.
+//!
+//! Owns: taking everything a dead worker leased, and the leftovers of one that says goodbye. `core::sweep::lost`
+//! decides per job; this only writes it. Never touches a worker whose heart moved since it was looked at.
+
+use rusqlite::OptionalExtension;
+use windlass_core::outcome::{Return, ReturnAt, ReturnWhy};
+use windlass_core::store::{Beat, Reclaimed, Settled, Wake};
+use windlass_core::sweep::{Lost, LostLease, lost};
+use windlass_core::{JobId, JobState, QueueId, Settlement, Time, Verdict, WorkerId};
+
+use crate::error::{Answer, Fault};
+use crate::lease::{self, Held};
+use crate::scope::Scope;
+use crate::settle::{Back, Cancels, End, Run, come_back, finish, settle};
+
+pub(crate) fn reclaim(scope: &mut Scope<'_>, beat: &Beat) -> Answer<Option<Reclaimed>> {
+    let gone = scope
+        .connection
+        .prepare_cached("delete from windlass_workers where id = ?1 and beats = ?2")?
+        .execute((beat.worker.0, beat.beats))?;
+    if gone == 0 {
+        return Ok(None);
+    }
+    let mut tally = Reclaimed::default();
+    let mut cancels = Cancels::look(scope.connection)?;
+    for held in lease::of_worker(scope.connection, beat.worker)? {
+        for (id, place) in held.ids.iter().zip(held.places()?) {
+            take_back(scope, &held, (JobId(*id), place), &mut cancels, &mut tally)?;
+        }
+    }
+    forget_claims(scope, beat.worker)?;
+    scope.wake(Wake::Any);
+    Ok(Some(tally))
+}
+
+fn take_back(
+    scope: &mut Scope<'_>,
+    held: &Held,
+    (id, place): (JobId, Time),
+    cancels: &mut Cancels,
+    tally: &mut Reclaimed,
+) -> Answer<()> {
+    let lease = LostLease {
+        attempt: held.attempt,
+        max_attempts: max_attempts(scope, id)?,
+        crashes: held.crashes,
+        alone: held.alone,
+        cancel_requested: cancels.take(scope.connection, id)?,
+    };
+    let run = Run { token: held.token, worker: held.worker, started_at: held.claimed_at };
+    let end = |state, error| End { id, state, attempt: held.attempt, run: Some(run), result: None, error };
+    match lost(lease) {
+        Lost::Cancelled => {
+            finish(scope, &end(JobState::Cancelled, None))?;
+            tally.cancelled += 1;
+        }
+        Lost::DeadLetter { error } => {
+            finish(scope, &end(JobState::DeadLetter, Some(&error)))?;
+            tally.dead_letters += 1;
+        }
+        Lost::Suspect { attempts_used, crashes } => {
+            let why =
+                Return { why: ReturnWhy::Lost, attempts_used, run_at: ReturnAt::Place(place), error: None };
+            let back = Back { id, attempt: held.attempt, run, why: &why, suspect: Some(crashes) };
+            match come_back(scope, &back)? {
+                Settled::Superseded => tally.superseded += 1,
+                _ => tally.suspects += 1,
+            }
+        }
+    }
+    Ok(())
+}
+
+fn max_attempts(scope: &Scope<'_>, id: JobId) -> Answer<u16> {
+    scope
+        .connection
+        .prepare_cached("select max_attempts from windlass_jobs where id = ?1")?
+        .query_row([id.0], |row| row.get(0))
+        .optional()?
+        .ok_or_else(|| Fault::corrupt(format!("job {id} was leased but has no row")))
+}
+
+fn forget_claims(scope: &Scope<'_>, worker: WorkerId) -> Answer<()> {
+    scope.connection.prepare_cached("delete from windlass_claims where worker = ?1")?.execute([worker.0])?;
+    Ok(())
+}
+
+/// A clean goodbye. What is still leased goes back through the ordinary settlement, as if handed back.
+pub(crate) fn retire(scope: &mut Scope<'_>, worker: WorkerId) -> Answer<()> {
+    let mut left = Vec::new();
+    for held in lease::of_worker(scope.connection, worker)? {
+        let back = |place| Return {
+            why: ReturnWhy::HandBack,
+            attempts_used: held.attempt.saturating_sub(1),
+            run_at: ReturnAt::Place(place),
+            error: None,
+        };
+        left.extend(held.ids.iter().zip(held.places()?).map(|(id, place)| Settlement {
+            id: JobId(*id),
+            token: held.token,
+            queue: QueueId(held.queue),
+            attempt: held.attempt,
+            started_at: held.claimed_at,
+            verdict: Verdict::Return(back(place)),
+        }));
+    }
+    settle(scope, &left)?;
+    scope.connection.prepare_cached("delete from windlass_workers where id = ?1")?.execute([worker.0])?;
+    scope.wake(Wake::Any);
+    Ok(())
+}

@@ -1,0 +1,17 @@
+drop view windlass_job_view;
+drop view windlass_attempt_history;
+drop view windlass_leases;
+drop table windlass_rollups;
+drop table windlass_idempotency;
+drop table windlass_workers;
+drop table windlass_deleted;
+drop table windlass_cancels;
+drop table windlass_progress;
+drop table windlass_logs;
+drop table windlass_attempts;
+drop table windlass_finished;
+drop table windlass_claims;
+drop table windlass_ready;
+drop table windlass_jobs;
+drop table windlass_kinds;
+drop table windlass_queues;

@@ -1,0 +1,200 @@
+//! Ending attempts.
+//!
+//! Owns: the fenced move from claims to finished or back to ready. Every settlement is checked against the claims row
+//! of its token; one that does not stand there is stale and changes nothing. Never decides what an outcome means:
+//! the verdict comes in.
+
+use rusqlite::{Connection, OptionalExtension};
+use windlass_core::outcome::{Return, ReturnAt, ReturnWhy};
+use windlass_core::store::{Settled, Wake};
+use windlass_core::{JobId, JobState, Settlement, Time, Token, Verdict, WorkerId};
+
+use crate::enqueue::{INSERT_READY, twin_of};
+use crate::error::{Answer, Fault};
+use crate::lease::Leases;
+use crate::scope::Scope;
+
+/// A row of finished.
+pub(crate) struct End<'a> {
+    pub(crate) id: JobId,
+    pub(crate) state: JobState,
+    pub(crate) attempt: u16,
+    /// Token, worker and start of the run that ended it; `None` for a job that ended while it waited.
+    pub(crate) run: Option<Run>,
+    pub(crate) result: Option<&'a [u8]>,
+    pub(crate) error: Option<&'a str>,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Run {
+    pub(crate) token: Token,
+    pub(crate) worker: WorkerId,
+    pub(crate) started_at: Time,
+}
+
+impl End<'_> {
+    pub(crate) fn waiting(id: JobId, state: JobState, attempt: u16) -> End<'static> {
+        End { id, state, attempt, run: None, result: None, error: None }
+    }
+}
+
+pub(crate) fn finish(scope: &Scope<'_>, end: &End<'_>) -> Answer<()> {
+    scope
+        .connection
+        .prepare_cached(
+            "insert into windlass_finished (id, state, attempt, token, worker, started_at, finished_at, result, error)
+             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        )?
+        .execute((
+            end.id.0,
+            end.state.code(),
+            end.attempt,
+            end.run.map(|run| run.token.0),
+            end.run.map(|run| run.worker.0),
+            end.run.map(|run| run.started_at.0),
+            scope.now.0,
+            end.result.filter(|_| end.state == JobState::Completed),
+            end.error,
+        ))?;
+    Ok(())
+}
+
+pub(crate) fn settle(scope: &mut Scope<'_>, settlements: &[Settlement]) -> Answer<Vec<Settled>> {
+    let mut leases = Leases::default();
+    let mut cancels = Cancels::look(scope.connection)?;
+    let mut answers = Vec::with_capacity(settlements.len());
+    for settlement in settlements {
+        let held = leases.get(scope.connection, settlement.token)?;
+        let Some(held) = held.and_then(|held| held.release(settlement.id).then_some(held)) else {
+            answers.push(Settled::Stale);
+            continue;
+        };
+        let (token, started_at) = (settlement.token, settlement.started_at);
+        let run = Run { token, worker: held.worker, started_at };
+        // A suspect that lost its solitude is known by its crashes.
+        let crashes = (held.alone || held.crashes > 0).then_some(held.crashes);
+        answers.push(apply(scope, settlement, run, crashes, &mut cancels)?);
+    }
+    leases.store(scope.connection)?;
+    Ok(answers)
+}
+
+fn apply(
+    scope: &mut Scope<'_>,
+    settlement: &Settlement,
+    run: Run,
+    crashes: Option<u16>,
+    cancels: &mut Cancels,
+) -> Answer<Settled> {
+    let (id, attempt) = (settlement.id, settlement.attempt);
+    let cancelled = cancels.take(scope.connection, id)?;
+    match &settlement.verdict {
+        // A run that came to an end stands, even when a cancel was on its way.
+        Verdict::End { state, result, error } => {
+            let (result, error) = (result.as_deref(), error.as_deref());
+            finish(scope, &End { id, state: *state, attempt, run: Some(run), result, error })?;
+            Ok(Settled::Accepted)
+        }
+        Verdict::Return(back) if cancelled => {
+            let (state, error) = (JobState::Cancelled, back.error.as_deref());
+            finish(scope, &End { id, state, attempt, run: Some(run), result: None, error })?;
+            Ok(Settled::Cancelled)
+        }
+        Verdict::Return(back) => {
+            // A suspect handed back was not run to an end: the question whether it kills its process stays open.
+            let suspect = crashes.filter(|_| back.why == ReturnWhy::HandBack);
+            come_back(scope, &Back { id, attempt, run, why: back, suspect })
+        }
+    }
+}
+
+/// A leased job on its way back to its queue.
+pub(crate) struct Back<'a> {
+    pub(crate) id: JobId,
+    pub(crate) attempt: u16,
+    pub(crate) run: Run,
+    pub(crate) why: &'a Return,
+    /// Lone crashes of a job that must be run alone next.
+    pub(crate) suspect: Option<u16>,
+}
+
+/// Puts the job back, or ends it when a job with its unique key waits already.
+pub(crate) fn come_back(scope: &mut Scope<'_>, back: &Back<'_>) -> Answer<Settled> {
+    let Back { id, attempt, run, why, suspect } = back;
+    let (kind, queue, priority, unique_key) = waiting_columns(scope.connection, *id)?;
+    if let Some(key) = &unique_key
+        && twin_of(scope.connection, key)?.is_some()
+    {
+        let error = why.error.as_deref();
+        let state = JobState::Superseded;
+        finish(scope, &End { id: *id, state, attempt: *attempt, run: Some(*run), result: None, error })?;
+        return Ok(Settled::Superseded);
+    }
+    let run_at = match why.run_at {
+        ReturnAt::In(delay) => scope.now.plus(delay),
+        ReturnAt::Place(at) => at,
+    };
+    scope.connection.prepare_cached(INSERT_READY)?.execute((
+        queue,
+        priority,
+        run_at.0,
+        id.0,
+        kind,
+        why.attempts_used,
+        suspect,
+        unique_key,
+    ))?;
+    scope
+        .connection
+        .prepare_cached(
+            "insert into windlass_attempts (id, token, attempt, worker, started_at, ended_at, outcome, error)
+             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        )?
+        .execute((
+            id.0,
+            run.token.0,
+            attempt,
+            run.worker.0,
+            run.started_at.0,
+            scope.now.0,
+            why.why.name(),
+            &why.error,
+        ))?;
+    scope.wake(Wake::Queue(windlass_core::QueueId(queue)));
+    Ok(Settled::Accepted)
+}
+
+type Waiting = (i32, i32, u8, Option<String>);
+
+/// What a ready row repeats of its job.
+pub(crate) fn waiting_columns(connection: &Connection, id: JobId) -> Answer<Waiting> {
+    connection
+        .prepare_cached("select kind, queue, priority, unique_key from windlass_jobs where id = ?1")?
+        .query_row([id.0], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
+        .optional()?
+        .ok_or_else(|| Fault::corrupt(format!("job {id} was leased but has no row")))
+}
+
+/// Cancels that wait for running jobs; most of the time there are none, and one look says so for a whole batch.
+pub(crate) struct Cancels {
+    any: bool,
+}
+
+impl Cancels {
+    pub(crate) fn look(connection: &Connection) -> Answer<Cancels> {
+        let any = connection
+            .prepare_cached("select exists (select 1 from windlass_cancels)")?
+            .query_row([], |row| row.get(0))?;
+        Ok(Cancels { any })
+    }
+
+    /// True when a cancel was waiting for the job; it is gone afterwards.
+    pub(crate) fn take(&mut self, connection: &Connection, id: JobId) -> Answer<bool> {
+        if !self.any {
+            return Ok(false);
+        }
+        let gone =
+            connection.prepare_cached("delete from windlass_cancels where job_id = ?1")?.execute([id.0])?;
+        Ok(gone > 0)
+    }
+}

@@ -1,0 +1,213 @@
+//! The contract, method by method: each hands its work to the writer, a reader or the caller's transaction.
+
+use async_trait::async_trait;
+use windlass_core::store::{
+    Action, Beat, Bulk, Change, Claim, Enqueued, Finding, JobDetail, JobFilter, Migration, Page, Poll, Prune,
+    QueueState, QueueUpdate, Reclaimed, Report, Rollup, Settled, StoreTx, Wake, WorkerInfo, WorkerRow,
+};
+use windlass_core::{
+    JobId, JobRecord, KindId, KindSpec, LeasedJob, NewJob, QueueId, QueueSpec, Settlement, Store, StoreError,
+    Time, Token, TxRef, WorkerId,
+};
+
+use crate::query::Selection;
+use crate::{
+    SqliteStore, act, claim, enqueue, error, examine, migrate, poll, query, reclaim, registry, report,
+    rollup, settle, worker,
+};
+
+#[async_trait]
+impl Store for SqliteStore {
+    fn name(&self) -> &'static str {
+        error::STORE
+    }
+
+    async fn now(&self) -> Result<Time, StoreError> {
+        self.shared.check_open("read the clock")?;
+        Ok(self.now_here())
+    }
+
+    fn set_clock_offset(&self, micros: i64) {
+        self.shared.clock.set_offset(micros);
+    }
+
+    fn on_wake(&self, wake: Box<dyn Fn(Wake) + Send + Sync>) {
+        self.shared.waker.set(wake);
+    }
+
+    async fn close(&self) {
+        self.end().await;
+    }
+
+    // Schema ---------------------------------------------------------------------------------------------------
+
+    async fn migrations(&self) -> Result<Vec<Migration>, StoreError> {
+        self.migrations_known().await
+    }
+
+    async fn migrate_up(&self, to: Option<i64>) -> Result<Vec<i64>, StoreError> {
+        self.migrate_to(to).await
+    }
+
+    async fn migrate_down(&self, to: i64) -> Result<Vec<i64>, StoreError> {
+        self.migrate_back(to).await
+    }
+
+    async fn check_schema(&self) -> Result<(), StoreError> {
+        self.read("check the schema", migrate::check).await
+    }
+
+    // Registry -------------------------------------------------------------------------------------------------
+
+    async fn sync_registry(&self, queues: &[QueueSpec], kinds: &[KindSpec]) -> Result<(), StoreError> {
+        let (queues, kinds) = (queues.to_vec(), kinds.to_vec());
+        let rows = queues.len() + kinds.len();
+        self.write("register queues and kinds", rows, move |scope| registry::sync(scope, &queues, &kinds))
+            .await
+    }
+
+    async fn kinds(&self) -> Result<Vec<(KindId, QueueId, KindSpec)>, StoreError> {
+        self.read("list kinds", registry::kinds).await
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueState>, StoreError> {
+        let now = self.now_here();
+        self.read("list queues", move |connection| registry::queues(connection, now)).await
+    }
+
+    async fn update_queue(&self, queue: QueueId, update: &QueueUpdate) -> Result<bool, StoreError> {
+        let update = *update;
+        self.write("update a queue", 1, move |scope| registry::update(scope, queue, &update)).await
+    }
+
+    async fn depth(&self, queue: QueueId, cap: u64) -> Result<u64, StoreError> {
+        self.read("count waiting jobs", move |connection| registry::depth(connection, queue, cap)).await
+    }
+
+    // Enqueue --------------------------------------------------------------------------------------------------
+
+    async fn enqueue(&self, jobs: &[NewJob]) -> Result<Vec<Enqueued>, StoreError> {
+        let jobs = jobs.to_vec();
+        self.write("enqueue", jobs.len(), move |scope| enqueue::enqueue(scope, &jobs)).await
+    }
+
+    async fn enqueue_in(&self, tx: TxRef<'_>, jobs: &[NewJob]) -> Result<Vec<Enqueued>, StoreError> {
+        self.write_in("enqueue", tx, |scope| enqueue::enqueue(scope, jobs)).await
+    }
+
+    async fn begin(&self) -> Result<Box<dyn StoreTx>, StoreError> {
+        self.begin_for_caller().await
+    }
+
+    // Work -----------------------------------------------------------------------------------------------------
+
+    async fn claim(&self, claim: &Claim) -> Result<Vec<LeasedJob>, StoreError> {
+        let claim = claim.clone();
+        self.write("claim jobs", claim.limit as usize, move |scope| claim::claim(scope, &claim)).await
+    }
+
+    async fn in_company(&self, token: Token) -> Result<bool, StoreError> {
+        self.write("let others run beside a suspect", 1, move |scope| claim::in_company(scope, token)).await
+    }
+
+    async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
+        let settlements = settlements.to_vec();
+        self.write("settle jobs", settlements.len(), move |scope| settle::settle(scope, &settlements)).await
+    }
+
+    async fn settle_in(&self, tx: TxRef<'_>, settlement: &Settlement) -> Result<Settled, StoreError> {
+        let one = std::slice::from_ref(settlement);
+        let answers = self.write_in("settle a job", tx, |scope| settle::settle(scope, one)).await?;
+        Ok(answers.first().copied().unwrap_or(Settled::Stale))
+    }
+
+    async fn report(&self, reports: &[Report]) -> Result<u64, StoreError> {
+        let reports = reports.to_vec();
+        self.write("report progress", reports.len(), move |scope| report::report(scope, &reports)).await
+    }
+
+    async fn poll(&self, worker: WorkerId) -> Result<Poll, StoreError> {
+        let now = self.now_here();
+        self.read("poll", move |connection| poll::poll(connection, worker, now)).await
+    }
+
+    // Workers --------------------------------------------------------------------------------------------------
+
+    async fn register_worker(&self, info: &WorkerInfo) -> Result<WorkerId, StoreError> {
+        let (info, locks) = (info.clone(), self.shared.locks.clone());
+        self.write("register a worker", 1, move |scope| worker::register(scope, &info, &locks)).await
+    }
+
+    async fn heartbeat(&self, worker: WorkerId) -> Result<bool, StoreError> {
+        self.write("heartbeat", 1, move |scope| worker::heartbeat(scope, worker)).await
+    }
+
+    async fn retire_worker(&self, worker: WorkerId) -> Result<(), StoreError> {
+        self.write("retire a worker", 1, move |scope| reclaim::retire(scope, worker)).await?;
+        self.shared.locks.release(worker);
+        Ok(())
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerRow>, StoreError> {
+        self.read("list workers", worker::list).await
+    }
+
+    async fn beats(&self) -> Result<Vec<Beat>, StoreError> {
+        let (now, locks) = (self.now_here(), self.shared.locks.clone());
+        self.read("look at heartbeats", move |connection| worker::beats(connection, now, &locks)).await
+    }
+
+    async fn reclaim(&self, beat: &Beat) -> Result<Option<Reclaimed>, StoreError> {
+        let beat = *beat;
+        let taken = self.write("reclaim leases", 1, move |scope| reclaim::reclaim(scope, &beat)).await?;
+        if taken.is_some() {
+            self.shared.locks.release(beat.worker);
+        }
+        Ok(taken)
+    }
+
+    // Operate --------------------------------------------------------------------------------------------------
+
+    async fn job(&self, id: JobId) -> Result<Option<JobDetail>, StoreError> {
+        let now = self.now_here();
+        self.read("show a job", move |connection| query::job(connection, id, now)).await
+    }
+
+    async fn list(&self, filter: &JobFilter, page: &Page) -> Result<Vec<JobRecord>, StoreError> {
+        let (filter, page, now) = (filter.clone(), *page, self.now_here());
+        self.read("list jobs", move |connection| query::list(connection, &filter, &page, now)).await
+    }
+
+    async fn count(&self, filter: &JobFilter) -> Result<u64, StoreError> {
+        let (filter, now) = (filter.clone(), self.now_here());
+        self.read("count jobs", move |connection| Selection::new(&filter, now).count(connection)).await
+    }
+
+    async fn act(&self, filter: &JobFilter, action: Action, limit: u32) -> Result<Bulk, StoreError> {
+        self.act_on(filter, action, limit).await
+    }
+
+    async fn change(&self, id: JobId, change: &Change) -> Result<bool, StoreError> {
+        let change = *change;
+        self.write("change a job", 1, move |scope| act::change(scope, id, &change)).await
+    }
+
+    async fn prune(&self, prune: &Prune) -> Result<u64, StoreError> {
+        self.prune_all(prune).await
+    }
+
+    async fn record(&self, rollups: &[Rollup]) -> Result<(), StoreError> {
+        let rollups = rollups.to_vec();
+        self.write("record roll-ups", rollups.len(), move |scope| rollup::record(scope, &rollups)).await
+    }
+
+    async fn rollups(&self, since: Time) -> Result<Vec<Rollup>, StoreError> {
+        self.read("read roll-ups", move |connection| rollup::since(connection, since)).await
+    }
+
+    async fn examine(&self) -> Result<Vec<Finding>, StoreError> {
+        let settings = self.write("examine", 1, |scope| examine::settings(scope.connection)).await?;
+        let path = self.shared.path.clone();
+        self.read("examine", move |connection| examine::examine(connection, &path, &settings)).await
+    }
+}

@@ -1,0 +1,204 @@
+//! Callers' transactions: application data and jobs in one commit.
+//!
+//! Owns: `begin`, and the checks on a transaction the caller brought. A transaction from `begin` waits its turn at
+//! the gate like any write. A caller's own is taken when it can write; one that has only read is refused, because
+//! SQLite answers its first write with BUSY at once as soon as anybody else has written. Never commits for a caller.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use rusqlite::{Connection, TransactionState};
+use sqlx::sqlite::SqliteConnection;
+use sqlx::{ConnectOptions, Connection as _};
+use windlass_core::store::{StoreTx, Wake};
+use windlass_core::{StoreError, TxRef};
+
+use crate::error::{Answer, from_sql, from_sqlx};
+use crate::gate::Pass;
+use crate::scope::Scope;
+use crate::wake::Waker;
+use crate::writer::{Broken, broken_error};
+use crate::{SqliteStore, connect, raw};
+
+const REMEDY: &str =
+    "open it with BEGIN IMMEDIATE (sqlx: begin_with(\"BEGIN IMMEDIATE\")) or use windlass.begin()";
+
+/// Idle connections for callers' transactions.
+#[derive(Default)]
+pub(crate) struct Idle(Mutex<Vec<SqliteConnection>>);
+
+const KEPT: usize = 2;
+
+impl Idle {
+    fn take(&self) -> Option<SqliteConnection> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    fn put(&self, connection: SqliteConnection) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < KEPT {
+            kept.push(connection);
+        }
+    }
+
+    pub(crate) async fn close(&self) {
+        let kept = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        for connection in kept {
+            let _ = connection.close().await;
+        }
+    }
+}
+
+pub(crate) struct SqliteTx {
+    // Dropped in this order: the connection rolls back, then the gate opens.
+    connection: SqliteConnection,
+    pass: Pass,
+    idle: Arc<Idle>,
+    waker: Arc<Waker>,
+    broken: Broken,
+}
+
+#[async_trait]
+impl StoreTx for SqliteTx {
+    fn tx(&mut self) -> TxRef<'_> {
+        TxRef::new(&mut self.connection)
+    }
+
+    async fn commit(self: Box<Self>) -> Result<(), StoreError> {
+        let SqliteTx { mut connection, pass, idle, waker, broken } = *self;
+        match sqlx::query("commit").execute(&mut connection).await {
+            Ok(_) => {
+                drop(pass);
+                idle.put(connection);
+                waker.call(Wake::Any);
+                Ok(())
+            }
+            Err(error) => {
+                let error = from_sqlx("commit", error);
+                if let StoreError::Broken { source, .. } = &error {
+                    let _ = broken.set(source.to_string());
+                }
+                // Closing the connection rolls back whatever is left.
+                let _ = connection.close().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn rollback(self: Box<Self>) -> Result<(), StoreError> {
+        let SqliteTx { mut connection, pass, idle, .. } = *self;
+        let ended = sqlx::query("rollback").execute(&mut connection).await;
+        drop(pass);
+        if ended.is_ok() {
+            idle.put(connection);
+        }
+        ended.map(drop).map_err(|error| from_sqlx("roll back", error))
+    }
+}
+
+impl SqliteStore {
+    pub(crate) async fn begin_for_caller(&self) -> Result<Box<dyn StoreTx>, StoreError> {
+        const OP: &str = "begin a transaction";
+        let shared = &self.shared;
+        shared.check_open(OP)?;
+        if let Some(why) = shared.broken.get() {
+            return Err(broken_error(OP, why));
+        }
+        let pass = shared.gate.enter(OP).await?;
+        let mut connection = match shared.idle.take() {
+            Some(connection) => connection,
+            None => {
+                connect::for_callers(&shared.path).connect().await.map_err(|error| from_sqlx(OP, error))?
+            }
+        };
+        sqlx::query("begin immediate")
+            .execute(&mut connection)
+            .await
+            .map_err(|error| from_sqlx(OP, error))?;
+        let (idle, waker, broken) = (shared.idle.clone(), shared.waker.clone(), shared.broken.clone());
+        Ok(Box::new(SqliteTx { connection, pass, idle, waker, broken }))
+    }
+
+    /// Runs `work` inside the caller's transaction, all or nothing.
+    pub(crate) async fn write_in<T>(
+        &self,
+        op: &'static str,
+        tx: TxRef<'_>,
+        work: impl FnOnce(&mut Scope<'_>) -> Answer<T> + Send,
+    ) -> Result<T, StoreError> {
+        self.shared.check_open(op)?;
+        let Some(connection) = tx.connection::<SqliteConnection>() else {
+            let why = "it is not a sqlx::SqliteConnection, and this store is SQLite".to_owned();
+            return Err(StoreError::WrongTransaction {
+                why,
+                remedy: "pass a connection of the same database",
+            });
+        };
+        if !self.ready_to_write(op, connection).await? {
+            // Begun, but nothing done yet: this takes the write lock on sqlx's thread, which may wait.
+            sqlx::query("update windlass_migrations set version = version where false")
+                .execute(&mut *connection)
+                .await
+                .map_err(|error| from_sqlx(op, error))?;
+        }
+        let now = self.now_here();
+        let mut handle = connection.lock_handle().await.map_err(|error| from_sqlx(op, error))?;
+        let done = raw::lend(&mut handle, |connection| {
+            in_savepoint(connection, |connection| work(&mut Scope::new(connection, now)))
+        });
+        done.map_err(|error| from_sql(op, error))?.map_err(|fault| fault.named(op))
+    }
+
+    /// True when the transaction holds the write lock, false when it can still get it.
+    async fn ready_to_write(
+        &self,
+        op: &'static str,
+        connection: &mut SqliteConnection,
+    ) -> Result<bool, StoreError> {
+        let mut handle = connection.lock_handle().await.map_err(|error| from_sqlx(op, error))?;
+        let path = &self.shared.path;
+        raw::lend(&mut handle, |connection| check(connection, path)).map_err(|error| from_sql(op, error))?
+    }
+}
+
+fn check(connection: &Connection, path: &Path) -> Result<bool, StoreError> {
+    let wrong = |why: &str, remedy| Err(StoreError::WrongTransaction { why: why.to_owned(), remedy });
+    let here = connection.path().map(Path::new).is_some_and(|there| same_file(there, path));
+    if !here {
+        return wrong(
+            "its connection is open on another database file",
+            "pass a connection of the same database",
+        );
+    }
+    if connection.is_autocommit() {
+        return wrong("the connection is not inside a transaction", REMEDY);
+    }
+    match connection.transaction_state(Some("main")) {
+        Ok(TransactionState::Write) => Ok(true),
+        Ok(TransactionState::Read) => wrong(
+            "it has only read so far, and SQLite would refuse its first write as soon as anybody else wrote",
+            REMEDY,
+        ),
+        _ => Ok(false),
+    }
+}
+
+fn same_file(there: &Path, here: &Path) -> bool {
+    there == here || std::fs::canonicalize(there).is_ok_and(|there| there == here)
+}
+
+fn in_savepoint<T>(connection: &Connection, work: impl FnOnce(&Connection) -> Answer<T>) -> Answer<T> {
+    connection.execute_batch("savepoint windlass_call")?;
+    match work(connection) {
+        Ok(answer) => {
+            connection.execute_batch("release windlass_call")?;
+            Ok(answer)
+        }
+        Err(fault) => {
+            // Fails only when SQLite has rolled back the whole transaction already.
+            let _ = connection.execute_batch("rollback to windlass_call; release windlass_call");
+            Err(fault)
+        }
+    }
+}

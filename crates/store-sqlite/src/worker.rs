@@ -1,0 +1,142 @@
+//! Worker incarnations.
+//!
+//! Owns: the workers table and one lock file per incarnation, held for as long as the process lives: the kernel frees
+//! it at kill -9, so death is seen at once and without a clock. Never names a host: a restarted process is another
+//! worker.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use rusqlite::Connection;
+use windlass_core::store::{Beat, WorkerInfo, WorkerRow};
+use windlass_core::time::micros;
+use windlass_core::{QueueId, StoreError, Time, WorkerId};
+
+use crate::error::{Answer, STORE};
+use crate::gate::beside;
+use crate::row::duration;
+use crate::scope::Scope;
+
+/// The lock files of this handle's own workers, and where all of them lie.
+pub(crate) struct Locks {
+    folder: PathBuf,
+    own: Mutex<HashMap<WorkerId, File>>,
+}
+
+impl Locks {
+    pub(crate) fn new(database: &Path) -> Locks {
+        Locks { folder: beside(database, "-workers"), own: Mutex::default() }
+    }
+
+    fn path(&self, worker: WorkerId) -> PathBuf {
+        self.folder.join(format!("{worker}.lock"))
+    }
+
+    /// Takes the lock before the worker's row is committed: nobody may see a worker without one.
+    fn take(&self, worker: WorkerId) -> std::io::Result<()> {
+        fs::create_dir_all(&self.folder)?;
+        let path = self.path(worker);
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        file.lock()?;
+        self.own.lock().unwrap_or_else(PoisonError::into_inner).insert(worker, file);
+        Ok(())
+    }
+
+    /// Forgets the worker and its file.
+    pub(crate) fn release(&self, worker: WorkerId) {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner).remove(&worker);
+        // A file that stays behind is harmless: worker ids are never given twice.
+        let _ = fs::remove_file(self.path(worker));
+    }
+
+    pub(crate) fn release_all(&self) {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// The process that registered the worker is no more.
+    fn gone(&self, worker: WorkerId) -> bool {
+        if self.own.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&worker) {
+            return false;
+        }
+        match OpenOptions::new().read(true).write(true).open(self.path(worker)) {
+            Err(error) => error.kind() == ErrorKind::NotFound,
+            Ok(file) => match file.try_lock() {
+                Ok(()) => true,
+                // When in doubt it lives: the heartbeat decides.
+                Err(TryLockError::WouldBlock | TryLockError::Error(_)) => false,
+            },
+        }
+    }
+}
+
+pub(crate) fn register(scope: &mut Scope<'_>, info: &WorkerInfo, locks: &Locks) -> Answer<WorkerId> {
+    let queues: Vec<i32> = info.queues.iter().map(|queue| queue.0).collect();
+    let queues = serde_json::to_string(&queues).unwrap_or_else(|_| "[]".to_owned());
+    let now = scope.now;
+    scope
+        .connection
+        .prepare_cached(
+            "insert into windlass_workers (label, queues, lease_us, started_at, heartbeat_at, expires_at)
+             values (?1, ?2, ?3, ?4, ?4, ?5)",
+        )?
+        .execute((&info.label, queues, micros(info.lease), now.0, now.plus(info.lease).0))?;
+    let worker = WorkerId(scope.connection.last_insert_rowid());
+    locks.take(worker).map_err(|error| StoreError::Other {
+        store: STORE,
+        op: "lock the worker's file",
+        source: error.into(),
+    })?;
+    Ok(worker)
+}
+
+pub(crate) fn heartbeat(scope: &mut Scope<'_>, worker: WorkerId) -> Answer<bool> {
+    let alive = scope
+        .connection
+        .prepare_cached(
+            "update windlass_workers set heartbeat_at = ?2, beats = beats + 1, expires_at = ?2 + lease_us where id = ?1",
+        )?
+        .execute((worker.0, scope.now.0))?;
+    Ok(alive > 0)
+}
+
+pub(crate) fn list(connection: &Connection) -> Answer<Vec<WorkerRow>> {
+    let mut statement = connection.prepare_cached(
+        "select w.id, w.label, w.queues, w.started_at, w.heartbeat_at,
+                coalesce((select sum(json_array_length(c.ids)) from windlass_claims c where c.worker = w.id), 0)
+         from windlass_workers w order by w.id",
+    )?;
+    let rows = statement.query_map([], |row| {
+        let queues: Vec<i32> = serde_json::from_str(&row.get::<_, String>(2)?).unwrap_or_default();
+        Ok(WorkerRow {
+            id: WorkerId(row.get(0)?),
+            label: row.get(1)?,
+            queues: queues.into_iter().map(QueueId).collect(),
+            started_at: Time(row.get(3)?),
+            heartbeat_at: Time(row.get(4)?),
+            running: row.get::<_, i64>(5)?.unsigned_abs(),
+        })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+pub(crate) fn beats(connection: &Connection, now: Time, locks: &Locks) -> Answer<Vec<Beat>> {
+    let mut statement = connection
+        .prepare_cached("select id, beats, lease_us, expires_at from windlass_workers order by id")?;
+    let rows = statement.query_map([], |row| {
+        Ok(Beat {
+            worker: WorkerId(row.get(0)?),
+            beats: row.get(1)?,
+            lease: duration(row.get(2)?),
+            expired: row.get::<_, i64>(3)? <= now.0,
+            gone: false,
+        })
+    })?;
+    let mut beats: Vec<Beat> = rows.collect::<Result<_, _>>()?;
+    for beat in &mut beats {
+        beat.gone = locks.gone(beat.worker);
+    }
+    Ok(beats)
+}

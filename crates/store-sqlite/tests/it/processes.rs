@@ -1,0 +1,101 @@
+//! Several processes on one file. The test binary starts itself again as the other process.
+
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use windlass_core::Store;
+use windlass_core::store::{Beat, JobFilter};
+
+use crate::setup::{Setup, ask, job, open, worker};
+
+const ROLE: &str = "WINDLASS_TEST_ROLE";
+const ROUNDS: u64 = 60;
+const FILE: &str = "WINDLASS_TEST_FILE";
+
+fn start(role: &str, path: &std::path::Path) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "processes::as_another_process", "--nocapture"])
+        .env(ROLE, role)
+        .env(FILE, path)
+        .spawn()
+        .unwrap()
+}
+
+/// Does nothing unless it was started by one of the tests below.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn as_another_process() {
+    let (Ok(role), Ok(path)) = (std::env::var(ROLE), std::env::var(FILE)) else { return };
+    let store = open(&PathBuf::from(path));
+    let (queue, kind) = (store.queues().await.unwrap()[0].id, store.kinds().await.unwrap()[0].0);
+    let me = worker(&store, queue).await;
+    if role == "hang" {
+        assert_eq!(store.claim(&ask(me, queue, kind, 3)).await.unwrap().len(), 3);
+        std::thread::sleep(Duration::from_secs(60));
+        return;
+    }
+    // Contends: enqueues, claims and leaves; any "database is locked" fails the process.
+    for _ in 0..ROUNDS {
+        store.enqueue(&vec![job(queue, kind); 5]).await.unwrap();
+        assert!(store.heartbeat(me).await.unwrap());
+        store.claim(&ask(me, queue, kind, 2)).await.unwrap();
+        store.poll(me).await.unwrap();
+    }
+    store.retire_worker(me).await.unwrap();
+    store.close().await;
+}
+
+#[tokio::test]
+async fn eight_processes_never_see_a_lock() {
+    let setup = Setup::new().await;
+    let path = setup.path();
+    let mut children: Vec<Child> = (0..8).map(|_| start("contend", &path)).collect();
+    for child in &mut children {
+        assert!(child.wait().unwrap().success());
+    }
+    assert_eq!(setup.store.count(&JobFilter::default()).await.unwrap(), 8 * ROUNDS * 5);
+    assert_eq!(setup.store.depth(setup.queue, 10_000).await.unwrap(), 8 * ROUNDS * 5, "all were handed back");
+}
+
+#[tokio::test]
+async fn a_killed_process_is_gone_at_once() {
+    let setup = Setup::new().await;
+    setup.store.enqueue(&vec![setup.job(); 3]).await.unwrap();
+    let own = worker(&setup.store, setup.queue).await;
+    let mut child = start("hang", &setup.path());
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let leased = loop {
+        let rows = setup.store.workers().await.unwrap();
+        if let Some(row) = rows.iter().find(|row| row.id != own && row.running == 3) {
+            break row.id;
+        }
+        assert!(Instant::now() < deadline, "the other process never claimed");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
+    let beat = |beats: Vec<Beat>| beats.into_iter().find(|beat| beat.worker == leased).unwrap();
+    assert!(!beat(setup.store.beats().await.unwrap()).gone, "it lives");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let dead = beat(setup.store.beats().await.unwrap());
+    assert!(dead.gone && !dead.expired, "seen without any clock");
+    assert!(setup.store.beats().await.unwrap().iter().all(|beat| beat.worker != own || !beat.gone));
+    assert_eq!(setup.store.reclaim(&dead).await.unwrap().unwrap().suspects, 3);
+    let lock = setup.folder.path().join(format!("windlass.db-workers/{leased}.lock"));
+    assert!(!lock.exists(), "its lock file went with it");
+}
+
+/// A commit in another process wakes this one without a poll.
+#[tokio::test]
+async fn a_foreign_commit_wakes() {
+    let setup = Setup::new().await;
+    let (tell, told) = std::sync::mpsc::channel();
+    setup.store.on_wake(Box::new(move |wake| drop(tell.send(wake))));
+    // The first look only learns the number.
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    while told.try_recv().is_ok() {}
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(told.try_recv().is_err(), "silence while nobody writes");
+    let other = rusqlite::Connection::open(setup.path()).unwrap();
+    other.execute("update windlass_queues set owner = 'me'", []).unwrap();
+    assert_eq!(told.recv_timeout(Duration::from_secs(5)).unwrap(), windlass_core::store::Wake::Any);
+}

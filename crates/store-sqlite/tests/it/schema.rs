@@ -1,0 +1,85 @@
+//! Migrations: zero to newest is the golden schema, twice is harmless, down and up again works, two at once too.
+
+use std::path::Path;
+
+use windlass_core::{Store, StoreError};
+
+use crate::setup::{Setup, open};
+
+const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/schema/schema.sql");
+
+fn dump(path: &Path) -> String {
+    let connection = rusqlite::Connection::open(path).unwrap();
+    let mut statement = connection
+        .prepare(
+            "select sql from sqlite_schema where name like 'windlass_%' and sql is not null
+             order by tbl_name, type desc, name",
+        )
+        .unwrap();
+    let rows = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();
+    rows.map(|sql| format!("{};\n\n", sql.unwrap())).collect()
+}
+
+#[tokio::test]
+async fn zero_to_newest_is_the_golden_schema() {
+    let setup = Setup::new().await;
+    let found = dump(&setup.path());
+    if std::env::var_os("WINDLASS_WRITE_GOLDEN").is_some() {
+        std::fs::write(GOLDEN, &found).unwrap();
+    }
+    let golden = std::fs::read_to_string(GOLDEN).unwrap();
+    assert_eq!(found, golden, "run the test with WINDLASS_WRITE_GOLDEN=1 when the change is meant");
+}
+
+#[tokio::test]
+async fn twice_is_harmless_and_down_leaves_nothing() {
+    let setup = Setup::new().await;
+    let before = dump(&setup.path());
+    assert!(setup.store.migrate_up(None).await.unwrap().is_empty());
+    assert_eq!(setup.store.migrate_down(0).await.unwrap(), [1]);
+    assert_eq!(
+        dump(&setup.path()).matches("CREATE TABLE").count(),
+        1,
+        "only the record of migrations is left"
+    );
+    assert!(matches!(setup.store.check_schema().await, Err(StoreError::SchemaMissing)));
+    assert!(matches!(setup.store.enqueue(&[setup.job()]).await, Err(StoreError::SchemaMissing)));
+    assert_eq!(setup.store.migrate_up(None).await.unwrap(), [1]);
+    assert_eq!(dump(&setup.path()), before);
+    setup.store.check_schema().await.unwrap();
+}
+
+#[tokio::test]
+async fn newer_and_changed_are_told_apart() {
+    let setup = Setup::new().await;
+    let connection = rusqlite::Connection::open(setup.path()).unwrap();
+    connection.execute("insert into windlass_migrations values (99, 'later', 'x', 0)", []).unwrap();
+    assert!(matches!(setup.store.check_schema().await, Err(StoreError::SchemaNew { found: 99, known: 1 })));
+    assert!(setup.store.migrate_up(None).await.is_err());
+    connection.execute("delete from windlass_migrations where version = 99", []).unwrap();
+    connection.execute("update windlass_migrations set checksum = 'y'", []).unwrap();
+    assert!(matches!(setup.store.check_schema().await, Err(StoreError::SchemaChanged { version: 1 })));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_handles_may_migrate_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("windlass.db");
+    let (one, two) = (open(&path), open(&path));
+    let (a, b) = tokio::join!(one.migrate_up(None), two.migrate_up(None));
+    let mut applied = [a.unwrap(), b.unwrap()].concat();
+    applied.sort_unstable();
+    assert_eq!(applied, [1], "one of them did it");
+    one.check_schema().await.unwrap();
+    two.check_schema().await.unwrap();
+}
+
+/// The states of the CHECK are the finished ones of the code.
+#[tokio::test]
+async fn the_schema_lists_the_finished_states() {
+    use windlass_core::JobState;
+    let setup = Setup::new().await;
+    let codes: Vec<String> =
+        JobState::ALL.iter().filter(|s| s.is_finished()).map(|s| s.code().to_string()).collect();
+    assert!(dump(&setup.path()).contains(&format!("state in ({})", codes.join(", "))));
+}

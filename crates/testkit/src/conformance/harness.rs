@@ -1,0 +1,253 @@
+//! What every case starts from: an empty, migrated database with two queues and three kinds, and the few verbs that
+//! keep a case down to what it is about.
+
+use std::any::Any;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use windlass_core::outcome::{Settlement, decide};
+use windlass_core::store::{Action, Beat, Bulk, Claim, JobDetail, JobFilter, Reclaimed, Settled, WorkerInfo};
+use windlass_core::time::micros;
+use windlass_core::{
+    Backoff, JobId, JobState, KindId, KindSpec, LeasedJob, NewJob, OnConflict, Outcome, QueueId, QueueSpec,
+    RunAt, Store, Time, Unique, WorkerId,
+};
+
+pub const QUEUE: &str = "MAIN";
+pub const OTHER_QUEUE: &str = "OTHER";
+pub const KIND: &str = "plain";
+/// Another kind of [`QUEUE`].
+pub const SECOND_KIND: &str = "second";
+/// The kind of [`OTHER_QUEUE`].
+pub const OTHER_KIND: &str = "elsewhere";
+
+/// How long a worker of a case may be silent.
+pub(super) const LEASE: Duration = Duration::from_secs(60);
+
+type Opening = Pin<Box<dyn Future<Output = Arc<dyn Store>> + Send>>;
+type Handles = Arc<Mutex<Vec<Arc<dyn Store>>>>;
+
+pub struct Harness {
+    pub store: Arc<dyn Store>,
+    pub queue: QueueId,
+    pub other_queue: QueueId,
+    pub kind: KindId,
+    pub second_kind: KindId,
+    pub other_kind: KindId,
+    handles: Handles,
+    open: Box<dyn Fn() -> Opening + Send + Sync>,
+    offset: AtomicI64,
+    guard: Option<Box<dyn Any + Send>>,
+}
+
+impl Harness {
+    /// `open` gives a handle on one database that holds nothing yet, each time a new one as another process would;
+    /// `guard` removes the database when dropped, which is after every handle is closed and the runtime has ended.
+    pub async fn new<F, Opened>(open: F, guard: impl Any + Send) -> Harness
+    where
+        F: Fn() -> Opened + Send + Sync + 'static,
+        Opened: Future<Output = Arc<dyn Store>> + Send + 'static,
+    {
+        let store = open().await;
+        store.migrate_up(None).await.unwrap();
+        store.check_schema().await.unwrap();
+        let (queues, kinds) = registry();
+        store.sync_registry(&queues, &kinds).await.unwrap();
+        let queues = store.queues().await.unwrap();
+        let kinds = store.kinds().await.unwrap();
+        let queue = |name: &str| queues.iter().find(|q| q.spec.name == name).expect("queue registered").id;
+        let kind = |name: &str| kinds.iter().find(|(_, _, k)| k.name == name).expect("kind registered").0;
+        Harness {
+            queue: queue(QUEUE),
+            other_queue: queue(OTHER_QUEUE),
+            kind: kind(KIND),
+            second_kind: kind(SECOND_KIND),
+            other_kind: kind(OTHER_KIND),
+            handles: Arc::new(Mutex::new(vec![store.clone()])),
+            store,
+            open: Box::new(move || Box::pin(open())),
+            offset: AtomicI64::new(0),
+            guard: Some(Box::new(guard)),
+        }
+    }
+
+    pub(super) fn take_guard(&mut self) -> Option<Box<dyn Any + Send>> {
+        self.guard.take()
+    }
+
+    pub(super) fn handles(&self) -> Handles {
+        self.handles.clone()
+    }
+
+    /// Another process' view of the same database, at the same clock.
+    pub async fn open(&self) -> Arc<dyn Store> {
+        let handle = (self.open)().await;
+        handle.set_clock_offset(self.offset.load(Ordering::SeqCst));
+        self.handles.lock().unwrap().push(handle.clone());
+        handle
+    }
+
+    // Clock ----------------------------------------------------------------------------------------------------
+
+    /// Moves the clock of every handle to `seconds` from the real one.
+    pub fn set_clock(&self, seconds: i64) {
+        self.offset.store(seconds * 1_000_000, Ordering::SeqCst);
+        for handle in self.handles.lock().unwrap().iter() {
+            handle.set_clock_offset(seconds * 1_000_000);
+        }
+    }
+
+    pub fn advance(&self, by: Duration) {
+        self.set_clock((self.offset.load(Ordering::SeqCst) + micros(by)) / 1_000_000);
+    }
+
+    pub async fn now(&self) -> Time {
+        self.store.now().await.unwrap()
+    }
+
+    // Jobs -----------------------------------------------------------------------------------------------------
+
+    /// A plain job of [`KIND`], due now.
+    pub fn job(&self) -> NewJob {
+        NewJob {
+            kind: self.kind,
+            queue: self.queue,
+            priority: 5,
+            payload: b"{\"n\":1}".to_vec(),
+            run_at: RunAt::Now,
+            max_attempts: 5,
+            timeout: None,
+            unique: None,
+            idempotency: None,
+            concurrency_key: None,
+            tags: Vec::new(),
+            entity: None,
+            tenant: None,
+        }
+    }
+
+    pub fn delayed(&self, by: Duration) -> NewJob {
+        NewJob { run_at: RunAt::In(by), ..self.job() }
+    }
+
+    pub fn unique(&self, key: &str, on_conflict: OnConflict) -> NewJob {
+        NewJob { unique: Some(Unique { key: key.to_owned(), on_conflict }), ..self.job() }
+    }
+
+    /// Enqueues a job that must be new.
+    pub async fn put(&self, job: NewJob) -> JobId {
+        let got = self.store.enqueue(&[job]).await.unwrap();
+        assert_eq!(got.len(), 1);
+        assert!(!got[0].duplicate, "a new job was answered as a duplicate");
+        got[0].id
+    }
+
+    pub async fn put_plain(&self, count: usize) -> Vec<JobId> {
+        let got = self.store.enqueue(&vec![self.job(); count]).await.unwrap();
+        got.into_iter().map(|e| e.id).collect()
+    }
+
+    pub async fn detail(&self, id: JobId) -> JobDetail {
+        self.store.job(id).await.unwrap().unwrap_or_else(|| panic!("job {id} is gone"))
+    }
+
+    pub async fn state(&self, id: JobId) -> JobState {
+        self.detail(id).await.job.state
+    }
+
+    pub async fn count(&self, state: JobState) -> u64 {
+        self.store.count(&JobFilter { states: vec![state], ..JobFilter::default() }).await.unwrap()
+    }
+
+    pub async fn act(&self, ids: &[JobId], action: Action) -> Bulk {
+        let filter = JobFilter { ids: ids.to_vec(), ..JobFilter::default() };
+        self.store.act(&filter, action, 1_000).await.unwrap()
+    }
+
+    // Work -----------------------------------------------------------------------------------------------------
+
+    pub async fn worker(&self) -> WorkerId {
+        let info = WorkerInfo {
+            label: "host:1".to_owned(),
+            queues: vec![self.queue, self.other_queue],
+            lease: LEASE,
+        };
+        self.store.register_worker(&info).await.unwrap()
+    }
+
+    /// A request for jobs of both kinds of [`QUEUE`].
+    pub fn ask(&self, worker: WorkerId, limit: u32) -> Claim {
+        Claim { worker, queue: self.queue, kinds: vec![self.kind, self.second_kind], limit, suspect: false }
+    }
+
+    pub async fn claim(&self, worker: WorkerId, limit: u32) -> Vec<LeasedJob> {
+        self.store.claim(&self.ask(worker, limit)).await.unwrap()
+    }
+
+    pub async fn claim_one(&self, worker: WorkerId) -> LeasedJob {
+        let mut got = self.claim(worker, 1).await;
+        assert_eq!(got.len(), 1, "one due job should be leased");
+        got.remove(0)
+    }
+
+    /// Leases a suspect as its worker must: alone.
+    pub async fn claim_suspect(&self, worker: WorkerId) -> Option<LeasedJob> {
+        let mut got = self.store.claim(&Claim { suspect: true, ..self.ask(worker, 10) }).await.unwrap();
+        assert!(got.len() <= 1, "a suspect is leased alone, got {}", got.len());
+        got.pop()
+    }
+
+    pub async fn settle(&self, job: &LeasedJob, outcome: Outcome) -> Settled {
+        let got = self.store.settle(&[settlement(job, outcome)]).await.unwrap();
+        assert_eq!(got.len(), 1);
+        got[0]
+    }
+
+    pub async fn done(&self, job: &LeasedJob) {
+        assert_eq!(self.settle(job, Outcome::Done { result: None }).await, Settled::Accepted);
+    }
+
+    pub async fn beat(&self, worker: WorkerId) -> Beat {
+        let beats = self.store.beats().await.unwrap();
+        *beats.iter().find(|b| b.worker == worker).unwrap_or_else(|| panic!("no beat of worker {worker}"))
+    }
+
+    /// Lets the worker's lease run out and takes what it held, as the sweeper would.
+    pub async fn lose(&self, worker: WorkerId) -> Reclaimed {
+        self.advance(LEASE + Duration::from_secs(1));
+        let beat = self.beat(worker).await;
+        assert!(beat.expired, "a worker silent for longer than its lease is expired");
+        self.store.reclaim(&beat).await.unwrap().expect("its heart stood still")
+    }
+}
+
+fn registry() -> (Vec<QueueSpec>, Vec<KindSpec>) {
+    (
+        vec![QueueSpec::named(QUEUE), QueueSpec::named(OTHER_QUEUE)],
+        vec![
+            KindSpec::new(KIND, QUEUE),
+            KindSpec::new(SECOND_KIND, QUEUE),
+            KindSpec::new(OTHER_KIND, OTHER_QUEUE),
+        ],
+    )
+}
+
+/// What the engine would write for `outcome`; a retry without its own delay waits 30 s after the first attempt.
+pub fn settlement(job: &LeasedJob, outcome: Outcome) -> Settlement {
+    Settlement {
+        id: job.id,
+        token: job.token,
+        queue: job.queue,
+        attempt: job.attempt,
+        started_at: job.claimed_at,
+        verdict: decide(job, outcome, &Backoff::default(), 0.5),
+    }
+}
+
+/// Just this job.
+pub fn only(id: JobId) -> JobFilter {
+    JobFilter { ids: vec![id], ..JobFilter::default() }
+}

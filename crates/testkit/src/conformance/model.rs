@@ -1,0 +1,259 @@
+//! Random legal operations on a handful of jobs, compared with a model after each step. The seed is printed; set
+//! `WINDLASS_SEED` to walk the same way again.
+
+use std::time::Duration;
+
+use windlass_core::store::{Action, Bulk, Change, Claim, JobFilter, StoreError};
+use windlass_core::{JobId, JobState, NewJob, OnConflict, Outcome, RunAt, Time, Unique, WorkerId};
+
+use super::sketch::{Model, Place, Sketch};
+use super::{Harness, settlement};
+use crate::seed::Seed;
+
+const STEPS: usize = 300;
+/// More would only wait longer for the same meetings.
+const JOBS: usize = 12;
+/// Every span is a multiple of this and the whole case takes less: no due time falls between two looks.
+const SPAN: Duration = Duration::from_secs(600);
+
+struct Walk {
+    h: Harness,
+    seed: Seed,
+    model: Model,
+    /// Claims many at once.
+    busy: WorkerId,
+    /// Claims suspects, one at a time.
+    alone: WorkerId,
+}
+
+pub async fn random_operations_agree_with_the_model(h: Harness) {
+    let (busy, alone) = (h.worker().await, h.worker().await);
+    let mut walk = Walk { h, seed: Seed::from_environment(), model: Model::default(), busy, alone };
+    for step in 0..STEPS {
+        let did = walk.step().await;
+        // Shown when the case fails: how the walk came to where it is.
+        println!("step {step}: {did}");
+        walk.compare(&format!("step {step}, {did}")).await;
+    }
+}
+
+impl Walk {
+    async fn step(&mut self) -> String {
+        match self.seed.below(16) {
+            0..=2 => self.enqueue().await,
+            3..=5 => self.claim().await,
+            6 => self.claim_alone().await,
+            7..=10 => self.settle().await,
+            11 => self.act().await,
+            12 => self.change().await,
+            13 => self.lose().await,
+            14 => self.retire().await,
+            _ => {
+                self.h.advance(SPAN);
+                "advance".to_owned()
+            }
+        }
+    }
+
+    async fn enqueue(&mut self) -> String {
+        if self.model.jobs.len() >= JOBS {
+            return "enough jobs".to_owned();
+        }
+        let delay = SPAN * self.seed.below(3) as u32;
+        let key = ["a", "b", "c"].get(self.seed.below(5) as usize).map(|k| (*k).to_owned());
+        let policies = [OnConflict::Replace, OnConflict::Keep, OnConflict::Reject];
+        let on_conflict = *self.seed.pick(&policies).unwrap();
+        let job = NewJob {
+            priority: 5 * self.seed.below(3) as u8,
+            max_attempts: 1 + self.seed.below(4) as u16,
+            run_at: if delay.is_zero() { RunAt::Now } else { RunAt::In(delay) },
+            unique: key.clone().map(|key| Unique { key, on_conflict }),
+            ..self.h.job()
+        };
+        let sketch = Sketch {
+            at: Place::Waiting { run_at: self.h.now().await.plus(delay) },
+            attempt: 0,
+            max_attempts: job.max_attempts,
+            crashes: 0,
+            suspect: false,
+            cancel: false,
+            priority: job.priority,
+            key: key.clone(),
+        };
+        let twin = key.as_deref().and_then(|key| self.model.waiting(key));
+        match (twin, on_conflict, self.h.store.enqueue(std::slice::from_ref(&job)).await) {
+            (Some(twin), OnConflict::Keep, got) => {
+                let got = got.unwrap()[0];
+                assert_eq!((got.id, got.duplicate), (twin, true));
+            }
+            (Some(twin), OnConflict::Reject, got) => {
+                assert!(matches!(got, Err(StoreError::UniqueRejected { existing, .. }) if existing == twin));
+            }
+            (_, _, got) => {
+                let got = got.unwrap()[0];
+                assert!(!got.duplicate, "nothing waits under {key:?}");
+                self.model.enqueued(got.id, sketch, Some(on_conflict));
+            }
+        }
+        format!("enqueue {key:?} {on_conflict:?}")
+    }
+
+    async fn claim(&mut self) -> String {
+        let limit = 1 + self.seed.below(4) as u32;
+        let expected = self.model.due(self.h.now().await, false, limit as usize);
+        let got = self.h.claim(self.busy, limit).await;
+        assert_eq!(got.iter().map(|j| j.id).collect::<Vec<_>>(), expected, "claim {limit}");
+        for lease in got {
+            self.model.claimed(lease, self.busy, false);
+        }
+        format!("claim {limit}")
+    }
+
+    async fn claim_alone(&mut self) -> String {
+        if !self.model.held_by(self.alone).is_empty() {
+            return "already alone".to_owned();
+        }
+        let expected = self.model.due(self.h.now().await, true, 1);
+        let got = self.h.store.claim(&Claim { suspect: true, ..self.h.ask(self.alone, 3) }).await.unwrap();
+        assert_eq!(got.iter().map(|j| j.id).collect::<Vec<_>>(), expected, "claim alone");
+        for lease in got {
+            self.model.claimed(lease, self.alone, true);
+        }
+        "claim alone".to_owned()
+    }
+
+    async fn settle(&mut self) -> String {
+        let mut running: Vec<JobId> = self.model.held_by(self.busy);
+        running.extend(self.model.held_by(self.alone));
+        let Some(id) = self.seed.pick(&running).copied() else { return "nothing runs".to_owned() };
+        let job = self.model.jobs[&id].clone();
+        let Place::Running { lease, alone, .. } = job.at else { unreachable!("it runs") };
+        let delay = SPAN * self.seed.below(3) as u32;
+        let outcome = match self.seed.below(8) {
+            0..=2 => Outcome::Done { result: None },
+            // Asked to stop, a handler has no reason to fail; what a store makes of that is left open.
+            3 | 4 if !job.cancel => Outcome::Retry { after: Some(delay), error: "no".to_owned() },
+            5 if !job.cancel => Outcome::Fail { error: "no".to_owned() },
+            // Whether a suspect that was handed back is still one is left open.
+            6 if !alone => Outcome::HandBack,
+            _ => Outcome::Snooze { delay },
+        };
+        let settlement = settlement(&lease, outcome.clone());
+        let expected = self.model.settled(id, &settlement.verdict, self.h.now().await);
+        let got = if self.seed.below(4) == 0 {
+            let mut tx = self.h.store.begin().await.unwrap();
+            let got = self.h.store.settle_in(tx.tx(), &settlement).await.unwrap();
+            tx.commit().await.unwrap();
+            got
+        } else {
+            self.h.store.settle(&[settlement]).await.unwrap()[0]
+        };
+        assert_eq!(got, expected, "settle {id} {outcome:?}");
+        format!("settle {id} {outcome:?}")
+    }
+
+    async fn act(&mut self) -> String {
+        let ids: Vec<JobId> = self.model.jobs.keys().copied().collect();
+        let Some(id) = self.seed.pick(&ids).copied() else { return "no jobs".to_owned() };
+        let now = self.h.now().await;
+        let state = self.model.jobs[&id].state(now);
+        let action =
+            *self.seed.pick(&[Action::Cancel, Action::Retry, Action::Retry, Action::Delete]).unwrap();
+        let mut expected = Bulk::default();
+        let job = self.model.jobs.get_mut(&id).unwrap();
+        match (action, state) {
+            (Action::Cancel, JobState::Scheduled | JobState::Pending) => {
+                job.at = Place::Over(JobState::Cancelled);
+                expected.done = 1;
+            }
+            (Action::Cancel, JobState::Running) if job.cancel => return "asked already".to_owned(),
+            (Action::Cancel, JobState::Running) => {
+                job.cancel = true;
+                expected.requested = 1;
+            }
+            // A suspect may be hurried like any other, a pending job has nothing to gain: left open.
+            (Action::Retry, JobState::Pending) => return "pending already".to_owned(),
+            (Action::Retry, JobState::Scheduled) => {
+                job.at = Place::Waiting { run_at: now };
+                expected.done = 1;
+            }
+            (Action::Retry, state) if state.can_replay() => match self.model.replayed(id, now) {
+                true => expected.done = 1,
+                false => expected.superseded = 1,
+            },
+            (Action::Delete, state) if state.is_finished() => {
+                self.model.jobs.remove(&id);
+                expected.done = 1;
+            }
+            _ => expected.skipped = 1,
+        }
+        assert_eq!(self.h.act(&[id], action).await, expected, "{action:?} {id} ({state})");
+        format!("{action:?} {id} ({state})")
+    }
+
+    async fn change(&mut self) -> String {
+        let ids: Vec<JobId> = self.model.jobs.keys().copied().collect();
+        let Some(id) = self.seed.pick(&ids).copied() else { return "no jobs".to_owned() };
+        let later = self.h.now().await.plus(SPAN);
+        let job = self.model.jobs.get_mut(&id).unwrap();
+        let waits = matches!(job.at, Place::Waiting { .. });
+        if waits {
+            job.at = Place::Waiting { run_at: later };
+        }
+        let change = Change { priority: None, run_at: Some(later) };
+        assert_eq!(self.h.store.change(id, &change).await.unwrap(), waits, "change {id}");
+        format!("change {id}")
+    }
+
+    /// A crash of one job is only told from a crash in company by how it was claimed, so `busy` dies with several.
+    async fn lose(&mut self) -> String {
+        let worker = if self.model.held_by(self.alone).is_empty() { self.busy } else { self.alone };
+        let held = self.model.held_by(worker).len();
+        if worker == self.busy && (held < 2 || self.model.holds_twins(worker)) {
+            return "nobody to lose".to_owned();
+        }
+        self.h.advance(SPAN);
+        let beat = self.h.beat(worker).await;
+        assert!(beat.expired);
+        let got = self.h.store.reclaim(&beat).await.unwrap().unwrap();
+        assert_eq!(got, self.model.lost(worker), "lose a worker with {held} jobs");
+        let fresh = self.h.worker().await;
+        if worker == self.busy {
+            self.busy = fresh
+        } else {
+            self.alone = fresh
+        }
+        format!("lose a worker with {held} jobs")
+    }
+
+    async fn retire(&mut self) -> String {
+        if self.model.holds_twins(self.busy) {
+            return "twins".to_owned();
+        }
+        self.h.store.retire_worker(self.busy).await.unwrap();
+        self.model.retired(self.busy);
+        self.busy = self.h.worker().await;
+        "retire".to_owned()
+    }
+
+    /// Every job is where the model says, and there are no others.
+    async fn compare(&mut self, step: &str) {
+        let now = self.h.now().await;
+        for (id, job) in &mut self.model.jobs {
+            let shown = self.h.detail(*id).await;
+            assert_eq!(shown.job.state, job.state(now), "{step}: job {id}, {job:?}");
+            if !matches!(job.at, Place::Over(_)) {
+                assert_eq!(shown.job.attempt, job.attempt, "{step}: attempts of job {id}, {job:?}");
+                assert_eq!(shown.cancel_requested, job.cancel, "{step}: job {id}");
+            }
+            if let Place::Waiting { run_at } = &mut job.at {
+                let exact: Time = shown.job.run_at.expect("a waiting job has its time");
+                let off = exact.since(*run_at).max(run_at.since(exact));
+                assert!(off < Duration::from_secs(30), "{step}: job {id} at {exact}, not {run_at}");
+                *run_at = exact;
+            }
+        }
+        let total = self.h.store.count(&JobFilter::default()).await.unwrap();
+        assert_eq!(total, self.model.jobs.len() as u64, "{step}: jobs in all");
+    }
+}

@@ -1,0 +1,105 @@
+//! The floor query that alone is correct, and the wakes that only make it quicker.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use windlass_core::store::{QueueDue, QueueUpdate, Wake};
+use windlass_core::{NewJob, Outcome, QueueId, WorkerId};
+
+use super::Harness;
+use crate::signal::{Seen, wait_until};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+async fn due(h: &Harness, worker: WorkerId, queue: QueueId) -> QueueDue {
+    let poll = h.store.poll(worker).await.unwrap();
+    let mut rows = poll.queues.into_iter().filter(|q| q.queue == queue);
+    let row = rows.next().unwrap_or_else(|| panic!("queue {queue} is not in the answer"));
+    assert!(rows.next().is_none(), "queue {queue} is there twice");
+    row
+}
+
+pub async fn an_idle_queue(h: Harness) {
+    let worker = h.worker().await;
+    let before = h.now().await;
+    let poll = h.store.poll(worker).await.unwrap();
+    assert!(poll.now >= before && poll.now <= h.now().await);
+    assert!(poll.cancel.is_empty());
+    for queue in [h.queue, h.other_queue] {
+        let row = due(&h, worker, queue).await;
+        assert_eq!((row.next_due, row.suspect, row.paused, row.concurrency), (None, false, false, 10));
+    }
+}
+
+pub async fn next_due_is_the_earliest(h: Harness) {
+    let worker = h.worker().await;
+    let far = h.put(h.delayed(60 * MINUTE)).await;
+    assert_eq!(due(&h, worker, h.queue).await.next_due, h.detail(far).await.job.run_at);
+    let near = h.put(NewJob { priority: 9, ..h.delayed(10 * MINUTE) }).await;
+    let near_at = h.detail(near).await.job.run_at;
+    assert_eq!(due(&h, worker, h.queue).await.next_due, near_at);
+    assert_eq!(due(&h, worker, h.other_queue).await.next_due, None, "the other queue has none");
+    h.advance(11 * MINUTE);
+    let poll = h.store.poll(worker).await.unwrap();
+    let row = poll.queues.iter().find(|q| q.queue == h.queue).unwrap();
+    assert!(row.next_due.unwrap() <= poll.now, "due by now");
+}
+
+pub async fn a_running_job_is_not_due(h: Harness) {
+    let worker = h.worker().await;
+    h.put(h.job()).await;
+    assert!(due(&h, worker, h.queue).await.next_due.is_some());
+    let leased = h.claim_one(worker).await;
+    assert_eq!(due(&h, worker, h.queue).await.next_due, None);
+    h.settle(&leased, Outcome::Retry { after: Some(10 * MINUTE), error: "no".to_owned() }).await;
+    assert_eq!(due(&h, worker, h.queue).await.next_due, h.detail(leased.id).await.job.run_at);
+}
+
+pub async fn a_suspect_is_announced(h: Harness) {
+    let worker = h.worker().await;
+    h.put_plain(2).await;
+    h.claim(worker, 2).await;
+    assert!(!due(&h, worker, h.queue).await.suspect);
+    h.lose(worker).await;
+    let worker = h.worker().await;
+    assert!(due(&h, worker, h.queue).await.suspect);
+    assert!(!due(&h, worker, h.other_queue).await.suspect);
+    for left in [true, false] {
+        let suspect = h.claim_suspect(worker).await.unwrap();
+        h.done(&suspect).await;
+        assert_eq!(due(&h, worker, h.queue).await.suspect, left);
+    }
+}
+
+pub async fn live_settings_are_seen(h: Harness) {
+    let worker = h.worker().await;
+    let update = QueueUpdate { paused: Some(true), concurrency: Some(3), depth_cap: None };
+    assert!(h.open().await.update_queue(h.queue, &update).await.unwrap());
+    let row = due(&h, worker, h.queue).await;
+    assert_eq!((row.paused, row.concurrency), (true, 3));
+    let row = due(&h, worker, h.other_queue).await;
+    assert_eq!((row.paused, row.concurrency), (false, 10));
+    let update = QueueUpdate { paused: Some(false), ..QueueUpdate::default() };
+    assert!(h.store.update_queue(h.queue, &update).await.unwrap());
+    let row = due(&h, worker, h.queue).await;
+    assert_eq!((row.paused, row.concurrency), (false, 3), "what was not named stays");
+}
+
+/// The enqueuing handle and another process' are both told.
+pub async fn an_enqueue_wakes_every_handle(h: Harness) {
+    let second = h.open().await;
+    let told = [Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new()))];
+    for (store, told) in [&h.store, &second].into_iter().zip(&told) {
+        let told = told.clone();
+        store.on_wake(Box::new(move |wake| told.lock().unwrap().push(wake)));
+    }
+    // One wake may be lost (a listener still connecting), which the floor query makes good: ask until both heard.
+    for (n, told) in told.iter().enumerate() {
+        wait_until(&format!("a wake of handle {n}"), Duration::from_secs(20), || async {
+            h.put(h.job()).await;
+            let here = Wake::Queue(h.queue);
+            Seen::when(told.lock().unwrap().clone(), |all| all.contains(&here) || all.contains(&Wake::Any))
+        })
+        .await;
+    }
+}

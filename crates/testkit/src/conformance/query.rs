@@ -1,0 +1,164 @@
+//! What people and programs see: one job with its history, lists, and counts that equal the lists.
+
+use std::time::Duration;
+
+use windlass_core::store::{JobFilter, Page};
+use windlass_core::{EntityRef, JobId, JobState, NewJob, Outcome};
+
+use super::Harness;
+use super::moves::one_in_each_state;
+
+const ALL: Page = Page { before: None, limit: 1_000 };
+
+async fn listed(h: &Harness, filter: &JobFilter) -> Vec<JobId> {
+    let got: Vec<JobId> = h.store.list(filter, &ALL).await.unwrap().iter().map(|j| j.id).collect();
+    let count = h.store.count(filter).await.unwrap();
+    assert_eq!(count, got.len() as u64, "count and list disagree for {filter:?}");
+    got
+}
+
+pub async fn an_unknown_job_is_none(h: Harness) {
+    let id = h.put(h.job()).await;
+    for other in [JobId(0), JobId(-1), JobId(id.0 + 1), JobId(i64::MAX)] {
+        assert!(h.store.job(other).await.unwrap().is_none(), "{other}");
+    }
+}
+
+pub async fn attempts_in_order(h: Harness) {
+    let id = h.put(h.job()).await;
+    let (one, two) = (h.worker().await, h.worker().await);
+    let mut tokens = Vec::new();
+    let endings = [
+        (one, Outcome::Retry { after: Some(Duration::ZERO), error: "first".to_owned() }),
+        (two, Outcome::Snooze { delay: Duration::ZERO }),
+        (one, Outcome::Retry { after: Some(Duration::ZERO), error: "third".to_owned() }),
+        (two, Outcome::Done { result: Some(b"r".to_vec()) }),
+    ];
+    for (worker, outcome) in endings {
+        let leased = h.claim_one(worker).await;
+        let running = h.detail(id).await.attempts;
+        assert_eq!(running.len(), tokens.len() + 1, "the run under way is the last");
+        assert_eq!(running.last().unwrap().outcome, "running");
+        tokens.push(leased.token);
+        h.settle(&leased, outcome).await;
+    }
+    let detail = h.detail(id).await;
+    assert_eq!((detail.job.state, detail.job.attempt), (JobState::Completed, 3));
+    let runs = detail.attempts;
+    assert_eq!(runs.iter().map(|a| a.token).collect::<Vec<_>>(), tokens);
+    assert_eq!(runs.iter().map(|a| a.attempt).collect::<Vec<_>>(), [1, 2, 2, 3]);
+    let outcomes: Vec<_> = runs.iter().map(|a| a.outcome.as_str()).collect();
+    assert_eq!(outcomes, ["retry", "snooze", "retry", "completed"]);
+    let errors: Vec<_> = runs.iter().map(|a| a.error.as_deref()).collect();
+    assert_eq!(errors, [Some("first"), None, Some("third"), None]);
+    assert_eq!(runs.iter().map(|a| a.worker.unwrap()).collect::<Vec<_>>(), [one, two, one, two]);
+    for run in &runs {
+        assert!(run.ended_at.unwrap() >= run.started_at, "{run:?}");
+    }
+}
+
+pub async fn newest_first_with_a_cursor(h: Harness) {
+    let put = h.put_plain(25).await;
+    let mut before = None;
+    let mut got = Vec::new();
+    for size in [10, 10, 5, 0] {
+        let page = h.store.list(&JobFilter::default(), &Page { before, limit: 10 }).await.unwrap();
+        assert_eq!(page.len(), size);
+        before = page.last().map(|j| j.id).or(before);
+        got.extend(page.iter().map(|j| j.id));
+    }
+    assert_eq!(got, put.into_iter().rev().collect::<Vec<_>>());
+}
+
+/// The order of a list over all states is that of the ids, wherever a store keeps each state.
+pub async fn one_list_over_all_states(h: Harness) {
+    let each = one_in_each_state(&h).await;
+    let mut expected: Vec<JobId> = each.iter().map(|(_, id)| *id).collect();
+    expected.sort_unstable();
+    expected.reverse();
+    assert_eq!(listed(&h, &JobFilter::default()).await, expected);
+    let mut paged = Vec::new();
+    while let Some(job) = {
+        let page = Page { before: paged.last().copied(), limit: 1 };
+        h.store.list(&JobFilter::default(), &page).await.unwrap().pop()
+    } {
+        paged.push(job.id);
+    }
+    assert_eq!(paged, expected);
+}
+
+pub async fn by_state(h: Harness) {
+    let each = one_in_each_state(&h).await;
+    for (state, id) in &each {
+        let filter = JobFilter { states: vec![*state], ..JobFilter::default() };
+        assert_eq!(listed(&h, &filter).await, [*id], "{state}");
+        let record = h.store.list(&filter, &ALL).await.unwrap().remove(0);
+        let shown = h.detail(*id).await.job;
+        assert_eq!(format!("{record:?}"), format!("{shown:?}"), "a list shows what a look shows");
+        assert_eq!(shown.finished_at.is_some(), state.is_finished(), "{state}");
+    }
+    for one in &each {
+        for two in &each {
+            let filter = JobFilter { states: vec![one.0, two.0], ..JobFilter::default() };
+            let expected = if one.0 == two.0 { 1 } else { 2 };
+            assert_eq!(listed(&h, &filter).await.len(), expected, "{} and {}", one.0, two.0);
+        }
+    }
+    let filter = JobFilter { states: JobState::ALL.to_vec(), ..JobFilter::default() };
+    assert_eq!(listed(&h, &filter).await.len(), each.len());
+}
+
+pub async fn by_everything_else(h: Harness) {
+    let entity = |id: &str| Some(EntityRef { entity_type: "Post".to_owned(), entity_id: id.to_owned() });
+    let tags = |tags: &[&str]| tags.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>();
+    let a = h.put(NewJob { tags: tags(&["red", "blue"]), entity: entity("1"), ..h.job() }).await;
+    let b =
+        h.put(NewJob { kind: h.second_kind, tags: tags(&["blue"]), entity: entity("2"), ..h.job() }).await;
+    let c =
+        h.put(NewJob { kind: h.other_kind, queue: h.other_queue, tags: tags(&["redder"]), ..h.job() }).await;
+    let any = JobFilter::default;
+    let tag = |tag: &str| JobFilter { tag: Some(tag.to_owned()), ..any() };
+    let cases = [
+        (JobFilter { ids: vec![a, c, JobId(5)], ..any() }, vec![c, a]),
+        (JobFilter { queue: Some(h.queue), ..any() }, vec![b, a]),
+        (JobFilter { queue: Some(h.other_queue), ..any() }, vec![c]),
+        (JobFilter { kind: Some(h.kind), ..any() }, vec![a]),
+        (JobFilter { kind: Some(h.second_kind), ..any() }, vec![b]),
+        (JobFilter { entity: entity("2"), ..any() }, vec![b]),
+        (JobFilter { entity: entity("3"), ..any() }, vec![]),
+        (tag("red"), vec![a]),
+        (tag("blue"), vec![b, a]),
+        (tag("%"), vec![]),
+        (JobFilter { kind: Some(h.kind), ..tag("blue") }, vec![a]),
+        (JobFilter { states: vec![JobState::Running], ..tag("blue") }, vec![]),
+        (JobFilter { states: vec![JobState::Pending], ids: vec![b], ..tag("blue") }, vec![b]),
+        (any(), vec![c, b, a]),
+    ];
+    for (filter, expected) in &cases {
+        assert_eq!(listed(&h, filter).await, *expected, "{filter:?}");
+    }
+    for job in h.claim(h.worker().await, 10).await {
+        h.done(&job).await;
+    }
+    for (filter, expected) in cases.iter().filter(|(f, _)| f.states.is_empty()) {
+        assert_eq!(listed(&h, filter).await, *expected, "when finished: {filter:?}");
+    }
+}
+
+/// A filter that matches little among many must still fill its page.
+pub async fn a_rare_match_is_found(h: Harness) {
+    let rare = h.put(NewJob { tags: vec!["rare".to_owned()], ..h.job() }).await;
+    h.put_plain(3_000).await;
+    let filter = JobFilter { tag: Some("rare".to_owned()), ..JobFilter::default() };
+    let page = h.store.list(&filter, &Page { before: None, limit: 1 }).await.unwrap();
+    assert_eq!(page.iter().map(|j| j.id).collect::<Vec<_>>(), [rare]);
+}
+
+pub async fn examine_names_a_remedy(h: Harness) {
+    let findings = h.store.examine().await.unwrap();
+    assert!(!findings.is_empty());
+    for finding in findings {
+        assert!(!finding.name.is_empty() && !finding.finding.is_empty(), "{finding:?}");
+        assert!(finding.ok || finding.remedy.is_some(), "{finding:?}");
+    }
+}

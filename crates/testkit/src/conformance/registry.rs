@@ -1,0 +1,159 @@
+//! Queues and kinds: synced from code at each start, overlaid by what an operator set live.
+
+use std::time::Duration;
+
+use windlass_core::store::{QueueState, QueueUpdate, StoreError};
+use windlass_core::{Backoff, KindId, KindSpec, NewJob, QueueId, QueueSpec};
+
+use super::{Harness, KIND, OTHER_KIND, OTHER_QUEUE, QUEUE, SECOND_KIND};
+
+async fn queue(h: &Harness, id: QueueId) -> QueueState {
+    h.store.queues().await.unwrap().into_iter().find(|q| q.id == id).expect("queue is there")
+}
+
+fn specs() -> (Vec<QueueSpec>, Vec<KindSpec>) {
+    let queues = vec![QueueSpec::named(QUEUE), QueueSpec::named(OTHER_QUEUE)];
+    let kinds = vec![
+        KindSpec::new(KIND, QUEUE),
+        KindSpec::new(SECOND_KIND, QUEUE),
+        KindSpec::new(OTHER_KIND, OTHER_QUEUE),
+    ];
+    (queues, kinds)
+}
+
+pub async fn specs_there_and_back(h: Harness) {
+    let wanted = QueueSpec {
+        name: "FULL".to_owned(),
+        priority: 3,
+        concurrency: 17,
+        cadence: Duration::from_millis(1_500),
+        sla: None,
+        owner: "us".to_owned(),
+        colour: "red".to_owned(),
+        depth_cap: Some(9),
+    };
+    let kind = KindSpec {
+        name: "full".to_owned(),
+        queue: "FULL".to_owned(),
+        priority: Some(1),
+        max_attempts: 11,
+        timeout: None,
+        backoff: Backoff { base: Duration::from_millis(250), cap: Duration::from_secs(9) },
+        description: "does all".to_owned(),
+    };
+    let (queues, kinds) = (std::slice::from_ref(&wanted), std::slice::from_ref(&kind));
+    h.store.sync_registry(queues, kinds).await.unwrap();
+    let second = h.open().await;
+    let stored = second.queues().await.unwrap().into_iter().find(|q| q.spec.name == "FULL").unwrap();
+    assert_eq!(stored.spec, wanted);
+    let stored_kind = second.kinds().await.unwrap().into_iter().find(|(_, _, k)| k.name == "full").unwrap();
+    assert_eq!((stored_kind.1, stored_kind.2), (stored.id, kind));
+    assert_eq!(second.kinds().await.unwrap().len(), 4, "what was not named stays");
+}
+
+pub async fn sync_is_idempotent(h: Harness) {
+    let picture = async || (h.store.queues().await.unwrap(), h.store.kinds().await.unwrap());
+    let before = format!("{:?}", picture().await);
+    let (queues, kinds) = specs();
+    for _ in 0..2 {
+        h.store.sync_registry(&queues, &kinds).await.unwrap();
+        assert_eq!(format!("{:?}", picture().await), before);
+    }
+}
+
+pub async fn two_processes_sync_at_once(h: Harness) {
+    let second = h.open().await;
+    for round in 0..10 {
+        let queues = [QueueSpec::named(&format!("Q{round}"))];
+        let kinds = [KindSpec::new(&format!("k{round}"), &queues[0].name)];
+        let (one, two) =
+            tokio::join!(h.store.sync_registry(&queues, &kinds), second.sync_registry(&queues, &kinds));
+        one.unwrap();
+        two.unwrap();
+    }
+    assert_eq!(h.store.queues().await.unwrap().len(), 2 + 10);
+    assert_eq!(second.kinds().await.unwrap().len(), 3 + 10);
+}
+
+pub async fn changed_specs_are_taken(h: Harness) {
+    let (mut queues, mut kinds) = specs();
+    queues[0].owner = "them".to_owned();
+    queues[0].concurrency = 33;
+    kinds[0].max_attempts = 2;
+    h.store.sync_registry(&queues, &kinds).await.unwrap();
+    assert_eq!(queue(&h, h.queue).await.spec, queues[0]);
+    let stored = h.store.kinds().await.unwrap().into_iter().find(|(id, _, _)| *id == h.kind).unwrap();
+    assert_eq!(stored, (h.kind, h.queue, kinds[0].clone()));
+}
+
+pub async fn live_settings_survive_a_sync(h: Harness) {
+    let update = QueueUpdate { paused: Some(true), concurrency: Some(3), depth_cap: Some(Some(7)) };
+    assert!(h.store.update_queue(h.queue, &update).await.unwrap());
+    let (mut queues, kinds) = specs();
+    queues[0].owner = "them".to_owned();
+    queues[0].concurrency = 33;
+    queues[0].depth_cap = Some(99);
+    h.store.sync_registry(&queues, &kinds).await.unwrap();
+    let state = queue(&h, h.queue).await;
+    assert!(state.paused);
+    assert_eq!((state.spec.concurrency, state.spec.depth_cap), (3, Some(7)));
+    assert_eq!(state.spec.owner, "them", "what nobody set live follows the configuration");
+    let lift = QueueUpdate { depth_cap: Some(None), ..QueueUpdate::default() };
+    assert!(h.store.update_queue(h.queue, &lift).await.unwrap());
+    let state = queue(&h, h.queue).await;
+    assert_eq!((state.spec.depth_cap, state.spec.concurrency, state.paused), (None, 3, true));
+    h.store.sync_registry(&queues, &kinds).await.unwrap();
+    assert_eq!(queue(&h, h.queue).await.spec.depth_cap, None, "a lifted cap stays lifted");
+}
+
+pub async fn a_kind_never_moves(h: Harness) {
+    let (mut queues, mut kinds) = specs();
+    kinds[0].queue = OTHER_QUEUE.to_owned();
+    queues[0].owner = "them".to_owned();
+    match h.store.sync_registry(&queues, &kinds).await {
+        Err(StoreError::KindMoved { kind, stored, wanted }) => {
+            assert_eq!((kind.as_str(), stored.as_str(), wanted.as_str()), (KIND, QUEUE, OTHER_QUEUE))
+        }
+        other => panic!("expected KindMoved, got {other:?}"),
+    }
+    assert_eq!(queue(&h, h.queue).await.spec.owner, "", "a refused sync changes nothing");
+}
+
+pub async fn unknown_ids(h: Harness) {
+    let update = QueueUpdate { paused: Some(true), ..QueueUpdate::default() };
+    let nowhere = QueueId(9_999);
+    assert!(!h.store.update_queue(nowhere, &update).await.unwrap());
+    assert_eq!(h.store.depth(nowhere, 10).await.unwrap(), 0);
+    h.put(h.job()).await;
+    let mut ask = h.ask(h.worker().await, 10);
+    ask.queue = nowhere;
+    assert!(h.store.claim(&ask).await.unwrap().is_empty());
+    ask = windlass_core::store::Claim { queue: h.queue, kinds: vec![KindId(9_999)], ..ask };
+    assert!(h.store.claim(&ask).await.unwrap().is_empty());
+}
+
+pub async fn depth_counts_waiting_jobs_up_to_the_cap(h: Harness) {
+    assert_eq!(h.store.depth(h.queue, 10).await.unwrap(), 0);
+    h.put_plain(6).await;
+    h.put(h.delayed(Duration::from_secs(600))).await;
+    h.claim(h.worker().await, 2).await;
+    assert_eq!(h.store.depth(h.queue, 100).await.unwrap(), 5, "due and scheduled, not running");
+    assert_eq!(h.store.depth(h.queue, 3).await.unwrap(), 3);
+    assert_eq!(h.store.depth(h.other_queue, 100).await.unwrap(), 0);
+}
+
+pub async fn figures_equal_the_table(h: Harness) {
+    let idle = queue(&h, h.queue).await;
+    assert_eq!((idle.running, idle.depth, idle.scheduled, idle.oldest), (0, 0, 0, None));
+    h.put_plain(5).await;
+    h.store.enqueue(&vec![h.delayed(Duration::from_secs(3_600)); 3]).await.unwrap();
+    h.put(NewJob { kind: h.other_kind, queue: h.other_queue, ..h.job() }).await;
+    h.claim(h.worker().await, 2).await;
+    h.advance(Duration::from_secs(600));
+    let busy = queue(&h, h.queue).await;
+    assert_eq!((busy.running, busy.depth, busy.scheduled), (2, 3, 3));
+    let oldest = busy.oldest.unwrap().as_secs();
+    assert!((600..660).contains(&oldest), "{oldest}");
+    let other = queue(&h, h.other_queue).await;
+    assert_eq!((other.running, other.depth, other.scheduled), (0, 1, 0));
+}

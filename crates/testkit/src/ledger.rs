@@ -1,0 +1,115 @@
+//! A record of effects outside the system under test: one line `id token` per effect, appended with O_APPEND so
+//! that processes being killed at any moment cannot disturb each other's lines. Read afterwards, it says which
+//! effects were lost and which happened twice.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use windlass_core::{JobId, Token};
+
+/// The writing end. Each line is one `write` call: the kernel appends it whole.
+#[derive(Debug)]
+pub struct Ledger {
+    file: File,
+}
+
+impl Ledger {
+    pub fn append_to(path: &Path) -> io::Result<Ledger> {
+        OpenOptions::new().create(true).append(true).open(path).map(|file| Ledger { file })
+    }
+
+    pub fn write(&mut self, id: JobId, token: Token) -> io::Result<()> {
+        self.file.write_all(format!("{id} {token}\n").as_bytes())
+    }
+}
+
+/// Every effect that was written down, in the order of writing.
+#[derive(Clone, Debug, Default)]
+pub struct Entries {
+    pub lines: Vec<(JobId, Token)>,
+}
+
+/// What a ledger says about the jobs that were accepted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// Accepted, never had an effect.
+    pub lost: Vec<JobId>,
+    /// Had an effect under more than one token: allowed at least once, counted here.
+    pub repeated: Vec<JobId>,
+    /// Had more than one effect under one token: two processes believed in one lease.
+    pub doubled: Vec<(JobId, Token)>,
+    /// Had an effect and was never accepted.
+    pub unknown: Vec<JobId>,
+}
+
+impl Entries {
+    /// Reads a ledger; a file that is not there has no entries. A torn or foreign line panics with its number.
+    pub fn read(path: &Path) -> io::Result<Entries> {
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(error),
+        };
+        let lines = text.lines().enumerate().map(|(n, line)| parse(path, n + 1, line)).collect();
+        Ok(Entries { lines })
+    }
+
+    pub fn judge(&self, accepted: impl IntoIterator<Item = JobId>) -> Verdict {
+        let mut effects: BTreeMap<JobId, BTreeMap<Token, u32>> = BTreeMap::new();
+        for (id, token) in &self.lines {
+            *effects.entry(*id).or_default().entry(*token).or_default() += 1;
+        }
+        let mut verdict = Verdict::default();
+        for id in accepted {
+            let Some(tokens) = effects.remove(&id) else {
+                verdict.lost.push(id);
+                continue;
+            };
+            if tokens.len() > 1 {
+                verdict.repeated.push(id);
+            }
+            verdict.doubled.extend(tokens.iter().filter(|(_, n)| **n > 1).map(|(token, _)| (id, *token)));
+        }
+        verdict.unknown = effects.into_keys().collect();
+        verdict
+    }
+}
+
+fn parse(path: &Path, number: usize, line: &str) -> (JobId, Token) {
+    let pair = line.split_once(' ').and_then(|(id, token)| Some((id.parse().ok()?, token.parse().ok()?)));
+    pair.unwrap_or_else(|| panic!("{}:{number}: `{line}` is not `id token`", path.display()))
+}
+
+/// The usual place of a ledger in a test's directory.
+pub fn path_in(directory: &Path) -> PathBuf {
+    directory.join("effects.ledger")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lost_repeated_and_doubled_are_told_apart() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = path_in(directory.path());
+        assert!(Entries::read(&path).unwrap().lines.is_empty());
+        let (mut one, mut two) = (Ledger::append_to(&path).unwrap(), Ledger::append_to(&path).unwrap());
+        one.write(JobId(1), Token(10)).unwrap();
+        two.write(JobId(2), Token(11)).unwrap();
+        one.write(JobId(2), Token(12)).unwrap();
+        two.write(JobId(3), Token(13)).unwrap();
+        one.write(JobId(3), Token(13)).unwrap();
+        two.write(JobId(9), Token(14)).unwrap();
+        let verdict = Entries::read(&path).unwrap().judge([JobId(1), JobId(2), JobId(3), JobId(4)]);
+        let expected = Verdict {
+            lost: vec![JobId(4)],
+            repeated: vec![JobId(2)],
+            doubled: vec![(JobId(3), Token(13))],
+            unknown: vec![JobId(9)],
+        };
+        assert_eq!(verdict, expected);
+    }
+}

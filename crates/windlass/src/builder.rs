@@ -1,0 +1,240 @@
+//! Putting an engine together, and the handle an application keeps.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::store::Enqueued;
+use windlass_core::{JobId, QueueSpec, Store, StoreError, queue};
+use windlass_engine::worker::Drained;
+use windlass_engine::{
+    Client, Completion, EngineError, EnqueueError, HandlerResult, Handlers, JobError, JobRequest, Retention,
+    Waited, Worker, WorkerHandle, WorkerOptions, batch_handler, handler,
+};
+use windlass_store_postgres::PostgresStore;
+use windlass_store_sqlite::SqliteStore;
+
+use crate::{AsTx, Context, Job, Request, Tx};
+
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    #[error("`{0}` is not a database Windlass knows; write sqlite://PATH or postgres://…")]
+    UnknownDatabase(String),
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+impl From<StoreError> for BuildError {
+    fn from(error: StoreError) -> Self {
+        BuildError::Engine(error.into())
+    }
+}
+
+/// How enqueued jobs run in an application's tests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TestMode {
+    /// As in production: workers run them.
+    #[default]
+    Off,
+    /// `enqueue` returns after the job, and what it enqueued, has run.
+    Inline,
+}
+
+pub struct Builder {
+    database: String,
+    queues: Vec<QueueSpec>,
+    handlers: Handlers,
+    worker: WorkerOptions,
+    retention: Retention,
+    migrate: bool,
+    test_mode: TestMode,
+}
+
+impl Builder {
+    /// `sqlite://PATH` or `postgres://…`.
+    pub fn database(mut self, url: impl Into<String>) -> Builder {
+        self.database = url.into();
+        self
+    }
+
+    /// A queue besides the five families, or one of them with other figures.
+    pub fn queue(mut self, spec: QueueSpec) -> Builder {
+        self.queues.retain(|known| known.name != spec.name);
+        self.queues.push(spec);
+        self
+    }
+
+    /// The handler of one kind of job.
+    pub fn job<J, F, R, T>(mut self, run: F) -> Builder
+    where
+        J: Job,
+        F: Fn(Context, J) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<T, JobError>> + Send + 'static,
+        T: Into<Completion> + 'static,
+    {
+        self.handlers.add(J::spec(), handler(move |context, job: J| run(Context::new(context), job)));
+        self
+    }
+
+    /// A handler that takes up to `size` jobs per call.
+    pub fn batch_job<J, F, R>(mut self, size: usize, run: F) -> Builder
+    where
+        J: Job,
+        F: Fn(Vec<(Context, J)>) -> R + Send + Sync + 'static,
+        R: Future<Output = Vec<HandlerResult>> + Send + 'static,
+    {
+        let run = move |jobs: Vec<(windlass_engine::Context, J)>| {
+            run(jobs.into_iter().map(|(context, job)| (Context::new(context), job)).collect())
+        };
+        self.handlers.add(J::spec(), batch_handler(size, run));
+        self
+    }
+
+    pub fn worker(mut self, options: WorkerOptions) -> Builder {
+        self.worker = options;
+        self
+    }
+
+    /// Bring the schema up to date while building. A new SQLite file is always migrated.
+    pub fn migrate(mut self) -> Builder {
+        self.migrate = true;
+        self
+    }
+
+    pub fn test_mode(mut self, mode: TestMode) -> Builder {
+        self.test_mode = mode;
+        self
+    }
+
+    pub async fn build(self) -> Result<Windlass, BuildError> {
+        let (store, fresh) = open(&self.database).await?;
+        if self.migrate || fresh {
+            store.migrate_up(None).await?;
+        }
+        let client = Client::open(store, &self.queues, &self.handlers.specs()).await?;
+        Ok(Windlass {
+            client,
+            handlers: Arc::new(self.handlers),
+            worker: self.worker,
+            retention: self.retention,
+            test_mode: self.test_mode,
+        })
+    }
+}
+
+/// The store, and whether it is a SQLite database without a schema yet.
+async fn open(url: &str) -> Result<(Arc<dyn Store>, bool), BuildError> {
+    if let Some(path) = url.strip_prefix("sqlite://") {
+        let store = SqliteStore::open(std::path::Path::new(path), Default::default())?;
+        let fresh = matches!(store.check_schema().await, Err(StoreError::SchemaMissing));
+        return Ok((Arc::new(store), fresh));
+    }
+    if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+        return Ok((Arc::new(PostgresStore::connect(url, Default::default()).await?), false));
+    }
+    Err(BuildError::UnknownDatabase(url.split("://").next().unwrap_or_default().to_owned()))
+}
+
+/// The application's handle. Cheap to clone.
+#[derive(Clone)]
+pub struct Windlass {
+    client: Client,
+    pub(crate) handlers: Arc<Handlers>,
+    worker: WorkerOptions,
+    retention: Retention,
+    test_mode: TestMode,
+}
+
+impl Windlass {
+    pub fn builder() -> Builder {
+        Builder {
+            database: "sqlite://windlass-data/windlass.db".to_owned(),
+            queues: queue::families(),
+            handlers: Handlers::default(),
+            worker: WorkerOptions::default(),
+            retention: Retention::default(),
+            migrate: false,
+            test_mode: TestMode::Off,
+        }
+    }
+
+    /// Jobs by filter, queues, statistics: what operators use.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Returns once the job is durable.
+    pub async fn enqueue(&self, job: impl Into<Request>) -> Result<Enqueued, EnqueueError> {
+        let enqueued = self.client.enqueue(job.into().into_inner()?).await?;
+        self.after_enqueue().await?;
+        Ok(enqueued)
+    }
+
+    /// All or nothing, at most 10,000.
+    pub async fn enqueue_many<J: Into<Request>>(
+        &self,
+        jobs: impl IntoIterator<Item = J>,
+    ) -> Result<Vec<Enqueued>, EnqueueError> {
+        let requests = jobs.into_iter().map(|job| job.into().into_inner()).collect::<Result<Vec<JobRequest>, _>>()?;
+        let enqueued = self.client.enqueue_many(requests).await?;
+        self.after_enqueue().await?;
+        Ok(enqueued)
+    }
+
+    /// Inside the caller's transaction: the job exists when it commits and never did when it rolls back.
+    pub async fn enqueue_in(
+        &self,
+        tx: &mut impl AsTx,
+        job: impl Into<Request>,
+    ) -> Result<Enqueued, EnqueueError> {
+        let request = job.into().into_inner()?;
+        let enqueued = self.client.enqueue_in(tx.as_tx(), vec![request]).await?;
+        enqueued.into_iter().next().ok_or_else(|| windlass_core::Invalid::one("job", "was not written").into())
+    }
+
+    /// A transaction on Windlass' database. On SQLite this is the way in: it waits its turn at the one writer.
+    pub async fn begin(&self) -> Result<Tx, StoreError> {
+        Ok(Tx::new(self.client.store().begin().await?))
+    }
+
+    /// Waits for a job's end, whoever runs it.
+    pub async fn wait(&self, id: JobId, patience: Duration) -> Result<Waited, StoreError> {
+        self.client.wait(id, patience).await
+    }
+
+    /// Starts the workers and the clean-up.
+    pub async fn start(&self) -> Result<Workers, EngineError> {
+        let handle = Worker::start(self.client.clone(), &self.handlers, self.worker.clone()).await?;
+        let retention = tokio::spawn(self.retention.run(self.client.store().clone()));
+        Ok(Workers { handle, retention })
+    }
+
+    /// Runs everything that is due, here and now, without workers. For tests.
+    pub async fn drain(&self) -> Result<Drained, EngineError> {
+        self.client.drain(&self.handlers).await
+    }
+
+    async fn after_enqueue(&self) -> Result<(), EnqueueError> {
+        if self.test_mode == TestMode::Inline {
+            self.drain().await.map_err(|error| match error {
+                EngineError::Invalid(invalid) => EnqueueError::Invalid(invalid),
+                EngineError::Store(error) => EnqueueError::from(error),
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Running workers.
+pub struct Workers {
+    handle: WorkerHandle,
+    retention: tokio::task::JoinHandle<()>,
+}
+
+impl Workers {
+    /// Stops claiming, lets running jobs end within the grace period, hands the rest back unburnt.
+    pub async fn shutdown(self) -> Result<(), EngineError> {
+        self.retention.abort();
+        self.handle.shutdown().await
+    }
+}

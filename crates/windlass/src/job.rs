@@ -1,0 +1,98 @@
+//! Typed jobs: a serialisable struct with a kind, and how a caller adorns one enqueue.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use windlass_core::queue::DEFAULT_QUEUE;
+use windlass_core::{EntityRef, Invalid, KindSpec, OnConflict, Time};
+use windlass_engine::{EnqueueError, JobRequest};
+
+/// A unit of work. The value is the payload; the constants say where it belongs.
+pub trait Job: Serialize + DeserializeOwned + Send + 'static {
+    const KIND: &'static str;
+    const QUEUE: &'static str = DEFAULT_QUEUE;
+
+    /// Attempts, timeout, backoff and priority; overridden where the defaults do not fit.
+    fn spec() -> KindSpec {
+        KindSpec::new(Self::KIND, Self::QUEUE)
+    }
+}
+
+/// One enqueue with its options. Every [`Job`] turns into one by itself.
+pub struct Request {
+    inner: JobRequest,
+    encoded: Result<(), serde_json::Error>,
+}
+
+impl<J: Job> From<J> for Request {
+    fn from(job: J) -> Self {
+        Request::new(&job)
+    }
+}
+
+impl Request {
+    pub fn new<J: Job>(job: &J) -> Request {
+        match serde_json::to_vec(job) {
+            Ok(payload) => Request { inner: JobRequest::new(J::KIND, payload), encoded: Ok(()) },
+            Err(error) => Request { inner: JobRequest::new(J::KIND, Vec::new()), encoded: Err(error) },
+        }
+    }
+
+    /// Not before this long from now, by the database's clock.
+    pub fn delay(mut self, delay: Duration) -> Request {
+        self.inner.delay = Some(delay);
+        self
+    }
+
+    pub fn run_at(mut self, at: Time) -> Request {
+        self.inner.run_at = Some(at);
+        self
+    }
+
+    /// 0 is the most urgent, 10 the least.
+    pub fn priority(mut self, priority: u8) -> Request {
+        self.inner.priority = Some(i64::from(priority));
+        self
+    }
+
+    pub fn max_attempts(mut self, runs: u16) -> Request {
+        self.inner.max_attempts = Some(i64::from(runs));
+        self
+    }
+
+    pub fn timeout(mut self, timeout: Duration) -> Request {
+        self.inner.timeout = Some(timeout);
+        self
+    }
+
+    /// At most one waiting job per key.
+    pub fn unique_key(mut self, key: impl Into<String>, on_conflict: OnConflict) -> Request {
+        self.inner.unique_key = Some(key.into());
+        self.inner.on_conflict = Some(on_conflict);
+        self
+    }
+
+    /// The same key again returns the first job instead of making a second.
+    pub fn idempotency_key(mut self, key: impl Into<String>) -> Request {
+        self.inner.idempotency_key = Some(key.into());
+        self
+    }
+
+    pub fn tag(mut self, tag: impl Into<String>) -> Request {
+        self.inner.tags.push(tag.into());
+        self
+    }
+
+    pub fn entity(mut self, entity_type: impl Into<String>, entity_id: impl Into<String>) -> Request {
+        self.inner.entity = Some(EntityRef { entity_type: entity_type.into(), entity_id: entity_id.into() });
+        self
+    }
+
+    pub(crate) fn into_inner(self) -> Result<JobRequest, EnqueueError> {
+        match self.encoded {
+            Ok(()) => Ok(self.inner),
+            Err(error) => Err(Invalid::one("payload", format!("cannot be written as JSON: {error}")).into()),
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The disk under SQLite fills up, or fails to keep what it was given.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use windlass::{Context, EnqueueError, Job, JobError, JobId, StoreError, Windlass};
+use windlass_testkit::process::Process;
+
+/// A job with a body, to fill a disk with.
+#[derive(Debug, Serialize, Deserialize)]
+struct Fat {
+    body: String,
+}
+
+impl Job for Fat {
+    const KIND: &'static str = "FAT";
+}
+
+async fn fat(_: Context, _: Fat) -> Result<(), JobError> {
+    Ok(())
+}
+
+async fn open(path: &Path) -> Windlass {
+    Windlass::builder().database(format!("sqlite://{}", path.display())).job(fat).build().await.unwrap()
+}
+
+/// A file system of a few megabytes. Needs root, as the machines that run these tests have.
+struct SmallDisk {
+    directory: tempfile::TempDir,
+}
+
+impl SmallDisk {
+    fn mount(megabytes: u32) -> SmallDisk {
+        let directory = tempfile::tempdir().unwrap();
+        let mut command = Command::new("mount");
+        command.args(["-t", "tmpfs", "-o", &format!("size={megabytes}m"), "tmpfs"]).arg(directory.path());
+        let status = command.status().unwrap();
+        assert!(status.success(), "mounting a small tmpfs needs root");
+        SmallDisk { directory }
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.directory.path()).status();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_refuses_and_a_freed_one_goes_on() {
+    let disk = SmallDisk::mount(24);
+    let ballast = disk.directory.path().join("ballast");
+    std::fs::write(&ballast, vec![0u8; 10 << 20]).unwrap();
+    let windlass = open(&disk.directory.path().join("app.db")).await;
+    let mut accepted: Vec<JobId> = Vec::new();
+    let refusal = loop {
+        match windlass.enqueue(Fat { body: "x".repeat(200_000) }).await {
+            Ok(enqueued) => accepted.push(enqueued.id),
+            Err(error) => break error,
+        }
+        assert!(accepted.len() < 1_000, "the disk never filled");
+    };
+    assert!(
+        matches!(&refusal, EnqueueError::Store(error) if matches!(**error, StoreError::Full { .. })),
+        "{refusal:?}"
+    );
+    assert!(refusal.to_string().contains("no restart is needed"), "{refusal}");
+    std::fs::remove_file(&ballast).unwrap();
+    accepted.push(windlass.enqueue(Fat { body: "y".repeat(200_000) }).await.unwrap().id);
+    let drained = windlass.drain().await.unwrap();
+    assert_eq!(drained.completed, accepted.len() as u64, "every accepted job, and no other");
+}
+
+const PRODUCER: &str = "WINDLASS_CHILD_PRODUCER";
+
+/// Not a test of its own: enqueues one by one and prints each answer, until told otherwise by strace.
+#[test]
+fn producer() {
+    let Ok(path) = std::env::var(PRODUCER) else { return };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let windlass = open(Path::new(&path)).await;
+        for _ in 0..40 {
+            match windlass.enqueue(Fat { body: String::new() }).await {
+                Ok(enqueued) => println!("ack {}", enqueued.id),
+                Err(error) => println!("error {error}"),
+            }
+        }
+        // An orderly end would try to write; the disk is not to be trusted any more.
+        std::process::exit(0);
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_ack_follows_a_failed_fsync() {
+    for nth in [1, 7, 20] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("app.db");
+        drop(open(&path).await);
+        let trace = directory.path().join("trace");
+        let mut command = Command::new("strace");
+        command.args(["-f", "-qq", "-e", "trace=fdatasync,fsync", "-e"]);
+        command.arg(format!("inject=fdatasync,fsync:error=EIO:when={nth}"));
+        command.arg("-o").arg(&trace).arg(std::env::current_exe().unwrap());
+        command.args(["--exact", "disk::producer", "--nocapture"]).env(PRODUCER, &path);
+        let mut process = Process::start("producer", directory.path(), command).unwrap();
+        process.wait(Duration::from_secs(60));
+        let output = process.stdout();
+        let fired = std::fs::read_to_string(&trace).unwrap().matches("INJECTED").count();
+        assert!(fired > 0, "no fsync failed: {output}");
+        let answers: Vec<&str> = output.lines().filter(|l| l.starts_with("ack ") || l.starts_with("error ")).collect();
+        let first_error = answers.iter().position(|line| line.starts_with("error "));
+        let first_error = first_error.unwrap_or_else(|| panic!("nobody was told: {output}"));
+        assert!(answers[first_error].contains("the disk failed"), "{output}");
+        assert!(answers[first_error..].iter().all(|line| line.starts_with("error ")), "an ack followed: {output}");
+        let windlass = open(&path).await;
+        for line in &answers[..first_error] {
+            let id: JobId = line.trim_start_matches("ack ").parse().unwrap();
+            assert!(windlass.client().store().job(id).await.unwrap().is_some(), "acknowledged and lost: {line}");
+        }
+    }
+}

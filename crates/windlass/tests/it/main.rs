@@ -1,0 +1,24 @@
+//! The library as an application uses it, and the faults it has to survive, on both databases with real processes.
+//!
+//! Small counts by default; `WINDLASS_TEST_FULL=1` (`./test --full`) runs the full ones.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod child;
+mod clock;
+mod crowd;
+mod disk;
+mod kill;
+mod library;
+mod migrate;
+mod outage;
+mod pause;
+mod pickup;
+mod poison;
+mod reader;
+mod world;
+
+/// The count for this run: `small` normally, `full` with `WINDLASS_TEST_FULL`.
+pub(crate) fn count(small: usize, full: usize) -> usize {
+    if std::env::var_os("WINDLASS_TEST_FULL").is_some() { full } else { small }
+}

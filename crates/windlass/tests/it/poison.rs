@@ -1,0 +1,48 @@
+//! One job that kills its process among five hundred that do not.
+
+use std::time::{Duration, Instant};
+
+use windlass::{JobState, Request};
+use windlass_core::store::JobFilter;
+
+use crate::child::{Abort, Append};
+use crate::on_both;
+use crate::world::{World, count_in};
+
+const LEASE: Duration = Duration::from_millis(800);
+
+on_both! {
+    async fn a_killer_costs_its_neighbours_nothing(world: World) {
+        let windlass = world.windlass().await;
+        let good: Vec<Request> = (0..250).map(|_| Append { ms: 0 }.into()).collect();
+        windlass.enqueue_many(good).await.unwrap();
+        let killer = windlass.enqueue(Abort {}).await.unwrap().id;
+        let good: Vec<Request> = (0..250).map(|_| Append { ms: 0 }.into()).collect();
+        windlass.enqueue_many(good).await.unwrap();
+
+        let begun = Instant::now();
+        let mut deaths = 0;
+        let mut worker = world.worker("worker-0", LEASE);
+        let live = [JobState::Pending, JobState::Scheduled, JobState::Running];
+        while count_in(&windlass, &live).await > 0 {
+            assert!(begun.elapsed() < Duration::from_secs(120), "{deaths} deaths; {}", worker.output());
+            if !worker.is_running().unwrap() {
+                deaths += 1;
+                worker = world.worker(&format!("worker-{deaths}"), LEASE);
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        // The first death may have been in company; three alone make it a dead letter.
+        assert!((3..=4).contains(&deaths), "{deaths} deaths");
+        let detail = windlass.client().store().job(killer).await.unwrap().expect("the job is there");
+        assert_eq!(detail.job.state, JobState::DeadLetter);
+        assert!(detail.job.last_error.unwrap().contains("died 3 times"));
+        assert_eq!(count_in(&windlass, &[JobState::Completed]).await, 500);
+        let store = windlass.client().store();
+        let filter = JobFilter { states: vec![JobState::Completed], ..JobFilter::default() };
+        let page = windlass_core::store::Page { before: None, limit: 500 };
+        let attempts: Vec<u16> = store.list(&filter, &page).await.unwrap().iter().map(|job| job.attempt).collect();
+        assert!(attempts.iter().all(|attempt| *attempt == 1), "a neighbour lost an attempt: {attempts:?}");
+        world.end().await;
+    }
+}

@@ -1,0 +1,202 @@
+//! A database of one test's own, the library on it, and worker processes that can be killed.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use sqlx::{Connection, Executor};
+use windlass::Windlass;
+use windlass_core::store::{JobFilter, WorkerRow};
+use windlass_core::{JobId, JobState};
+use windlass_testkit::ledger::{self, Entries};
+use windlass_testkit::process::Process;
+use windlass_testkit::signal::{Seen, wait_until};
+
+use crate::child;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Database {
+    Sqlite,
+    Postgres,
+}
+
+/// One test per database.
+#[macro_export]
+macro_rules! on_both {
+    ($($(#[$meta:meta])* async fn $name:ident($world:ident: World) $body:block)*) => { $(
+        mod $name {
+            use super::*;
+
+            async fn case($world: World) $body
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn sqlite() {
+                case(World::new($crate::world::Database::Sqlite).await).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn postgres() {
+                case(World::new($crate::world::Database::Postgres).await).await;
+            }
+        }
+    )* };
+}
+
+pub(crate) struct World {
+    pub(crate) database: Database,
+    pub(crate) url: String,
+    directory: tempfile::TempDir,
+    schema: Option<(String, String)>,
+}
+
+pub(crate) fn postgres_url() -> String {
+    std::env::var("WINDLASS_TEST_POSTGRES_URL")
+        .unwrap_or_else(|_| "postgres://postgres@127.0.0.1:5432/test".to_owned())
+}
+
+impl World {
+    pub(crate) async fn new(database: Database) -> World {
+        let directory = tempfile::tempdir().unwrap();
+        let (url, schema) = match database {
+            Database::Sqlite => (format!("sqlite://{}/app.db", directory.path().display()), None),
+            Database::Postgres => {
+                let name = format!("wl_{}_{}", std::process::id(), fastrand_name());
+                (format!("{}?schema={name}", postgres_url()), Some((postgres_url(), name)))
+            }
+        };
+        let world = World { database, url, directory, schema };
+        world.windlass().await;
+        let table = format!("create table {} (job_id bigint primary key)", world.effects());
+        world.sql(&table).await;
+        world
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub(crate) fn database_file(&self) -> PathBuf {
+        self.directory.path().join("app.db")
+    }
+
+    pub(crate) fn effects(&self) -> String {
+        match &self.schema {
+            Some((_, schema)) => format!("{schema}.effects"),
+            None => "effects".to_owned(),
+        }
+    }
+
+    /// A handle of its own, as another process would have; all kinds of [`child`] are known to it.
+    pub(crate) async fn windlass(&self) -> Windlass {
+        child::builder(&self.url, &self.ledger(), &self.effects()).migrate().build().await.unwrap()
+    }
+
+    pub(crate) fn ledger(&self) -> PathBuf {
+        ledger::path_in(self.directory.path())
+    }
+
+    pub(crate) fn entries(&self) -> Entries {
+        Entries::read(&self.ledger()).unwrap()
+    }
+
+    /// A worker process with a short lease.
+    pub(crate) fn worker(&self, name: &str, lease: Duration) -> Process {
+        Process::start(name, self.directory.path(), self.worker_command(lease)).unwrap()
+    }
+
+    pub(crate) fn worker_command(&self, lease: Duration) -> Command {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "child::worker", "--nocapture"]);
+        command.env(child::DATABASE, &self.url);
+        command.env(child::LEDGER, self.ledger());
+        command.env(child::EFFECTS, self.effects());
+        command.env(child::LEASE_MS, lease.as_millis().to_string());
+        command
+    }
+
+    /// One statement on the application's side of the database.
+    pub(crate) async fn sql(&self, statement: &str) {
+        let statement = sqlx::AssertSqlSafe(statement.to_owned());
+        match self.database {
+            Database::Sqlite => {
+                let mut connection = self.sqlite().await;
+                connection.execute(statement).await.unwrap();
+            }
+            Database::Postgres => {
+                let mut connection = sqlx::PgConnection::connect(&postgres_url()).await.unwrap();
+                connection.execute(statement).await.unwrap();
+            }
+        }
+    }
+
+    pub(crate) async fn sqlite(&self) -> sqlx::SqliteConnection {
+        let options = sqlx::sqlite::SqliteConnectOptions::new()
+            .filename(self.database_file())
+            .busy_timeout(Duration::from_secs(60));
+        sqlx::SqliteConnection::connect_with(&options).await.unwrap()
+    }
+
+    pub(crate) async fn effect_ids(&self) -> Vec<JobId> {
+        let query = sqlx::AssertSqlSafe(format!("select job_id from {} order by job_id", self.effects()));
+        let ids: Vec<i64> = match self.database {
+            Database::Sqlite => sqlx::query_scalar(query).fetch_all(&mut self.sqlite().await).await.unwrap(),
+            Database::Postgres => {
+                let mut connection = sqlx::PgConnection::connect(&postgres_url()).await.unwrap();
+                sqlx::query_scalar(query).fetch_all(&mut connection).await.unwrap()
+            }
+        };
+        ids.into_iter().map(JobId).collect()
+    }
+
+    /// Ends the test's schema; a failed test leaves it for a look.
+    pub(crate) async fn end(self) {
+        if let Some((url, schema)) = &self.schema {
+            let mut connection = sqlx::PgConnection::connect(url).await.unwrap();
+            let drop = sqlx::AssertSqlSafe(format!("drop schema {schema} cascade"));
+            connection.execute(drop).await.unwrap();
+        }
+    }
+}
+
+fn fastrand_name() -> String {
+    let nanos = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos();
+    format!("{:x}", nanos & 0xffff_ffff_ffff)
+}
+
+pub(crate) async fn count_in(windlass: &Windlass, states: &[JobState]) -> u64 {
+    let filter = JobFilter { states: states.to_vec(), ..JobFilter::default() };
+    windlass.client().store().count(&filter).await.unwrap()
+}
+
+/// Until nothing waits and nothing runs.
+pub(crate) async fn wait_all_finished(windlass: &Windlass, deadline: Duration) {
+    wait_until("every job to finish", deadline, || async {
+        let live = [JobState::Scheduled, JobState::Pending, JobState::Running];
+        match windlass
+            .client()
+            .store()
+            .count(&JobFilter { states: live.to_vec(), ..JobFilter::default() })
+            .await
+        {
+            Ok(left) => Seen::when(left, |left| *left == 0),
+            Err(error) => Seen::NotYet(error.chain()),
+        }
+    })
+    .await;
+}
+
+/// Until a worker process is registered and leases something.
+pub(crate) async fn wait_for_leases(windlass: &Windlass, deadline: Duration) -> WorkerRow {
+    wait_until("a worker with leased jobs", deadline, || async {
+        let workers = windlass.client().store().workers().await.unwrap();
+        match workers.iter().find(|worker| worker.running > 0) {
+            Some(worker) => Seen::Yes(worker.clone()),
+            None => Seen::NotYet(format!("{workers:?}")),
+        }
+    })
+    .await
+}
+
+pub(crate) async fn state_of(windlass: &Windlass, id: JobId) -> JobState {
+    windlass.client().store().job(id).await.unwrap().expect("the job is there").job.state
+}
