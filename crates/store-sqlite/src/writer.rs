@@ -339,3 +339,46 @@ fn run_isolated(command: &mut dyn Command, scope: &mut Scope<'_>) -> Option<Fate
         None => Fate::Lost(format!("another command of the same commit failed: {error}")),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::{Store, StoreError};
+
+    use crate::{SqliteOptions, SqliteStore};
+
+    fn open(folder: &tempfile::TempDir) -> SqliteStore {
+        SqliteStore::open(folder.path().join("windlass.db"), SqliteOptions::default()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_panicking_command_is_undone_and_the_writer_lives() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open(&folder);
+        let panicked = store
+            .write("panic", 1, |scope| {
+                scope.connection.execute_batch("create table t (x)")?;
+                if scope.now.0 > 0 {
+                    panic!("on purpose");
+                }
+                Ok(())
+            })
+            .await;
+        assert!(matches!(panicked, Err(StoreError::Other { op: "panic", .. })), "{panicked:?}");
+        store
+            .write("again", 1, |scope| Ok(scope.connection.execute_batch("create table t (x)")?))
+            .await
+            .unwrap();
+    }
+
+    #[tokio::test]
+    async fn once_broken_nothing_is_written_until_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open(&folder);
+        store.migrate_up(None).await.unwrap();
+        store.shared.broken.set("fsync failed".to_owned()).unwrap();
+        assert!(matches!(store.heartbeat(windlass_core::WorkerId(1)).await, Err(StoreError::Broken { .. })));
+        assert!(matches!(store.begin().await, Err(StoreError::Broken { .. })));
+        assert!(store.queues().await.is_ok(), "what is there can still be read");
+        open(&folder).sync_registry(&[], &[]).await.unwrap();
+    }
+}

@@ -1,5 +1,7 @@
 //! The SQLite store: the conformance suite every store passes, and what is particular to one file.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 mod begin;
 mod conformance;
 mod contend;
