@@ -20,12 +20,20 @@ pub(crate) struct Step {
     pub(crate) down: &'static str,
 }
 
-pub(crate) const STEPS: &[Step] = &[Step {
-    version: 1,
-    name: "jobs",
-    up: include_str!("schema/0001_jobs.up.sql"),
-    down: include_str!("schema/0001_jobs.down.sql"),
-}];
+pub(crate) const STEPS: &[Step] = &[
+    Step {
+        version: 1,
+        name: "jobs",
+        up: include_str!("schema/0001_jobs.up.sql"),
+        down: include_str!("schema/0001_jobs.down.sql"),
+    },
+    Step {
+        version: 2,
+        name: "statistics",
+        up: include_str!("schema/0002_statistics.up.sql"),
+        down: include_str!("schema/0002_statistics.down.sql"),
+    },
+];
 
 pub(crate) fn newest() -> i64 {
     STEPS.last().map_or(0, |step| step.version)

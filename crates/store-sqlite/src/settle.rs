@@ -4,7 +4,7 @@
 //! of its token; one that does not stand there is stale and changes nothing. Never decides what an outcome means:
 //! the verdict comes in.
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{CachedStatement, Connection, OptionalExtension};
 use windlass_core::outcome::{Return, ReturnAt, ReturnWhy};
 use windlass_core::store::{Settled, Wake};
 use windlass_core::{JobId, JobState, Settlement, Time, Token, Verdict, WorkerId};
@@ -38,30 +38,35 @@ impl End<'_> {
     }
 }
 
+const INSERT_FINISHED: &str = "insert into windlass_finished
+     (id, state, attempt, token, worker, started_at, finished_at, result, error)
+     values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+
 pub(crate) fn finish(scope: &Scope<'_>, end: &End<'_>) -> Answer<()> {
-    scope
-        .connection
-        .prepare_cached(
-            "insert into windlass_finished (id, state, attempt, token, worker, started_at, finished_at, result, error)
-             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-        )?
-        .execute((
-            end.id.0,
-            end.state.code(),
-            end.attempt,
-            end.run.map(|run| run.token.0),
-            end.run.map(|run| run.worker.0),
-            end.run.map(|run| run.started_at.0),
-            scope.now.0,
-            end.result.filter(|_| end.state == JobState::Completed),
-            end.error,
-        ))?;
+    finish_with(&mut scope.connection.prepare_cached(INSERT_FINISHED)?, scope.now, end)
+}
+
+/// With a statement that was looked up once for a whole batch.
+fn finish_with(insert: &mut CachedStatement<'_>, now: Time, end: &End<'_>) -> Answer<()> {
+    insert.execute((
+        end.id.0,
+        end.state.code(),
+        end.attempt,
+        end.run.map(|run| run.token.0),
+        end.run.map(|run| run.worker.0),
+        end.run.map(|run| run.started_at.0),
+        now.0,
+        end.result.filter(|_| end.state == JobState::Completed),
+        end.error,
+    ))?;
     Ok(())
 }
 
 pub(crate) fn settle(scope: &mut Scope<'_>, settlements: &[Settlement]) -> Answer<Vec<Settled>> {
     let mut leases = Leases::default();
-    let mut cancels = Cancels::look(scope.connection)?;
+    let connection = scope.connection;
+    let mut cancels = Cancels::look(connection)?;
+    let mut insert = connection.prepare_cached(INSERT_FINISHED)?;
     let mut answers = Vec::with_capacity(settlements.len());
     for settlement in settlements {
         let held = leases.get(scope.connection, settlement.token)?;
@@ -73,39 +78,41 @@ pub(crate) fn settle(scope: &mut Scope<'_>, settlements: &[Settlement]) -> Answe
         let run = Run { token, worker: held.worker, started_at };
         // A suspect that lost its solitude is known by its crashes.
         let crashes = (held.alone || held.crashes > 0).then_some(held.crashes);
-        answers.push(apply(scope, settlement, run, crashes, &mut cancels)?);
+        let cancelled = cancels.take(connection, settlement.id)?;
+        let answer = match &settlement.verdict {
+            // A run that came to an end stands, even when a cancel was on its way.
+            Verdict::End { state, result, error } => {
+                let (id, attempt) = (settlement.id, settlement.attempt);
+                let (result, error) = (result.as_deref(), error.as_deref());
+                let end = End { id, state: *state, attempt, run: Some(run), result, error };
+                finish_with(&mut insert, scope.now, &end)?;
+                Settled::Accepted
+            }
+            Verdict::Return(back) => go_back(scope, settlement, back, run, crashes, cancelled)?,
+        };
+        answers.push(answer);
     }
     leases.store(scope.connection)?;
     Ok(answers)
 }
 
-fn apply(
+fn go_back(
     scope: &mut Scope<'_>,
     settlement: &Settlement,
+    back: &Return,
     run: Run,
     crashes: Option<u16>,
-    cancels: &mut Cancels,
+    cancelled: bool,
 ) -> Answer<Settled> {
     let (id, attempt) = (settlement.id, settlement.attempt);
-    let cancelled = cancels.take(scope.connection, id)?;
-    match &settlement.verdict {
-        // A run that came to an end stands, even when a cancel was on its way.
-        Verdict::End { state, result, error } => {
-            let (result, error) = (result.as_deref(), error.as_deref());
-            finish(scope, &End { id, state: *state, attempt, run: Some(run), result, error })?;
-            Ok(Settled::Accepted)
-        }
-        Verdict::Return(back) if cancelled => {
-            let (state, error) = (JobState::Cancelled, back.error.as_deref());
-            finish(scope, &End { id, state, attempt, run: Some(run), result: None, error })?;
-            Ok(Settled::Cancelled)
-        }
-        Verdict::Return(back) => {
-            // A suspect handed back was not run to an end: the question whether it kills its process stays open.
-            let suspect = crashes.filter(|_| back.why == ReturnWhy::HandBack);
-            come_back(scope, &Back { id, attempt, run, why: back, suspect })
-        }
+    if cancelled {
+        let (state, error) = (JobState::Cancelled, back.error.as_deref());
+        finish(scope, &End { id, state, attempt, run: Some(run), result: None, error })?;
+        return Ok(Settled::Cancelled);
     }
+    // A suspect handed back was not run to an end: the question whether it kills its process stays open.
+    let suspect = crashes.filter(|_| back.why == ReturnWhy::HandBack);
+    come_back(scope, &Back { id, attempt, run, why: back, suspect })
 }
 
 /// A leased job on its way back to its queue.

@@ -31,6 +31,8 @@ const ROLLUP_EVERY: Duration = Duration::from_secs(10);
 const REPORT_EVERY: Duration = Duration::from_millis(200);
 /// A queue whose suspect turned out not to be ours is not asked again for this long.
 const SUSPECT_REST: Duration = Duration::from_secs(5);
+/// An emptied queue is looked at for what comes next, but not more often than this.
+const POLL_GAP: Duration = Duration::from_millis(100);
 const MAX_TROUBLE: Duration = Duration::from_secs(5);
 
 pub(crate) enum Event {
@@ -108,6 +110,7 @@ pub(crate) struct Dispatcher {
     quarantine: Quarantine,
     polling: bool,
     poll_at: Instant,
+    polled_at: Instant,
     /// Database clock at an instant of ours, from the last poll.
     clock: Option<(Time, Instant)>,
     report_at: Instant,
@@ -170,6 +173,7 @@ impl Dispatcher {
             quarantine: Quarantine::default(),
             polling: false,
             poll_at: now,
+            polled_at: now,
             clock: None,
             report_at: now + REPORT_EVERY,
             rollup_at: now + ROLLUP_EVERY,
@@ -286,6 +290,7 @@ impl Dispatcher {
         }
         if now >= self.poll_at && !self.polling {
             self.polling = true;
+            self.polled_at = now;
             self.poll_at = now + self.options.poll;
             let (store, events, worker) =
                 (self.client.store().clone(), self.events.clone(), self.worker_id());
@@ -405,8 +410,12 @@ impl Dispatcher {
                 work.suspect_rest = Some(now + SUSPECT_REST);
             }
         } else {
-            // An empty-handed claim proves the queue empty unless a hint came meanwhile.
+            // An empty-handed claim proves the queue empty unless a hint came meanwhile. What made somebody look may
+            // be a delayed job, whose time only a poll tells.
             work.due = work.due_again || !jobs.is_empty();
+            if !work.due {
+                self.poll_at = self.poll_at.min(self.polled_at + POLL_GAP);
+            }
         }
         // Leased by an incarnation that is no more: others have these jobs.
         if current {

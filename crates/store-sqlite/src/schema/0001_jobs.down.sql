@@ -1,7 +1,5 @@
-drop view windlass_job_view;
 drop view windlass_attempt_history;
 drop view windlass_leases;
-drop table windlass_rollups;
 drop table windlass_idempotency;
 drop table windlass_workers;
 drop table windlass_deleted;

@@ -62,7 +62,7 @@ async fn two_handles_share_the_work() {
     let stores = [setup.store.clone(), setup.again()];
     let runs = Arc::new(AtomicUsize::new(0));
     let mut tasks = Vec::new();
-    for store in stores.iter().cloned() {
+    for store in stores {
         let (runs, queue, kind, job) = (runs.clone(), setup.queue, setup.kind, setup.job());
         tasks.push(tokio::spawn(async move {
             let me = worker(&store, queue).await;

@@ -1,0 +1,2 @@
+drop view windlass_job_view;
+drop table windlass_rollups;
