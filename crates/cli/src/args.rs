@@ -2,11 +2,18 @@
 //!
 //! Owns how arguments are spelled and which shapes they may have. Never does anything.
 
+mod value;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
-use windlass_core::{EntityRef, JobState, OnConflict, Time, duration};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use windlass_core::{EntityRef, JobState, OnConflict, Time};
+
+pub(crate) use value::DepthCap;
+use value::{depth_cap, duration_of, entity, lease, on_conflict, patience, state, time_of};
 
 #[derive(Parser)]
 #[command(
@@ -23,6 +30,32 @@ pub(crate) struct Cli {
     pub(crate) global: Global,
     #[command(subcommand)]
     pub(crate) verb: Verb,
+}
+
+impl Cli {
+    /// Exits with the help, the version, or code 2 and what is wrong.
+    pub(crate) fn read() -> Cli {
+        let matches = Cli::command().get_matches();
+        match Cli::from_arg_matches(&matches) {
+            Ok(cli) => {
+                refuse_misplaced(&matches);
+                cli
+            }
+            Err(error) => error.exit(),
+        }
+    }
+}
+
+/// A bare noun takes the options of `list`, so `jobs --state failed count` would parse and mean something else. Only
+/// what is global may stand between a noun and its verb.
+fn refuse_misplaced(matches: &clap::ArgMatches) {
+    let Some((noun, within)) = matches.subcommand() else { return };
+    let Some((verb, _)) = within.subcommand() else { return };
+    let given = |id: &&clap::Id| within.value_source(id.as_str()) == Some(ValueSource::CommandLine);
+    if within.ids().filter(given).any(|id| !matches!(id.as_str(), "database" | "config")) {
+        let text = format!("options go after the verb: windlass {noun} {verb} [OPTIONS]");
+        Cli::command().error(ErrorKind::ArgumentConflict, text).exit();
+    }
 }
 
 #[derive(Args)]
@@ -66,9 +99,7 @@ pub(crate) enum Verb {
     /// Measure this machine
     Bench(Bench),
     /// Print a completion script for a shell
-    Completions {
-        shell: clap_complete::Shell,
-    },
+    Completions { shell: clap_complete::Shell },
 }
 
 #[derive(Args, Clone, Copy)]
@@ -140,8 +171,9 @@ pub(crate) enum MigrateVerb {
 #[command(after_help = "Examples:\n  windlass enqueue SLEEP --payload '{\"ms\": 200}' --in 5m\n  \
     windlass enqueue NOOP --unique-key nightly --on-conflict replace --wait 10\n  \
     echo '{\"kind\": \"NOOP\", \"payload\": {}}' | windlass enqueue --bulk -\n\n\
-    A bulk line is an object with kind, payload, priority, run_at or delay, unique_key, on_conflict, idempotency_key,\n\
-    concurrency_key, max_attempts, timeout, tags. The whole file is checked before anything is written.")]
+    A bulk line is an object with kind, payload, priority, run_at or delay, unique_key, on_conflict,\n\
+    idempotency_key, concurrency_key, max_attempts, timeout, tags. The whole file is checked before\n\
+    anything is written.")]
 pub(crate) struct Enqueue {
     /// Kind of the job; `windlass kinds` lists them
     #[arg(value_name = "KIND", required_unless_present = "bulk", conflicts_with = "bulk")]
@@ -251,7 +283,7 @@ pub(crate) struct Count {
 }
 
 #[derive(Args)]
-#[command(args_conflicts_with_subcommands = true, after_help = "Examples:\n  windlass jobs --state failed,dead_letter\n  \
+#[command(after_help = "Examples:\n  windlass jobs --state failed,dead_letter\n  \
     windlass jobs count --queue high --json\n  windlass jobs retry --kind FAIL --state dead_letter --yes")]
 pub(crate) struct Jobs {
     #[command(subcommand)]
@@ -277,7 +309,7 @@ pub(crate) enum JobsVerb {
 }
 
 #[derive(Args)]
-#[command(args_conflicts_with_subcommands = true, after_help = "Examples:\n  windlass dead-letters\n  \
+#[command(after_help = "Examples:\n  windlass dead-letters\n  \
     windlass dead-letters replay --queue default --yes")]
 pub(crate) struct DeadLetters {
     #[command(subcommand)]
@@ -299,7 +331,7 @@ pub(crate) enum DeadLettersVerb {
 }
 
 #[derive(Args)]
-#[command(args_conflicts_with_subcommands = true, after_help = "Examples:\n  windlass queues\n  \
+#[command(after_help = "Examples:\n  windlass queues\n  \
     windlass queues set low --concurrency 2 --depth-cap 10000")]
 pub(crate) struct Queues {
     #[command(subcommand)]
@@ -339,15 +371,8 @@ pub(crate) struct QueueNames {
     pub(crate) json: Json,
 }
 
-#[derive(Clone, Copy)]
-pub(crate) enum DepthCap {
-    Jobs(u64),
-    None,
-}
-
 /// A noun that can only be listed.
 #[derive(Args)]
-#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Noun {
     #[command(subcommand)]
     pub(crate) verb: Option<NounVerb>,
@@ -362,7 +387,7 @@ pub(crate) enum NounVerb {
 }
 
 #[derive(Args)]
-#[command(args_conflicts_with_subcommands = true, after_help = "Examples:\n  windlass cleanup\n  \
+#[command(after_help = "Examples:\n  windlass cleanup\n  \
     windlass cleanup run finished --older-than 1d --dry-run")]
 pub(crate) struct Cleanup {
     #[command(subcommand)]
@@ -391,7 +416,6 @@ pub(crate) enum CleanupVerb {
 }
 
 #[derive(Args)]
-#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct ConfigNoun {
     #[command(subcommand)]
     pub(crate) verb: Option<ConfigVerb>,
@@ -434,62 +458,12 @@ pub(crate) struct BenchQueue {
     pub(crate) json: Json,
 }
 
-fn duration_of(text: &str) -> Result<Duration, String> {
-    duration::parse(text).map_err(|error| error.to_string())
-}
-
-/// Checked here so that a bad one is wrong usage; the configuration reads it again.
-fn lease(text: &str) -> Result<String, String> {
-    duration_of(text).map(|_| text.to_owned())
-}
-
-fn time_of(text: &str) -> Result<Time, String> {
-    text.parse().map_err(|error: windlass_core::time::BadTime| error.to_string())
-}
-
-fn state(text: &str) -> Result<JobState, String> {
-    text.parse().map_err(|error: windlass_core::state::UnknownState| error.to_string())
-}
-
-fn on_conflict(text: &str) -> Result<OnConflict, String> {
-    crate::commands::enqueue::on_conflict(text)
-}
-
-fn entity(text: &str) -> Result<EntityRef, String> {
-    match text.split_once(':') {
-        Some((entity_type, id)) if !entity_type.is_empty() && !id.is_empty() => {
-            Ok(EntityRef { entity_type: entity_type.to_owned(), entity_id: id.to_owned() })
-        }
-        _ => Err("write it as TYPE:ID, such as product:42".to_owned()),
-    }
-}
-
-fn depth_cap(text: &str) -> Result<DepthCap, String> {
-    match text {
-        "none" => Ok(DepthCap::None),
-        text => match text.parse() {
-            Ok(cap) if cap > 0 => Ok(DepthCap::Jobs(cap)),
-            _ => Err("must be a number above 0, or none".to_owned()),
-        },
-    }
-}
-
-/// A bare number is seconds here, as in `Prefer: wait=N`.
-fn patience(text: &str) -> Result<Duration, String> {
-    match text.parse::<u32>() {
-        Ok(seconds) => Ok(Duration::from_secs(seconds.into())),
-        Err(_) => duration_of(text).map_err(|_| {
-            format!("`{}` is not a number of seconds; name the kind before --wait", windlass_core::input::shown(text))
-        }),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use super::*;
 
     #[test]
     fn the_command_line_is_consistent() {
-        super::Cli::command().debug_assert();
+        Cli::command().debug_assert();
     }
 }

@@ -1,6 +1,8 @@
-//! From an address to a store: the only file that names both databases.
+//! From an address to a store: the only module that names both databases.
 //!
 //! Owns reading and showing database addresses. Never prints a password: an address shows itself with `***`.
+
+mod scratch;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,6 +13,7 @@ use windlass_store_postgres::PostgresStore;
 use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 
 use crate::config::Database;
+pub(crate) use scratch::Scratch;
 
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Address {
@@ -98,14 +101,17 @@ pub(crate) async fn open(database: &Database, create: bool) -> Result<Arc<dyn St
             Ok(Arc::new(SqliteStore::open(path, options)?))
         }
         Address::Postgres(url) => {
-            let options = windlass_store_postgres::Options {
-                pool_size: database.pool,
-                notify: database.notify,
-                acquire_timeout: database.acquire_timeout,
-                statement_timeout: database.statement_timeout,
-            };
-            Ok(Arc::new(PostgresStore::connect(url, options).await?))
+            Ok(Arc::new(PostgresStore::connect(url, postgres_options(database)).await?))
         }
+    }
+}
+
+fn postgres_options(database: &Database) -> windlass_store_postgres::Options {
+    windlass_store_postgres::Options {
+        pool_size: database.pool,
+        notify: database.notify,
+        acquire_timeout: database.acquire_timeout,
+        statement_timeout: database.statement_timeout,
     }
 }
 

@@ -97,10 +97,12 @@ impl<T> During<T> for Result<T, EnqueueError> {
         self.map_err(|error| match &error {
             EnqueueError::Store(store) => of_store(what.into(), store),
             EnqueueError::Invalid(invalid) => Failure::new(what, invalid).hint("nothing was written"),
-            EnqueueError::DepthCap { .. } => Failure::new(what, &error).hint("nothing was written; `windlass queues` shows the depths"),
-            EnqueueError::IdempotencyMismatch { existing, .. } | EnqueueError::UniqueRejected { existing, .. } => {
-                Failure::new(what, &error).hint(format!("nothing was written; see `windlass jobs show {existing}`"))
+            EnqueueError::DepthCap { .. } => {
+                Failure::new(what, &error).hint("nothing was written; `windlass queues` shows the depths")
             }
+            EnqueueError::IdempotencyMismatch { existing, .. }
+            | EnqueueError::UniqueRejected { existing, .. } => Failure::new(what, &error)
+                .hint(format!("nothing was written; see `windlass jobs show {existing}`")),
         })
     }
 }
@@ -125,8 +127,12 @@ fn of_store(what: String, error: &StoreError) -> Failure {
         }
         StoreError::SchemaNew { .. } => "use the windlass that migrated this database, or a newer one",
         StoreError::SchemaChanged { .. } => "use the windlass that migrated this database",
-        StoreError::Corrupt { .. } => "make a copy of the database before anything else; `windlass doctor` tells more",
-        StoreError::Open { .. } => "check the path and its permissions, or name another database with --database",
+        StoreError::Corrupt { .. } => {
+            "make a copy of the database before anything else; `windlass doctor` tells more"
+        }
+        StoreError::Open { .. } => {
+            "check the path and its permissions, or name another database with --database"
+        }
         StoreError::KindMoved { .. } => "give the kind its old queue, or use a new name for it",
         _ => "`windlass doctor` looks for what is wrong",
     };

@@ -16,7 +16,6 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser;
 use tracing_subscriber::EnvFilter;
 
 use args::{BenchVerb, Cli, ConfigVerb, NounVerb, Verb};
@@ -29,7 +28,7 @@ use output::Output;
 const LAST_MOMENT: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::read();
     let environment = Environment::capture();
     let output = Output::new(&environment);
     log(&cli.verb, &environment, output);
@@ -58,7 +57,11 @@ fn log(verb: &Verb, environment: &Environment, output: Output) {
         }
         None => EnvFilter::new(level),
     };
-    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(output.error_colour).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(output.error_colour)
+        .with_writer(std::io::stderr)
+        .init();
 }
 
 fn start(cli: Cli, environment: &Environment, output: Output) -> Result<(), Failure> {
@@ -78,8 +81,10 @@ fn start(cli: Cli, environment: &Environment, output: Output) -> Result<(), Fail
     };
     let flags = Flags { file: cli.global.config, database: cli.global.database, lease };
     let config = Config::load(&flags, environment)?;
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().during("cannot start the runtime")?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .during("cannot start the runtime")?;
     let session = Session::new(config, output);
     let result = runtime.block_on(async {
         let result = run(&session, cli.verb).await;

@@ -74,7 +74,7 @@ const DELETE: &str = "
 
 const CHANGE: &str = "
     update windlass.ready
-    set priority = coalesce($3, priority), run_at = coalesce(greatest($4, n.now), run_at)
+    set priority = coalesce($3, priority), run_at = case when $4::timestamptz is null then run_at else greatest($4, n.now) end
     from (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now) n
     where id = $2
     returning queue";

@@ -37,13 +37,14 @@ macro_rules! claim {
                  delete from windlass.ready r where r.ctid = any (array(select ctid from c))
                  returning r.id, r.priority, r.run_at, r.attempt, r.kind, r.suspect),
              l as (
-                 insert into windlass.claims (token, worker, queue, attempt, crashes, alone, claimed_at, ids)
+                 insert into windlass.claims (token, worker, queue, attempt, crashes, alone, claimed_at, ids, run_ats)
                  select nextval('windlass.token_seq'), $2, $3, a.attempt + 1, a.crashes, ",
             $alone,
-            ", g.now, a.ids
+            ", g.now, a.ids, a.run_ats
                  from g, (select attempt, ",
             $crashes,
-            " as crashes, array_agg(id) as ids from d group by attempt) a
+            " as crashes, array_agg(id) as ids, array_agg(run_at) as run_ats
+                          from d group by attempt) a
                  returning token, attempt)
              select g.now, a.*, t.*, null::bigint, null::bytea, null::smallint, null::bigint, null::timestamptz
              from g, (select array_agg(id), array_agg(kind), array_agg(priority), array_agg(run_at), array_agg(attempt)

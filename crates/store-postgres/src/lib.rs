@@ -12,6 +12,7 @@ mod enqueue;
 mod error;
 mod examine;
 mod hint;
+mod limit;
 mod migrate;
 mod open;
 mod partition;

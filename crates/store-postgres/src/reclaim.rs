@@ -18,25 +18,25 @@ const DROP: &str = "delete from windlass.workers where id = $1";
 const LOCK: &str = "select token from windlass.claims where worker = $1 order by token for update";
 
 const LEASES: &str = "
-    select i.id, c.token, c.attempt, c.crashes, c.alone, c.claimed_at, j.max_attempts, x.job_id is not null as cancel
-    from windlass.claims c cross join unnest(c.ids) i (id)
+    select i.id, i.run_at, c.token, c.attempt, c.crashes, c.alone, c.claimed_at, j.max_attempts, x.job_id is not null as cancel
+    from windlass.claims c cross join unnest(c.ids, c.run_ats) i (id, run_at)
     join windlass.jobs j on j.id = i.id
     left join windlass.cancels x on x.job_id = i.id
     where c.worker = $1";
 
 const FORGET: &str = "delete from windlass.claims where worker = $1";
 
-/// `ended` null means back to the queue, where the job stood when it was claimed. The answer counts the twins met.
+/// `ended` null means back to the queue, where the job stood before it was claimed. The answer counts the twins met.
 const WRITE: &str = "
     with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
     u as materialized (
         select * from unnest($3::bigint[], $4::bigint[], $5::smallint[], $6::timestamptz[], $7::smallint[],
-                             $8::smallint[], $9::smallint[], $10::text[])
-            u (id, token, attempt, claimed_at, ended, used, suspect, error)),
+                             $8::smallint[], $9::smallint[], $10::text[], $12::timestamptz[])
+            u (id, token, attempt, claimed_at, ended, used, suspect, error, place)),
     r as (
         insert into windlass.ready (queue, priority, run_at, id, kind, attempt, suspect, unique_key)
-        select j.queue, j.priority, least(u.claimed_at, n.now), u.id, j.kind, u.used, u.suspect, j.unique_key
-        from n, u join windlass.jobs j on j.id = u.id where u.ended is null
+        select j.queue, j.priority, u.place, u.id, j.kind, u.used, u.suspect, j.unique_key
+        from u join windlass.jobs j on j.id = u.id where u.ended is null
         order by j.unique_key, u.id
         on conflict (unique_key) where unique_key is not null do nothing
         returning id),
@@ -60,6 +60,7 @@ struct Lease {
     id: i64,
     token: i64,
     claimed_at: Time,
+    place: Time,
     lost: LostLease,
 }
 
@@ -124,6 +125,7 @@ impl PostgresStore {
                     id: get(row, "id")?,
                     token: get(row, "token")?,
                     claimed_at: time(row, "claimed_at")?,
+                    place: time(row, "run_at")?,
                     lost: LostLease {
                         attempt: small(row, "attempt")?,
                         max_attempts: small(row, "max_attempts")?,
@@ -158,6 +160,7 @@ impl PostgresStore {
             .bind(sparse(fates.iter().map(|f| f.suspect.map(small_in)).collect()))
             .bind(sparse(fates.iter().map(|f| f.error.as_deref()).collect()))
             .bind(outcome)
+            .bind(leases.iter().map(|l| PgTime(l.place)).collect::<Vec<_>>())
             .fetch_one(conn)
             .await
             .map_err(failed(OP))?;

@@ -45,7 +45,9 @@ macro_rules! fenced {
                  where k.token = m.token and c.token = m.token and cardinality(c.ids) = cardinality(m.ids)),
              kept as (
                  update windlass.claims k
-                 set ids = array(select i from unnest(k.ids) i except select i from unnest(m.ids) i)
+                 set (ids, run_ats) = (
+                     select array_agg(i.id), array_agg(i.run_at) from unnest(k.ids, k.run_ats) i (id, run_at)
+                     where not exists (select from unnest(m.ids) s (id) where s.id = i.id))
                  from m, c
                  where k.token = m.token and c.token = m.token and cardinality(c.ids) > cardinality(m.ids)),"
         )

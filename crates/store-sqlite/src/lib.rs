@@ -16,6 +16,7 @@ mod error;
 mod examine;
 mod gate;
 mod lease;
+pub mod limit;
 mod migrate;
 mod poll;
 mod prune;

@@ -34,8 +34,11 @@ pub(crate) async fn run(session: &Session, args: Cleanup) -> Result<(), Failure>
             };
             if let (true, Some(name)) = (wanted.is_empty(), &task) {
                 let known = session.config.retention.tasks().map(|task| task.name).join(", ");
-                return Err(Failure::usage(format!("there is no task `{}`", shown(name)), format!("known: {known}"))
-                    .hint("nothing was removed; `windlass cleanup` shows what each would do"));
+                return Err(Failure::usage(
+                    format!("there is no task `{}`", shown(name)),
+                    format!("known: {known}"),
+                )
+                .hint("nothing was removed; `windlass cleanup` shows what each would do"));
             }
             work(session, &wanted, older_than, dry_run, json.json).await
         }
@@ -63,7 +66,12 @@ async fn work(
     let mut table =
         Table::new(&["task", "older than", if dry_run { ">would remove" } else { ">removed" }, "what"]);
     for item in items {
-        table.row(vec![item.task.to_owned(), item.older_than, item.rows.to_string(), item.description.to_owned()]);
+        table.row(vec![
+            item.task.to_owned(),
+            item.older_than,
+            item.rows.to_string(),
+            item.description.to_owned(),
+        ]);
     }
     table.print(&session.output)
 }

@@ -25,11 +25,9 @@ struct Item<'a> {
 
 pub(crate) fn show(config: &Config, output: &Output, json: bool) -> Result<(), Failure> {
     if json {
-        let item = |shown| {
-            let crate::config::Shown { path, value, origin } = shown;
-            Item { key: path, value, from: origin }
-        };
-        return output.json(&Listed { items: config.shown.iter().map(item).collect() });
+        let items = config.shown.iter();
+        let items = items.map(|shown| Item { key: &shown.path, value: &shown.value, from: &shown.origin });
+        return output.json(&Listed { items: items.collect() });
     }
     let mut table = Table::new(&["key", "value", "from"]);
     for shown in &config.shown {

@@ -3,8 +3,8 @@
 use windlass_core::JobState;
 use windlass_core::store::Action;
 
-use super::jobs::{self, act};
 use super::Session;
+use super::jobs::{self, act};
 use crate::args::{DeadLetters, DeadLettersVerb};
 use crate::failure::Failure;
 

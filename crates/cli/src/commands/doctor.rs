@@ -37,7 +37,11 @@ pub(crate) async fn run(session: &Session, json: bool) -> Result<(), Failure> {
     }
     for finding in &findings {
         let word = if finding.ok { "ok  " } else { "warn" };
-        session.output.line(format_args!("{word}  {}: {}", visible(&finding.name), visible(&finding.finding)))?;
+        session.output.line(format_args!(
+            "{word}  {}: {}",
+            visible(&finding.name),
+            visible(&finding.finding)
+        ))?;
         if let Some(remedy) = finding.remedy.as_ref().filter(|_| !finding.ok) {
             session.output.line(format_args!("      → {}", visible(remedy)))?;
         }
@@ -55,7 +59,8 @@ pub(crate) async fn run(session: &Session, json: bool) -> Result<(), Failure> {
 async fn examine(session: &Session) -> Vec<Finding> {
     let config = &session.config;
     let said = config.shown.iter().filter(|shown| shown.origin != "default").count() as u64;
-    let mut findings = vec![good("configuration", format!("{} set, the rest are defaults", plural(said, "value")))];
+    let mut findings =
+        vec![good("configuration", format!("{} set, the rest are defaults", plural(said, "value")))];
     if let Address::Sqlite(path) = &config.database.address {
         findings.push(folder(path));
         if !path.exists() {
@@ -67,7 +72,11 @@ async fn examine(session: &Session) -> Vec<Finding> {
     let store = match compose::open(&config.database, false).await {
         Ok(store) => store,
         Err(error) => {
-            findings.push(bad("database", error.chain(), "see the cause above; check the path, the server and the rights"));
+            findings.push(bad(
+                "database",
+                error.chain(),
+                "see the cause above; check the path, the server and the rights",
+            ));
             return findings;
         }
     };
@@ -88,7 +97,9 @@ async fn schema(store: &dyn Store, findings: &mut Vec<Finding>) {
         Err(error) => findings.push(bad("examination", error.chain(), "try again; the database may be busy")),
     }
     match (store.workers().await, store.queues().await) {
-        (Ok(workers), Ok(queues)) => findings.push(hands(workers.len(), queues.iter().map(|q| q.depth).sum())),
+        (Ok(workers), Ok(queues)) => {
+            findings.push(hands(workers.len(), queues.iter().map(|q| q.depth).sum()))
+        }
         (Err(error), _) | (_, Err(error)) => {
             findings.push(bad("workers", error.chain(), "try again; the database may be busy"));
         }
@@ -112,12 +123,16 @@ fn folder(path: &Path) -> Finding {
     let shown = folder.display();
     match std::fs::metadata(folder) {
         Err(_) => good("folder", format!("{shown} is not there yet; the first use makes it")),
-        Ok(found) if !found.is_dir() => {
-            bad("folder", format!("{shown} is not a folder"), "name another place with --database or server.data")
-        }
-        Ok(found) if found.permissions().readonly() => {
-            bad("folder", format!("{shown} cannot be written"), "give this user write permission on the folder")
-        }
+        Ok(found) if !found.is_dir() => bad(
+            "folder",
+            format!("{shown} is not a folder"),
+            "name another place with --database or server.data",
+        ),
+        Ok(found) if found.permissions().readonly() => bad(
+            "folder",
+            format!("{shown} cannot be written"),
+            "give this user write permission on the folder",
+        ),
         Ok(_) => good("folder", format!("{shown} is there")),
     }
 }

@@ -45,7 +45,9 @@ pub(crate) async fn run(session: &Session, verb: &MigrateVerb) -> Result<(), Fai
             if *to != 0 && !known.iter().any(|migration| migration.version == *to) {
                 let versions: Vec<i64> = known.iter().map(|migration| migration.version).collect();
                 let why = format!("there is no version {to}; known: 0, {}", list(&versions));
-                return Err(Failure::new("cannot migrate down", why).hint("`windlass migrate status` lists them"));
+                return Err(
+                    Failure::new("cannot migrate down", why).hint("`windlass migrate status` lists them")
+                );
             }
             let reverted = store.migrate_down(*to).await.during("cannot migrate down")?;
             if json.json {

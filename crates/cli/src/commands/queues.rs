@@ -23,6 +23,7 @@ struct QueueView {
     priority: u8,
     paused: bool,
     concurrency: u32,
+    cadence_seconds: f64,
     depth: u64,
     /// The depth is at least this; no big table is counted.
     depth_is_capped: bool,
@@ -66,8 +67,11 @@ async fn change(session: &Session, names: &[String], update: QueueUpdate, json: 
     for name in names {
         let Some(queue) = catalog.queue_named(name) else {
             let known = catalog.queue_names().join(", ");
-            return Err(Failure::new(format!("there is no queue `{}`", shown(name)), format!("known: {known}"))
-                .hint("nothing was changed"));
+            return Err(Failure::new(
+                format!("there is no queue `{}`", shown(name)),
+                format!("known: {known}"),
+            )
+            .hint("nothing was changed"));
         };
         ids.push(queue.id);
     }
@@ -88,8 +92,18 @@ async fn show(session: &Session, client: &Client, only: &[QueueId], json: bool) 
         let items = queues.iter().map(|queue| view(queue, p95.get(&queue.id).copied())).collect();
         return session.output.json(&ListView { items, next_cursor: None });
     }
-    let titles =
-        ["queue", ">waiting", ">running", ">at once", ">scheduled", ">oldest", ">P95 (1 h)", ">SLA", ">cap", ""];
+    let titles = [
+        "queue",
+        ">waiting",
+        ">running",
+        ">at once",
+        ">scheduled",
+        ">oldest",
+        ">P95 (1 h)",
+        ">SLA",
+        ">cap",
+        "",
+    ];
     let mut table = Table::new(&titles);
     for queue in &queues {
         let p95 = p95.get(&queue.id).copied();
@@ -128,7 +142,10 @@ async fn p95(store: &dyn Store) -> Result<HashMap<QueueId, Duration>, Failure> {
             *bucket += u64::from(count);
         }
     }
-    Ok(counts.into_iter().filter_map(|(queue, counts)| Some((queue, latency_quantile(&counts, 0.95)?))).collect())
+    Ok(counts
+        .into_iter()
+        .filter_map(|(queue, counts)| Some((queue, latency_quantile(&counts, 0.95)?)))
+        .collect())
 }
 
 fn view(queue: &QueueState, p95: Option<Duration>) -> QueueView {
@@ -138,6 +155,7 @@ fn view(queue: &QueueState, p95: Option<Duration>) -> QueueView {
         priority: queue.spec.priority,
         paused: queue.paused,
         concurrency: queue.spec.concurrency,
+        cadence_seconds: queue.spec.cadence.as_secs_f64(),
         depth: queue.depth,
         depth_is_capped: queue.depth >= DEPTH_SHOWN,
         running: queue.running,

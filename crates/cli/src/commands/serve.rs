@@ -52,7 +52,8 @@ impl Crew {
             label: label(),
             ..WorkerOptions::default()
         };
-        let worker = Worker::start(client.clone(), &handlers, options).await.during("cannot start the worker")?;
+        let worker =
+            Worker::start(client.clone(), &handlers, options).await.during("cannot start the worker")?;
         tokio::spawn(session.config.retention.run(client.store().clone()));
         Ok(Crew { client, handlers, queues, worker, signals })
     }

@@ -107,7 +107,13 @@ const SOME_DURATION: Shape = Shape::Duration { min_ms: 1 };
 use Section::{Cleanup, Database, Kind, Queue, Server};
 
 pub(crate) const KEYS: &[Key] = &[
-    key(Server, "data", Shape::Text, "./windlass-data", "Folder for the SQLite database when no address is given"),
+    key(
+        Server,
+        "data",
+        Shape::Text,
+        "./windlass-data",
+        "Folder for the SQLite database when no address is given",
+    ),
     key(
         Server,
         "lease",
@@ -146,7 +152,13 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     key(Database, "schema", Shape::Text, "windlass", "Postgres schema that holds the tables"),
     key(Database, "pool", Shape::Count { min: 2, max: 1_000 }, "10", "Postgres connections per process"),
-    key(Database, "notify", Shape::Flag, "true", "Postgres: LISTEN/NOTIFY between processes; off means polling"),
+    key(
+        Database,
+        "notify",
+        Shape::Flag,
+        "true",
+        "Postgres: LISTEN/NOTIFY between processes; off means polling",
+    ),
     key(
         Database,
         "acquire_timeout",
@@ -161,7 +173,13 @@ pub(crate) const KEYS: &[Key] = &[
         "30s",
         "Postgres: how long one statement may run",
     ),
-    key(Queue, "priority", PRIORITY, "the family's, else 5", "Default priority of its jobs, 0 is most urgent"),
+    key(
+        Queue,
+        "priority",
+        PRIORITY,
+        "the family's, else 5",
+        "Default priority of its jobs, 0 is most urgent",
+    ),
     key(
         Queue,
         "concurrency",

@@ -71,7 +71,12 @@ pub(crate) struct RawConfig {
 }
 
 impl RawConfig {
-    pub(crate) fn get(&self, section: Section, name: Option<&str>, key: &'static str) -> Option<&(Value, Origin)> {
+    pub(crate) fn get(
+        &self,
+        section: Section,
+        name: Option<&str>,
+        key: &'static str,
+    ) -> Option<&(Value, Origin)> {
         self.entries.get(&(section, name.map(str::to_owned), key))
     }
 
@@ -177,7 +182,11 @@ impl RawConfig {
                     Some(inner) => self.read_table(section, Some(name), inner, &place),
                     None => {
                         let at = place(start(table, name, item));
-                        let text = format!("{word}.{} needs a name before its key: [{}]", input::shown(name), header(section));
+                        let text = format!(
+                            "{word}.{} needs a name before its key: [{}]",
+                            input::shown(name),
+                            header(section)
+                        );
                         self.problem(at, text);
                     }
                 }
@@ -208,10 +217,13 @@ impl RawConfig {
         let words = Section::ALL.map(Section::word);
         let meant = keys::nearest(word, words.into_iter());
         let word = input::shown(word);
-        self.problem(origin, match meant {
-            Some(meant) => format!("`{word}` is not a section; did you mean `{meant}`?"),
-            None => format!("`{word}` is not a section; known: {}", words.join(", ")),
-        });
+        self.problem(
+            origin,
+            match meant {
+                Some(meant) => format!("`{word}` is not a section; did you mean `{meant}`?"),
+                None => format!("`{word}` is not a section; known: {}", words.join(", ")),
+            },
+        );
     }
 
     fn unknown_key(&mut self, origin: Origin, section: Section, name: Option<&str>, word: &str) {
@@ -222,12 +234,18 @@ impl RawConfig {
         };
         let meant = keys::nearest(word, names());
         let word = input::shown(word);
-        self.problem(origin, match meant {
-            Some(meant) => format!("`{word}` is not a key of {within}; did you mean `{meant}`?"),
-            None => {
-                format!("`{word}` is not a key of {within}; known: {}", names().collect::<Vec<_>>().join(", "))
-            }
-        });
+        self.problem(
+            origin,
+            match meant {
+                Some(meant) => format!("`{word}` is not a key of {within}; did you mean `{meant}`?"),
+                None => {
+                    format!(
+                        "`{word}` is not a key of {within}; known: {}",
+                        names().collect::<Vec<_>>().join(", ")
+                    )
+                }
+            },
+        );
     }
 }
 
@@ -297,7 +315,9 @@ pub(crate) fn parse(shape: Shape, text: &str) -> Result<Value, String> {
         },
         Shape::CountOrNone { .. } | Shape::DurationOrNone { .. } if none => Ok(Value::Nothing),
         Shape::Count { min, max } | Shape::CountOrNone { min, max } => match text.trim().parse::<i128>() {
-            Ok(count) if (i128::from(min)..=i128::from(max)).contains(&count) => Ok(Value::Count(count as u64)),
+            Ok(count) if (i128::from(min)..=i128::from(max)).contains(&count) => {
+                Ok(Value::Count(count as u64))
+            }
             _ => Err(format!("must be a {shape}, not `{}`", input::shown(text))),
         },
         Shape::Duration { min_ms } | Shape::DurationOrNone { min_ms } => {

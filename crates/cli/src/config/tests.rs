@@ -31,7 +31,11 @@ fn variables_win_over_the_file_whatever_their_case() {
     let file = "[server]\nlease = \"PT0.5S\"\n[queues.high]\nconcurrency = 3\n";
     let config = load(
         file,
-        &[("windlass_server__lease", "9s"), ("WINDLASS_QUEUES__High__SLA", "none"), ("WINDLASS_SERVER", "http://x")],
+        &[
+            ("windlass_server__lease", "9s"),
+            ("WINDLASS_QUEUES__High__SLA", "none"),
+            ("WINDLASS_SERVER", "http://x"),
+        ],
     )
     .unwrap();
     assert_eq!(config.server.lease, Duration::from_secs(9));
@@ -98,12 +102,19 @@ fn the_written_file_is_the_default_and_each_line_can_be_used() {
         })
         .collect();
     let config = load(&used, &[]).unwrap();
-    assert_eq!(config.queues[0], queue::families().into_iter().map(|mut q| {
-        if q.name == "HIGH" {
-            q.owner = "ops on call".to_owned();
-        }
-        q
-    }).next().unwrap());
+    assert_eq!(
+        config.queues[0],
+        queue::families()
+            .into_iter()
+            .map(|mut q| {
+                if q.name == "HIGH" {
+                    q.owner = "ops on call".to_owned();
+                }
+                q
+            })
+            .next()
+            .unwrap()
+    );
     for key in keys::KEYS {
         assert!(used.lines().any(|line| line.starts_with(&format!("{} = ", key.name))), "{}", key.path());
     }

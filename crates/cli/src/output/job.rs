@@ -71,10 +71,10 @@ impl From<&JobRecord> for JobView {
             unique_key: job.unique_key.clone(),
             concurrency_key: job.concurrency_key.clone(),
             tags: job.tags.clone(),
-            entity: job
-                .entity
-                .as_ref()
-                .map(|entity| EntityView { r#type: entity.entity_type.clone(), id: entity.entity_id.clone() }),
+            entity: job.entity.as_ref().map(|entity| EntityView {
+                r#type: entity.entity_type.clone(),
+                id: entity.entity_id.clone(),
+            }),
         }
     }
 }
@@ -82,9 +82,7 @@ impl From<&JobRecord> for JobView {
 /// The stored JSON as it is; bytes that are not JSON as a string.
 fn raw(bytes: &[u8]) -> Option<Box<RawValue>> {
     let text = String::from_utf8_lossy(bytes);
-    RawValue::from_string(text.clone().into_owned())
-        .or_else(|_| serde_json::value::to_raw_value(&text))
-        .ok()
+    RawValue::from_string(text.clone().into_owned()).or_else(|_| serde_json::value::to_raw_value(&text)).ok()
 }
 
 #[derive(Serialize)]
@@ -165,7 +163,7 @@ pub(crate) fn page(detail: &JobDetail, output: &Output) -> Result<(), Failure> {
     if detail.cancel_requested {
         state.push_str(" (a cancel was asked for)");
     }
-    let mut fact = |name: &str, value: Option<String>| match value {
+    let fact = |name: &str, value: Option<String>| match value {
         Some(value) => output.line(format_args!("  {name:<14} {}", visible(&value))),
         None => Ok(()),
     };
@@ -177,7 +175,10 @@ pub(crate) fn page(detail: &JobDetail, output: &Output) -> Result<(), Failure> {
     fact("due", time(job.run_at))?;
     fact("started", time(job.started_at))?;
     fact("finished", time(job.finished_at))?;
-    fact("progress", job.progress.as_ref().map(|p| format!("{} % {}", p.percent, p.message.as_deref().unwrap_or(""))))?;
+    fact(
+        "progress",
+        job.progress.as_ref().map(|p| format!("{} % {}", p.percent, p.message.as_deref().unwrap_or(""))),
+    )?;
     fact("unique key", job.unique_key.clone())?;
     fact("concurrency key", job.concurrency_key.clone())?;
     fact("tags", (!job.tags.is_empty()).then(|| job.tags.join(", ")))?;

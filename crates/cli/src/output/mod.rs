@@ -41,7 +41,8 @@ impl Output {
 
     /// One object: indented for people, on one line for programs.
     pub(crate) fn json(&self, value: &impl Serialize) -> Result<(), Failure> {
-        let text = if self.pretty { serde_json::to_string_pretty(value) } else { serde_json::to_string(value) };
+        let text =
+            if self.pretty { serde_json::to_string_pretty(value) } else { serde_json::to_string(value) };
         let text = text.map_err(|error| Failure::new("write the answer", error))?;
         self.line(json_visible(&text))
     }
@@ -108,6 +109,15 @@ pub(crate) fn short(text: &str, width: usize) -> String {
     let mut out: String = text.chars().take(width.saturating_sub(1)).collect();
     out.push('…');
     out
+}
+
+/// A measured time, with as many digits as are worth reading.
+pub(crate) fn taken(time: std::time::Duration) -> String {
+    match time.as_secs_f64() {
+        seconds if seconds < 1.0 => format!("{}ms", time.as_millis()),
+        seconds if seconds < 100.0 => format!("{seconds:.1}s"),
+        _ => windlass_core::duration::format(time),
+    }
 }
 
 /// `1 job`, `2 jobs`.

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use super::Output;
 
@@ -28,9 +28,13 @@ impl Progress {
             return Progress { bar: ProgressBar::hidden(), plain: Some(plain) };
         }
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
-        let template = "{msg} {wide_bar} {pos}/{len} · {per_sec} · {eta} left";
+        let template = "{msg} {wide_bar} {pos}/{len} · {rate} · {eta} left";
         if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ "));
+            let rate = |state: &ProgressState, text: &mut dyn std::fmt::Write| {
+                // A bar that cannot be drawn is no reason to stop the work.
+                let _ = write!(text, "{:.0}/s", state.per_sec());
+            };
+            bar.set_style(style.with_key("rate", rate).progress_chars("█▉▊▋▌▍▎▏ "));
         }
         bar.set_message(what);
         Progress { bar, plain: None }

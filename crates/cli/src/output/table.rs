@@ -36,7 +36,8 @@ impl Table {
             let cells = self.rows.iter().filter_map(|row| row.get(n)).map(|cell| cell.chars().count());
             cells.chain([column.title.chars().count()]).max().unwrap_or(0)
         };
-        let widths: Vec<usize> = self.columns.iter().enumerate().map(|(n, column)| width(n, column)).collect();
+        let widths: Vec<usize> =
+            self.columns.iter().enumerate().map(|(n, column)| width(n, column)).collect();
         let titles: Vec<String> = self.columns.iter().map(|column| column.title.to_owned()).collect();
         let mut text = self.render(&titles, &widths);
         if output.colour {

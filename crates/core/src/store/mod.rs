@@ -162,3 +162,10 @@ pub struct Finding {
     pub finding: String,
     pub remedy: Option<String>,
 }
+
+/// What a store's bare loop reached: the yardstick of `bench queue`.
+#[derive(Clone, Copy, Debug)]
+pub struct Limit {
+    pub enqueue_per_s: f64,
+    pub drain_per_s: f64,
+}

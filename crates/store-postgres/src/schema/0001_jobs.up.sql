@@ -79,7 +79,8 @@ create unique index ready_unique on windlass.ready (unique_key) where unique_key
 create index ready_suspect on windlass.ready (queue, priority, run_at, id) where suspect is not null;
 
 -- One row per batch leased with the same attempt number; ids shrinks as jobs settle and the row goes with the last.
--- The ids stay in the row up to some 1,000 of them: moving 500 to the TOAST table costs more than the claim itself.
+-- run_ats says where each stood, so that it can be put back there. Some 500 of both fit into the row itself: moving
+-- them to the TOAST table costs more than the claim.
 create table windlass.claims (
     token      bigint primary key,
     worker     bigint not null,
@@ -89,10 +90,13 @@ create table windlass.claims (
     alone      boolean not null,
     claimed_at timestamptz not null,
     ids        bigint[] not null check (cardinality(ids) > 0),
+    run_ats    timestamptz[] not null,
+    constraint claims_places_match check (cardinality(run_ats) = cardinality(ids)),
     constraint claims_alone_is_one check (not alone or cardinality(ids) = 1)
 ) with (toast_tuple_target = 8160, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
         autovacuum_vacuum_cost_delay = 0);
-alter table windlass.claims alter column ids set storage external;
+alter table windlass.claims alter column ids set storage external,
+    alter column run_ats set storage external;
 
 -- state: 3 completed, 4 failed, 5 dead_letter, 6 cancelled, 7 superseded. The row is also the record of the last
 -- attempt; a job that ended while it waited has no token.

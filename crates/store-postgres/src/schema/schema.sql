@@ -22,10 +22,12 @@ table claims with (toast_tuple_target=8160, autovacuum_vacuum_scale_factor=0, au
     alone boolean not null
     claimed_at timestamp with time zone not null
     ids bigint[] not null storage e
+    run_ats timestamp with time zone[] not null storage e
     claims_alone_is_one: CHECK (((NOT alone) OR (cardinality(ids) = 1)))
     claims_attempt_check: CHECK ((attempt > 0))
     claims_ids_check: CHECK ((cardinality(ids) > 0))
     claims_pkey: PRIMARY KEY (token)
+    claims_places_match: CHECK ((cardinality(run_ats) = cardinality(ids)))
 partitioned table finished
     id bigint not null
     state smallint not null

@@ -14,7 +14,9 @@ const SOON: Duration = Duration::from_secs(5);
 
 fn wakes(store: &PostgresStore) -> UnboundedReceiver<Wake> {
     let (tx, rx) = unbounded_channel();
-    store.on_wake(Box::new(move |wake| drop(tx.send(wake))));
+    store.on_wake(Box::new(move |wake| {
+        let _ = tx.send(wake);
+    }));
     rx
 }
 

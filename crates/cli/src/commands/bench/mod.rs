@@ -1,27 +1,64 @@
-//! `bench`: figures of this machine, printed as one object.
+//! `bench`: figures of this machine, measured in a scratch database and printed as one object.
 
-pub(crate) mod queue;
+mod queue;
 
-/// What the bare loop of a store reached.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limit {
-    pub(crate) enqueue_per_s: f64,
-    pub(crate) drain_per_s: f64,
+use std::io::IsTerminal;
+
+use queue::{BenchError, QueueReport};
+
+use crate::args::BenchQueue;
+use crate::compose::Scratch;
+use crate::failure::{During, Failure};
+
+use super::Session;
+
+pub(crate) async fn run(session: &Session, args: &BenchQueue) -> Result<(), Failure> {
+    let database = &session.config.database;
+    let scratch = Scratch::open(database).await.during(format!("cannot use {}", database.address))?;
+    let told = std::io::stderr().is_terminal();
+    let phase = |name: &str| {
+        if told {
+            eprintln!("{name} …");
+        }
+    };
+    let limit = async { scratch.limit(args.jobs).await.map_err(|error| BenchError::Engine(error.into())) };
+    let measured = queue::run(scratch.store(), args.jobs, args.workers, limit, phase).await;
+    let ended = scratch.end().await;
+    let report = measured.map_err(|error| Failure::new("the benchmark failed", error))?;
+    ended.during("the scratch database was not removed")?;
+    print(session, &report, args.json.json)
+}
+
+fn print(session: &Session, report: &QueueReport, json: bool) -> Result<(), Failure> {
+    let value = serde_json::to_value(report).map_err(|error| Failure::new("cannot print the figures", error))?;
+    if json {
+        return session.output.json(&value);
+    }
+    let Some(figures) = value.as_object() else { return Ok(()) };
+    for (name, figure) in figures {
+        session.output.line(&format!("{name:<22} {figure}"))?;
+    }
+    Ok(())
 }
 
 /// Of values sorted in ascending order.
-pub(crate) fn percentile(sorted: &[f64], share: f64) -> f64 {
+fn percentile(sorted: &[f64], share: f64) -> f64 {
     if sorted.is_empty() {
         return f64::NAN;
     }
     let place = ((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len());
-    sorted[place - 1]
+    rounded(sorted[place - 1])
+}
+
+/// Three places: what is finer is noise.
+fn rounded(figure: f64) -> f64 {
+    (figure * 1e3).round() / 1e3
 }
 
 /// Resident memory of this process now.
-pub(crate) fn rss_mb() -> f64 {
+fn rss_mb() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();
     let kib: f64 = line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).unwrap_or(f64::NAN);
-    kib / 1024.0
+    (kib / 1024.0 * 10.0).round() / 10.0
 }

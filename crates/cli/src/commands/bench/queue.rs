@@ -9,10 +9,13 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tokio::sync::mpsc;
+use windlass_core::store::Limit;
 use windlass_core::{KindSpec, Store, queue};
-use windlass_engine::{Client, EngineError, EnqueueError, Handlers, JobRequest, Worker, WorkerOptions, handler};
+use windlass_engine::{
+    Client, EngineError, EnqueueError, Handlers, JobRequest, Worker, WorkerOptions, handler,
+};
 
-use super::{Limit, percentile, rss_mb};
+use super::{percentile, rss_mb};
 
 const KIND: &str = "BENCH";
 const CHUNK: usize = 5_000;
@@ -72,16 +75,16 @@ pub(crate) async fn run(
     Ok(QueueReport {
         store: name,
         jobs,
-        enqueue_per_s,
-        enqueue_one_per_s,
+        enqueue_per_s: enqueue_per_s.round(),
+        enqueue_one_per_s: enqueue_one_per_s.round(),
         enqueue_one_p50_ms: percentile(&ones, 0.50),
         enqueue_one_p95_ms: percentile(&ones, 0.95),
-        drain_per_s,
+        drain_per_s: drain_per_s.round(),
         pickup_p50_ms: percentile(&pickups, 0.50),
         pickup_p95_ms: percentile(&pickups, 0.95),
-        mixed_per_s,
-        limit_enqueue_per_s: limit.enqueue_per_s,
-        limit_drain_per_s: limit.drain_per_s,
+        mixed_per_s: mixed_per_s.round(),
+        limit_enqueue_per_s: limit.enqueue_per_s.round(),
+        limit_drain_per_s: limit.drain_per_s.round(),
         rss_mb: rss_mb(),
     })
 }

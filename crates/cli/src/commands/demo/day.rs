@@ -36,7 +36,14 @@ const NEVER: (u32, &str) = (0, "");
 
 /// Counts are one day: every 5 minutes in market hours, every minute for mail, 20 feeds at their intervals, and so on.
 const DAY: [Sample; 14] = [
-    sample("STOCK_REFRESH", "HIGH", 95, 20, "refreshes quotes", (24, "429 Too Many Requests from the quote service")),
+    sample(
+        "STOCK_REFRESH",
+        "HIGH",
+        95,
+        20,
+        "refreshes quotes",
+        (24, "429 Too Many Requests from the quote service"),
+    ),
     sample("MESSAGE_RELAY", "HIGH", 420, 15, "relays an inquiry with masked addresses", NEVER),
     sample("RSS_FEED_REFRESH", "DEFAULT", 500, 10, "fetches a feed", (25, "connection timed out after 10s")),
     sample("WEATHER_REFRESH", "DEFAULT", 120, 10, "fetches forecast and alerts", (40, "502 Bad Gateway")),
@@ -49,7 +56,14 @@ const DAY: [Sample; 14] = [
     sample("CLICK_ROLLUP", "LOW", 24, 20, "sums up clicks", NEVER),
     sample("AI_TAGGING", "BULK", 240, 30, "tags a batch of articles", (60, "the model server is overloaded")),
     sample("IMAGE_PROCESSING", "BULK", 600, 20, "resizes an image", NEVER),
-    sample("SCREENSHOT_CAPTURE", "SCREENSHOT", 60, 120, "captures a site", (20, "the page did not settle in time")),
+    sample(
+        "SCREENSHOT_CAPTURE",
+        "SCREENSHOT",
+        60,
+        120,
+        "captures a site",
+        (20, "the page did not settle in time"),
+    ),
 ];
 
 #[derive(Debug, Deserialize, Serialize)]

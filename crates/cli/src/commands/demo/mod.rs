@@ -6,7 +6,7 @@ mod report;
 use std::time::{Duration, Instant};
 
 use windlass_core::store::JobFilter;
-use windlass_core::{JobState, Store, duration};
+use windlass_core::{JobState, Store};
 use windlass_engine::{Client, tryout};
 
 use super::Session;
@@ -16,7 +16,7 @@ use crate::compose::Address;
 use crate::config::Database;
 use crate::failure::{During, Failure};
 use crate::output::progress::Progress;
-use crate::output::visible;
+use crate::output::{taken, visible};
 
 const LOOK: Duration = Duration::from_millis(150);
 /// Without an end in sight for this long, something outside the demo holds the jobs up.
@@ -38,7 +38,10 @@ pub(crate) async fn run(session: &Session, args: &args::Demo) -> Result<(), Fail
     let tag = format!("demo-{}", client.store().now().await.during("cannot read the clock")?.0 / 1_000_000);
     let day = day::jobs(&tag);
     let total = day.jobs.len() as u64;
-    output.line(format_args!("A day of sample jobs: {total} of 14 kinds in five families, in {}", database.address))?;
+    output.line(format_args!(
+        "A day of sample jobs: {total} of 14 kinds in five families, in {}",
+        database.address
+    ))?;
     let mut crew = Crew::start(session, client.clone(), handlers, Vec::new()).await?;
     let begun = Instant::now();
     for chunk in day.jobs.chunks(CHUNK) {
@@ -51,11 +54,7 @@ pub(crate) async fn run(session: &Session, args: &args::Demo) -> Result<(), Fail
     }
     let took = begun.elapsed();
     let jobs = report::read(client.store().as_ref(), &tag).await?;
-    output.line(format_args!(
-        "enqueued in {}, worked off in {}\n",
-        duration::format(enqueued),
-        duration::format(took)
-    ))?;
+    output.line(format_args!("enqueued in {}, worked off in {}\n", taken(enqueued), taken(took)))?;
     report::print(&jobs, &config.queues, output)?;
     next(session, &database, &jobs)?;
     if args.no_serve {
@@ -82,7 +81,8 @@ async fn until_done(session: &Session, store: &dyn Store, tag: &str, due: u64) -
         }
         if moved.elapsed() > STALLED {
             let why = format!("{done} of {due} are done and nothing moves");
-            return Err(Failure::new("the sample jobs are stuck", why).hint("`windlass queues` shows whether a queue is paused"));
+            return Err(Failure::new("the sample jobs are stuck", why)
+                .hint("`windlass queues` shows whether a queue is paused"));
         }
         progress.set(done);
         tokio::time::sleep(LOOK).await;
@@ -93,7 +93,9 @@ async fn until_done(session: &Session, store: &dyn Store, tag: &str, due: u64) -
 fn next(session: &Session, database: &Database, jobs: &[windlass_core::JobRecord]) -> Result<(), Failure> {
     let output = &session.output;
     let binary = std::env::args().next().unwrap_or_else(|| "windlass".to_owned());
-    let command = |rest: &str| output.line(format_args!("  {} {rest} --database {}", visible(&binary), database.address));
+    let command = |rest: &str| {
+        output.line(format_args!("  {} {rest} --database {}", visible(&binary), database.address))
+    };
     output.line("\nWhat to try next:")?;
     command("queues")?;
     command("dead-letters")?;

@@ -6,8 +6,8 @@ use windlass_core::store::{JobFilter, Page};
 use windlass_core::{JobRecord, JobState, QueueSpec, Store, duration};
 
 use crate::failure::{During, Failure};
-use crate::output::Output;
 use crate::output::table::Table;
+use crate::output::{Output, taken};
 
 const PAGE: u32 = 1_000;
 
@@ -28,7 +28,16 @@ pub(super) async fn read(store: &dyn Store, tag: &str) -> Result<Vec<JobRecord>,
 
 pub(super) fn print(jobs: &[JobRecord], queues: &[QueueSpec], output: &Output) -> Result<(), Failure> {
     let titles = [
-        "family", ">jobs", ">done", ">retried", ">failed", ">dead letters", ">scheduled", ">P95", ">SLA", "",
+        "family",
+        ">jobs",
+        ">done",
+        ">retried",
+        ">failed",
+        ">dead letters",
+        ">scheduled",
+        ">P95",
+        ">SLA",
+        "",
     ];
     let mut table = Table::new(&titles);
     for queue in queues {
@@ -36,7 +45,8 @@ pub(super) fn print(jobs: &[JobRecord], queues: &[QueueSpec], output: &Output) -
         if mine.is_empty() {
             continue;
         }
-        let count = |fits: &dyn Fn(&JobRecord) -> bool| mine.iter().filter(|job| fits(job)).count().to_string();
+        let count =
+            |fits: &dyn Fn(&JobRecord) -> bool| mine.iter().filter(|job| fits(job)).count().to_string();
         let p95 = p95(&mine);
         table.row(vec![
             queue.name.clone(),
@@ -46,7 +56,7 @@ pub(super) fn print(jobs: &[JobRecord], queues: &[QueueSpec], output: &Output) -
             count(&|job| job.state == JobState::Failed),
             count(&|job| job.state == JobState::DeadLetter),
             count(&|job| job.state == JobState::Scheduled),
-            p95.map_or("–".to_owned(), duration::format),
+            p95.map_or("–".to_owned(), taken),
             queue.sla.map_or("best effort".to_owned(), duration::format),
             match p95.zip(queue.sla) {
                 Some((p95, sla)) if p95 > sla => "missed".to_owned(),

@@ -96,7 +96,9 @@ impl Lines<'_> {
             self.number += 1;
             if text.len() > MAX_LINE_BYTES {
                 let why = format!("line {} is longer than {MAX_LINE_BYTES} bytes", self.number);
-                return Err(Failure::new("cannot enqueue", why).hint("nothing was written; a payload may have 1 MiB"));
+                return Err(
+                    Failure::new("cannot enqueue", why).hint("nothing was written; a payload may have 1 MiB")
+                );
             }
             if !text.trim_ascii().is_empty() {
                 return Ok(Some((self.number, text)));
@@ -112,8 +114,8 @@ fn check(input: &Input, catalog: &Catalog) -> Result<u64, Failure> {
     let mut problems = String::new();
     while let Some((number, text)) = lines.next()? {
         total += 1;
-        let checked = line::parse(&text)
-            .and_then(|request| request.resolve(catalog).map(drop).map_err(line::texts));
+        let checked =
+            line::parse(&text).and_then(|request| request.resolve(catalog).map(drop).map_err(line::texts));
         for problem in checked.err().unwrap_or_default() {
             bad += 1;
             if bad <= SHOWN_PROBLEMS {
@@ -156,7 +158,8 @@ async fn write(session: &Session, client: &Client, input: &Input, total: u64) ->
             let size = chunk.len() as u64;
             let what = format!("cannot enqueue lines {from} to {number}");
             let done = client.enqueue_many(std::mem::take(&mut chunk)).await.during(what);
-            let done = done.map_err(|failure| if written > 0 { failure.hint(so_far(written)) } else { failure })?;
+            let done =
+                done.map_err(|failure| if written > 0 { failure.hint(so_far(written)) } else { failure })?;
             let duplicates = done.iter().filter(|job| job.duplicate).count() as u64;
             answer.duplicates += duplicates;
             answer.enqueued += size - duplicates;

@@ -98,7 +98,10 @@ mod tests {
         assert_eq!(parse(br#"{"kind":"NOOP","payload":null}"#).unwrap().payload, b"null");
         assert_eq!(parse(br#"{"kind":"NOOP"}"#).unwrap().payload, b"{}");
         let unknown = parse(br#"{"kind":"NOOP","prio":1}"#).unwrap_err();
-        assert!(unknown[0].contains("column 21") && unknown[0].contains("unknown field `prio`"), "{unknown:?}");
+        assert!(
+            unknown[0].contains("column 21") && unknown[0].contains("unknown field `prio`"),
+            "{unknown:?}"
+        );
         let both = parse(br#"{"kind":"NOOP","delay":"-5m","on_conflict":"x","run_at":"soon"}"#).unwrap_err();
         assert_eq!(both.len(), 3, "{both:?}");
     }

@@ -55,7 +55,9 @@ async fn one(session: &Session, args: &args::Enqueue, kind: &str) -> Result<(), 
     let client = session.client().await?;
     let enqueued = client.enqueue(request).await.during(WHAT)?;
     match args.wait {
-        Some(patience) => wait(session, &client, enqueued.id, enqueued.duplicate, patience, args.json.json).await,
+        Some(patience) => {
+            wait(session, &client, enqueued.id, enqueued.duplicate, patience, args.json.json).await
+        }
         None => {
             let detail = client.store().job(enqueued.id).await.during("cannot read the job back")?;
             let Some(detail) = detail else { return Err(gone(enqueued.id)) };
@@ -135,7 +137,10 @@ fn payload(text: &str) -> Result<Vec<u8>, Failure> {
 /// One byte more than is allowed is enough to know.
 fn read(source: impl Read, from: &str) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
-    source.take(MAX_PAYLOAD_BYTES as u64 + 1).read_to_end(&mut bytes).during(format!("cannot read {from}"))?;
+    source
+        .take(MAX_PAYLOAD_BYTES as u64 + 1)
+        .read_to_end(&mut bytes)
+        .during(format!("cannot read {from}"))?;
     Ok(bytes)
 }
 

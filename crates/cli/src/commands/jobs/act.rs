@@ -41,8 +41,10 @@ pub(crate) async fn run(
         || named.tag.is_some();
     let ids: Vec<JobId> = selection.ids.iter().copied().map(JobId).collect();
     match (ids.is_empty(), filtered) {
-        (true, false) if only.is_empty() => Err(Failure::usage(format!("nothing to {verb}"), "name ids or a filter")
-            .hint("for all jobs of a state write --state STATE --yes")),
+        (true, false) if only.is_empty() => {
+            Err(Failure::usage(format!("nothing to {verb}"), "name ids or a filter")
+                .hint("for all jobs of a state write --state STATE --yes"))
+        }
         (false, true) => Err(Failure::usage(format!("cannot {verb}"), "name ids or a filter, not both")),
         (false, false) => by_id(session, ids, action, verb, only, selection.json.json).await,
         (true, _) => by_filter(session, selection, action, verb, only).await,
@@ -65,8 +67,11 @@ async fn by_id(
     let limit = u32::try_from(wanted).unwrap_or(u32::MAX);
     let bulk = client.store().act(&filter, action, limit).await.during(format!("cannot {verb}"))?;
     let missing = wanted.saturating_sub(bulk.done + bulk.requested + bulk.superseded + bulk.skipped);
-    tell(session, bulk, missing, verb, json)?;
-    if bulk.skipped + missing == 0 {
+    let left = bulk.skipped + missing;
+    if json || left == 0 || touched(&bulk) > 0 {
+        tell(session, bulk, missing, verb, json)?;
+    }
+    if left == 0 {
         return Ok(());
     }
     let mut why = Vec::new();

@@ -71,7 +71,9 @@ pub(crate) async fn list(session: &Session, args: List, only: &[JobState]) -> Re
     jobs.truncate(args.limit as usize);
     let next_cursor = jobs.last().filter(|_| more).map(|job| job.id.to_string());
     if args.json.json {
-        return session.output.json(&ListView { items: jobs.iter().map(JobView::from).collect(), next_cursor });
+        return session
+            .output
+            .json(&ListView { items: jobs.iter().map(JobView::from).collect(), next_cursor });
     }
     let table = job::table(&jobs);
     if table.is_empty() {
@@ -106,7 +108,8 @@ pub(crate) async fn show(session: &Session, args: &One, only: &[JobState]) -> Re
     let detail = detail.filter(|detail| only.is_empty() || only.contains(&detail.job.state));
     let Some(detail) = detail else {
         let what = format!("cannot show job {}", args.id);
-        return Err(Failure::new(what, "there is no such job here").hint("it may have been cleaned up; `windlass jobs` lists what is there"));
+        return Err(Failure::new(what, "there is no such job here")
+            .hint("it may have been cleaned up; `windlass jobs` lists what is there"));
     };
     match args.json.json {
         true => session.output.json(&DetailView::from(&detail)),

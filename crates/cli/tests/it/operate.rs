@@ -1,0 +1,190 @@
+//! Looking and acting: jobs, dead letters, queues, kinds, workers, clean-up, doctor, migrations.
+
+use crate::place::Place;
+
+fn fill(place: &Place, jobs: usize, tag: &str) {
+    let line = format!("{{\"kind\":\"NOOP\",\"payload\":{{}},\"tags\":[\"{tag}\"]}}\n");
+    place.pipe(&["enqueue", "--bulk", "-"], &line.repeat(jobs)).ok();
+}
+
+#[test]
+fn pages_follow_each_other_and_a_bare_noun_lists() {
+    let place = Place::new();
+    fill(&place, 5, "a");
+    let first = place.run(&["jobs", "--limit", "2", "--json"]).ok().json();
+    let cursor = first["next_cursor"].as_str().unwrap().to_owned();
+    let second = place.run(&["jobs", "list", "--limit", "2", "--cursor", &cursor, "--json"]).ok().json();
+    let cursor = second["next_cursor"].as_str().unwrap().to_owned();
+    let last = place.run(&["jobs", "list", "--limit", "2", "--cursor", &cursor, "--json"]).ok().json();
+    let mut ids: Vec<String> = [&first, &second, &last]
+        .iter()
+        .flat_map(|page| page["items"].as_array().unwrap().iter())
+        .map(|job| job["id"].as_str().unwrap().to_owned())
+        .collect();
+    assert!(last["next_cursor"].is_null());
+    ids.dedup();
+    assert_eq!(ids.len(), 5);
+    place.run(&["jobs"]).ok().says(&["id", "NOOP", "DEFAULT", "pending", "0/5"]);
+    for noun in ["jobs", "queues", "kinds", "workers", "dead-letters", "cleanup"] {
+        let bare = place.run(&[noun, "--json"]).ok().json();
+        assert!(bare["items"].is_array(), "{noun}: {bare}");
+    }
+}
+
+#[test]
+fn the_database_may_be_named_anywhere() {
+    let place = Place::new();
+    let url = "sqlite://other.db";
+    place.run(&["--database", url, "enqueue", "NOOP"]).ok();
+    for args in [
+        &["--database", url, "jobs", "count"][..],
+        &["jobs", "count", "--database", url],
+        &["jobs", "--database", url, "count"],
+    ] {
+        assert_eq!(place.run(args).ok().out, "1\n", "{args:?}");
+    }
+    assert!(!place.database().exists());
+    place
+        .run(&["jobs", "--state", "failed", "count"])
+        .fails(2, &["options go after the verb: windlass jobs count"]);
+    place.run(&["queues", "--json", "list"]).fails(2, &["options go after the verb"]);
+}
+
+#[test]
+fn bulk_acts_ask_first() {
+    let place = Place::new();
+    fill(&place, 3, "a");
+    fill(&place, 2, "b");
+    let parts = ["nothing was changed: cancel would touch 3 jobs", "--yes"];
+    place.run(&["jobs", "cancel", "--tag", "a"]).fails(1, &parts);
+    assert_eq!(place.count(&["--state", "pending"]), 5);
+    let done = place.run(&["jobs", "cancel", "--tag", "a", "--yes", "--json"]).ok().json();
+    assert_eq!(done["done"], 3);
+    assert_eq!(place.count(&["--state", "cancelled"]), 3);
+    place.run(&["jobs", "retry", "--tag", "a", "--yes"]).ok().says(&["retry: 3 jobs done"]);
+    assert_eq!(place.count(&["--state", "pending"]), 5);
+    place.run(&["jobs", "cancel", "--state", "pending", "--yes"]).ok();
+    place.run(&["jobs", "delete", "--state", "cancelled", "--tag", "b", "--yes"]).ok().says(&["2 jobs done"]);
+    assert_eq!(place.count(&[]), 3);
+}
+
+#[test]
+fn by_id_and_what_does_not_fit() {
+    let place = Place::new();
+    let job = place.run(&["enqueue", "NOOP", "--json"]).ok().json();
+    let id = job["id"].as_str().unwrap();
+    place.run(&["jobs", "delete", id]).fails(1, &["1 job in a state that does not allow it"]);
+    place.run(&["jobs", "cancel", id, id]).ok().says(&["cancel: 1 job done"]);
+    place.run(&["jobs", "delete", id]).ok();
+    place.run(&["jobs", "show", id]).fails(1, &["there is no such job"]);
+}
+
+#[test]
+fn queues_change_live() {
+    let place = Place::new();
+    place.run(&["queues", "pause", "low", "HIGH"]).ok().says(&["LOW", "HIGH", "paused"]);
+    let set =
+        place.run(&["queues", "set", "low", "--concurrency", "2", "--depth-cap", "1", "--json"]).ok().json();
+    let low = &set["items"][0];
+    assert_eq!((low["name"].as_str(), low["paused"].as_bool()), (Some("LOW"), Some(true)));
+    assert_eq!((low["concurrency"].as_u64(), low["depth_cap"].as_u64()), (Some(2), Some(1)));
+    place.run(&["queues", "resume", "low"]).ok();
+    place.run(&["queues", "set", "default", "--depth-cap", "2"]).ok();
+    fill(&place, 2, "a");
+    place.run(&["enqueue", "NOOP"]).fails(1, &["queue DEFAULT holds 2 waiting jobs, its cap"]);
+    place.run(&["queues", "set", "default", "--depth-cap", "none"]).ok();
+    place.run(&["enqueue", "NOOP"]).ok();
+    place.run(&["queues"]).ok().says(&["queue", "waiting", "P95 (1 h)", "SLA", "SCREENSHOT", "2m"]);
+    place.run(&["kinds"]).ok().says(&["FAIL", "NOOP", "SLEEP", "DEFAULT", "30m"]);
+    place.run(&["workers"]).ok().says(&["no worker is alive"]);
+}
+
+#[test]
+fn cleanup_looks_before_it_removes() {
+    let place = Place::new();
+    fill(&place, 3, "a");
+    place.run(&["jobs", "cancel", "--tag", "a", "--yes"]).ok();
+    place.run(&["cleanup"]).ok().says(&[
+        "finished",
+        "dead-letters",
+        "idempotency",
+        "rollups",
+        "would remove",
+    ]);
+    let dry = ["cleanup", "run", "finished", "--older-than", "0s", "--dry-run", "--json"];
+    assert_eq!(place.run(&dry).ok().json()["items"][0]["rows"], 3);
+    assert_eq!(place.count(&[]), 3);
+    place.run(&["cleanup", "run", "finished", "--older-than", "0s"]).ok().says(&["removed", "3"]);
+    assert_eq!(place.count(&[]), 0);
+}
+
+#[test]
+fn doctor_makes_nothing_and_names_the_remedy() {
+    let place = Place::new();
+    place.run(&["doctor"]).ok().says(&["ok", "is not there yet", "all is well"]);
+    assert!(!place.path().join("windlass-data").exists());
+    place.run(&["enqueue", "NOOP"]).ok();
+    let ran = place.run(&["doctor"]);
+    assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
+    ran.says(&["warn  workers: 0 workers, 1 job waiting", "windlass serve"]);
+    let report = place.run(&["doctor", "--json"]);
+    assert_eq!((report.code, report.json()["ok"].as_bool()), (1, Some(false)));
+    place.run(&["migrate", "down", "--to", "0"]).ok();
+    let ran = place.run(&["doctor"]);
+    assert_eq!(ran.code, 1);
+    ran.says(&["warn  schema", "windlass migrate up"]);
+}
+
+#[test]
+fn migrations_go_up_and_down() {
+    let place = Place::new();
+    place.run(&["migrate", "status"]).ok().says(&["version", "not yet"]);
+    place.run(&["migrate", "up"]).ok().says(&["applied 1"]);
+    place.run(&["migrate", "up"]).ok().says(&["is up to date"]);
+    let status = place.run(&["migrate", "status", "--json"]).ok().json();
+    assert!(
+        status["items"].as_array().unwrap().iter().all(|item| item["applied_at"].is_string()),
+        "{status}"
+    );
+    place.run(&["migrate", "down", "--to", "0"]).ok().says(&["reverted"]);
+    place.run(&["migrate", "status"]).ok().says(&["not yet"]);
+}
+
+#[test]
+fn stored_text_never_steers_the_terminal() {
+    let place = Place::new();
+    let payload = r#"{"a": "\u001b[2J\u009b31m\u202e"}"#;
+    let key = "k\x1b]0;owned\x07\u{202e}\n";
+    let job = place.run(&["enqueue", "NOOP", "--payload", payload, "--unique-key", key, "--json"]).ok();
+    let id = job.json()["id"].as_str().unwrap().to_owned();
+    let listed = place.run(&["jobs"]).ok();
+    let shown = place.run(&["jobs", "show", &id]).ok().says(&["\\u{1b}]0;owned\\u{7}"]);
+    let json = place.run(&["jobs", "show", &id, "--json"]).ok();
+    let missing = place.run(&["jobs", "--queue", "\x1b[2J"]);
+    for text in [&job.out, &listed.out, &shown.out, &json.out, &missing.err] {
+        let hostile = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+        assert!(!text.contains(hostile), "{text:?}");
+    }
+    assert_eq!(json.json()["unique_key"], key);
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_error() {
+    let place = Place::new();
+    fill(&place, 1_000, "a");
+    let binary = env!("CARGO_BIN_EXE_windlass");
+    let script = format!("{binary} jobs --limit 1000 | head -1; exit ${{PIPESTATUS[0]}}");
+    let ran =
+        std::process::Command::new("bash").args(["-c", &script]).current_dir(place.path()).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&ran.stderr), "");
+    assert_eq!(ran.status.code(), Some(0));
+}
+
+#[test]
+fn completions_for_every_shell() {
+    let place = Place::new();
+    for shell in ["bash", "zsh", "fish"] {
+        place.run(&["completions", shell]).ok().says(&["dead-letters"]);
+    }
+    place.run(&["completions", "tcsh"]).fails(2, &["invalid value 'tcsh'"]);
+}

@@ -1,0 +1,94 @@
+//! Workers as processes: work, signals, crashes.
+
+use crate::place::Place;
+
+#[test]
+fn jobs_are_run_and_the_worker_stops_cleanly() {
+    let place = Place::new();
+    let mut server = place.serve(&["serve"]);
+    assert!(server.output().contains("DEFAULT: 10 at once: FAIL, NOOP, SLEEP"), "{}", server.output());
+    assert!(server.output().contains("Ctrl-C"));
+    let done = place.run(&["enqueue", "NOOP", "--wait", "--json"]).ok().json();
+    assert_eq!(done["state"], "completed");
+    let failed_once =
+        place.run(&["enqueue", "FAIL", "--payload", r#"{"times":1}"#, "--wait", "20", "--json"]).ok().json();
+    assert_eq!(
+        (failed_once["state"].as_str(), failed_once["attempt"].as_u64()),
+        (Some("completed"), Some(2))
+    );
+    let id = failed_once["id"].as_str().unwrap();
+    let shown = place.run(&["jobs", "show", id, "--json"]).ok().json();
+    assert_eq!(shown["attempts"].as_array().unwrap().len(), 2, "{shown}");
+    place.run(&["jobs", "show", id]).ok().says(&["failure 1 of 1", "completed", "payload"]);
+    let workers = place.run(&["workers", "--json"]).ok().json();
+    assert_eq!(workers["items"].as_array().unwrap().len(), 1, "{workers}");
+    place.run(&["doctor"]).ok().says(&["1 worker"]);
+    server.signal("-TERM");
+    assert_eq!(server.wait(), 0, "{}", server.output());
+    assert!(server.output().contains("stopped"), "{}", server.output());
+    place.run(&["workers"]).ok().says(&["no worker is alive"]);
+}
+
+#[test]
+fn dead_letters_are_replayed() {
+    let place = Place::new();
+    let mut server = place.serve(&["worker", "--queues", "default,low"]);
+    let ran = place.run(&["enqueue", "FAIL", "--payload", r#"{"times":1}"#, "--max-attempts", "1", "--wait"]);
+    ran.fails(1, &["ended as dead_letter: failure 1 of 1"]);
+    let letters = place.run(&["dead-letters", "--json"]).ok().json();
+    let id = letters["items"][0]["id"].as_str().unwrap().to_owned();
+    place.run(&["dead-letters", "show", &id]).ok().says(&["dead_letter", "failure 1 of 1"]);
+    place.run(&["dead-letters", "replay", "--kind", "FAIL"]).fails(1, &["replay would touch 1 job"]);
+    server.signal("-INT");
+    assert_eq!(server.wait(), 0);
+    place.run(&["dead-letters", "replay", &id]).ok().says(&["replay: 1 job done"]);
+    place.run(&["dead-letters"]).ok().says(&["no jobs match"]);
+    assert_eq!(place.count(&["--state", "pending"]), 1);
+    place.run(&["dead-letters", "show", &id]).fails(1, &["there is no such job here"]);
+}
+
+#[test]
+fn a_second_signal_ends_at_once() {
+    let place = Place::new();
+    let mut server = place.serve(&["serve"]);
+    let job = place.run(&["enqueue", "SLEEP", "--payload", r#"{"ms":60000}"#, "--json"]).ok().json();
+    let id = job["id"].as_str().unwrap();
+    while place.count(&["--state", "running"]) == 0 {}
+    server.signal("-INT");
+    server.wait_for("stopping");
+    server.signal("-INT");
+    assert_eq!(server.wait(), 1, "{}", server.output());
+    let _again = place.serve(&["serve", "--lease", "2s"]);
+    let begun = std::time::Instant::now();
+    while place.run(&["jobs", "show", id, "--json"]).ok().json()["state"] != "running" {
+        assert!(begun.elapsed() < std::time::Duration::from_secs(20), "the job did not come back");
+    }
+}
+
+#[test]
+fn the_killer_is_found_out_and_its_neighbours_live() {
+    let place = Place::new();
+    {
+        let mut first = place.serve(&["serve", "--allow-abort", "--lease", "1s"]);
+        let killer = place.run(&["enqueue", "ABORT"]);
+        killer.ok();
+        assert_ne!(first.wait(), 0);
+    }
+    // One crash in company, three alone, and a worker that takes the last one back.
+    for _ in 0..5 {
+        let mut next = place.serve(&["serve", "--allow-abort", "--lease", "1s"]);
+        let begun = std::time::Instant::now();
+        while begun.elapsed() < std::time::Duration::from_secs(15) {
+            if place.count(&["--state", "dead_letter"]) == 1 {
+                let done = place.run(&["enqueue", "NOOP", "--wait", "--json"]).ok().json();
+                assert_eq!(done["state"], "completed");
+                return;
+            }
+            if !next.is_alive() {
+                break;
+            }
+        }
+    }
+    let jobs = place.run(&["jobs", "--json"]).out;
+    panic!("still not a dead letter: {jobs}");
+}

@@ -1,0 +1,104 @@
+//! The yardstick of `bench queue`: the least SQL a fenced queue needs on this server.
+//!
+//! Owns: a bare loop in a schema of its own, with the same durability, a lease with a token per batch and a row per
+//! finished job; no kinds, no limits, no attempts, no recovery. Never touches the store's own tables.
+
+use std::time::Instant;
+
+use sqlx::{AssertSqlSafe, PgPool};
+use windlass_core::StoreError;
+use windlass_core::store::Limit;
+
+use crate::PostgresStore;
+use crate::error::translate;
+
+const BULK: usize = 5_000;
+const BATCH: i64 = 500;
+const PRODUCERS: usize = 2;
+const TASKS: usize = 4;
+
+const TABLES: &str = "
+    create schema windlass_limit;
+    create sequence windlass_limit.tok;
+    create table windlass_limit.jobs (id bigint generated always as identity primary key, queue int not null,
+        priority smallint not null, created_at timestamptz not null default now(), payload bytea not null);
+    create table windlass_limit.ready (queue int, priority smallint, run_at timestamptz, id bigint,
+        attempt smallint not null default 0, primary key (queue, priority, run_at, id));
+    create table windlass_limit.claims (token bigint primary key, attempt smallint not null, ids bigint[] not null);
+    create table windlass_limit.done (id bigint primary key, finished_at timestamptz not null,
+        state smallint not null, attempt smallint not null)";
+const DROP: &str = "drop schema if exists windlass_limit cascade";
+const ENQUEUE: &str = "
+    with j as (insert into windlass_limit.jobs (queue, priority, payload)
+               select 1, 5, d from unnest($1::bytea[]) t (d) returning id, queue, priority)
+    insert into windlass_limit.ready select queue, priority, now(), id from j";
+const CLAIM: &str = "
+    with c as materialized (
+        select r.ctid from windlass_limit.ready r where r.queue = 1 and r.priority = 5 and r.run_at <= now()
+        order by r.run_at, r.id limit $1 for update skip locked),
+    d as (delete from windlass_limit.ready r where r.ctid = any (array(select ctid from c))
+          returning r.id, r.attempt),
+    l as (insert into windlass_limit.claims select nextval('windlass_limit.tok'), a.attempt + 1, a.ids
+          from (select attempt, array_agg(id) ids from d group by attempt) a returning token, attempt)
+    select d.id, l.token, j.payload
+    from d join l on l.attempt = d.attempt + 1 join windlass_limit.jobs j on j.id = d.id";
+const SETTLE: &str = "
+    with c as (delete from windlass_limit.claims where token = $1 returning attempt, ids)
+    insert into windlass_limit.done select unnest(ids), now(), 2, attempt from c";
+
+impl PostgresStore {
+    /// Fills and empties a queue in the schema `windlass_limit`, which is made for it and dropped.
+    pub async fn measure_limit(&self, jobs: u64) -> Result<Limit, StoreError> {
+        let failed = |error| translate("measure the bare loop", error);
+        sqlx::raw_sql(DROP).execute(&self.pool).await.map_err(failed)?;
+        sqlx::raw_sql(TABLES).execute(&self.pool).await.map_err(failed)?;
+        let limit = run(&self.pool, jobs).await.map_err(failed);
+        sqlx::raw_sql(DROP).execute(&self.pool).await.map_err(failed)?;
+        limit
+    }
+
+    /// Removes the store's schema with everything in it: for scratch schemas only.
+    pub async fn drop_schema(&self) -> Result<(), StoreError> {
+        let statement = AssertSqlSafe(format!("drop schema if exists {} cascade", self.schema));
+        let dropped = sqlx::raw_sql(statement).execute(&self.pool).await;
+        dropped.map(drop).map_err(|error| translate("drop a scratch schema", error))
+    }
+}
+
+async fn run(pool: &PgPool, jobs: u64) -> sqlx::Result<Limit> {
+    let begun = Instant::now();
+    let share = jobs as usize / PRODUCERS;
+    let (a, b) = tokio::join!(produce(pool, share), produce(pool, jobs as usize - share));
+    a?;
+    b?;
+    let enqueue_per_s = jobs as f64 / begun.elapsed().as_secs_f64();
+    let begun = Instant::now();
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..TASKS {
+        let pool = pool.clone();
+        tasks.spawn(async move { drain(&pool).await });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.map_err(|error| sqlx::Error::Io(std::io::Error::other(error)))??;
+    }
+    Ok(Limit { enqueue_per_s, drain_per_s: jobs as f64 / begun.elapsed().as_secs_f64() })
+}
+
+async fn produce(pool: &PgPool, jobs: usize) -> sqlx::Result<()> {
+    let payloads = vec![vec![b'x'; 200]; BULK];
+    let mut left = jobs;
+    while left > 0 {
+        let chunk = left.min(BULK);
+        sqlx::query(ENQUEUE).bind(&payloads[..chunk]).execute(pool).await?;
+        left -= chunk;
+    }
+    Ok(())
+}
+
+async fn drain(pool: &PgPool) -> sqlx::Result<()> {
+    loop {
+        let rows: Vec<(i64, i64, Vec<u8>)> = sqlx::query_as(CLAIM).bind(BATCH).fetch_all(pool).await?;
+        let Some((_, token, _)) = rows.first() else { return Ok(()) };
+        sqlx::query(SETTLE).bind(token).execute(pool).await?;
+    }
+}
