@@ -10,7 +10,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use windlass_core::store::{Report, ReportBody, Settled};
 use windlass_core::{
-    Invalid, JobId, JobState, KindSpec, LeasedJob, Outcome, Settlement, StoreError, Token, TxRef, Verdict, outcome,
+    Invalid, JobId, JobState, KindSpec, LeasedJob, Outcome, Settlement, StoreError, Token, TxRef, Verdict,
+    outcome,
 };
 
 use crate::Client;

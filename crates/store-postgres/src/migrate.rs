@@ -19,12 +19,20 @@ struct Step {
     down: &'static str,
 }
 
-const STEPS: &[Step] = &[Step {
-    version: 1,
-    name: "jobs",
-    up: include_str!("schema/0001_jobs.up.sql"),
-    down: include_str!("schema/0001_jobs.down.sql"),
-}];
+const STEPS: &[Step] = &[
+    Step {
+        version: 1,
+        name: "jobs",
+        up: include_str!("schema/0001_jobs.up.sql"),
+        down: include_str!("schema/0001_jobs.down.sql"),
+    },
+    Step {
+        version: 2,
+        name: "statistics",
+        up: include_str!("schema/0002_statistics.up.sql"),
+        down: include_str!("schema/0002_statistics.down.sql"),
+    },
+];
 
 impl Step {
     fn checksum(&self) -> Vec<u8> {

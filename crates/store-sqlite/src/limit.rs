@@ -53,7 +53,8 @@ fn insert(connection: &Connection, first: u64, last: u64) -> rusqlite::Result<()
     for id in first..=last {
         let id = id as i64;
         tx.prepare_cached("insert into jobs values (?1, 1, 5, ?1, ?2)")?.execute((id, &PAYLOAD))?;
-        tx.prepare_cached("insert into ready (queue, priority, run_at, id) values (1, 5, ?1, ?1)")?.execute([id])?;
+        tx.prepare_cached("insert into ready (queue, priority, run_at, id) values (1, 5, ?1, ?1)")?
+            .execute([id])?;
     }
     tx.commit()
 }
@@ -70,10 +71,12 @@ fn drain_one(connection: &Connection) -> rusqlite::Result<usize> {
         .collect::<Result<_, _>>()?;
     let mut payloads: Vec<Vec<u8>> = Vec::with_capacity(ids.len());
     for id in &ids {
-        let payload = tx.prepare_cached("select payload from jobs where id = ?1")?.query_row([id], |row| row.get(0))?;
+        let payload =
+            tx.prepare_cached("select payload from jobs where id = ?1")?.query_row([id], |row| row.get(0))?;
         payloads.push(payload);
     }
-    tx.prepare_cached("insert into claims (queue, owner, ids) values (1, 1, ?1)")?.execute([format!("{ids:?}")])?;
+    tx.prepare_cached("insert into claims (queue, owner, ids) values (1, 1, ?1)")?
+        .execute([format!("{ids:?}")])?;
     let token = tx.last_insert_rowid();
     tx.commit()?;
     let tx = connection.unchecked_transaction()?;

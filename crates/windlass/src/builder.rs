@@ -175,7 +175,8 @@ impl Windlass {
         &self,
         jobs: impl IntoIterator<Item = J>,
     ) -> Result<Vec<Enqueued>, EnqueueError> {
-        let requests = jobs.into_iter().map(|job| job.into().into_inner()).collect::<Result<Vec<JobRequest>, _>>()?;
+        let requests =
+            jobs.into_iter().map(|job| job.into().into_inner()).collect::<Result<Vec<JobRequest>, _>>()?;
         let enqueued = self.client.enqueue_many(requests).await?;
         self.after_enqueue().await?;
         Ok(enqueued)
@@ -189,7 +190,10 @@ impl Windlass {
     ) -> Result<Enqueued, EnqueueError> {
         let request = job.into().into_inner()?;
         let enqueued = self.client.enqueue_in(tx.as_tx(), vec![request]).await?;
-        enqueued.into_iter().next().ok_or_else(|| windlass_core::Invalid::one("job", "was not written").into())
+        enqueued
+            .into_iter()
+            .next()
+            .ok_or_else(|| windlass_core::Invalid::one("job", "was not written").into())
     }
 
     /// A transaction on Windlass' database. On SQLite this is the way in: it waits its turn at the one writer.

@@ -48,7 +48,9 @@ pub use job::{Job, Request};
 pub use tx::{AsTx, Tx};
 
 pub use windlass_core::store::Enqueued;
-pub use windlass_core::{Backoff, JobId, JobRecord, JobState, KindSpec, OnConflict, QueueSpec, StoreError, Time};
+pub use windlass_core::{
+    Backoff, JobId, JobRecord, JobState, KindSpec, OnConflict, QueueSpec, StoreError, Time,
+};
 pub use windlass_engine::worker::Drained;
 pub use windlass_engine::{
     Client, Completion, EngineError, EnqueueError, HandlerResult, JobError, Waited, WorkerOptions,

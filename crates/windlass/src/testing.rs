@@ -21,8 +21,9 @@ impl Windlass {
         let jobs = self.client().store().list(&filter, &Page { before: None, limit: MOST }).await?;
         jobs.iter()
             .map(|job| {
-                serde_json::from_slice(&job.payload)
-                    .map_err(|error| StoreError::Corrupt { what: format!("payload of job {}: {error}", job.id) })
+                serde_json::from_slice(&job.payload).map_err(|error| StoreError::Corrupt {
+                    what: format!("payload of job {}: {error}", job.id),
+                })
             })
             .collect()
     }

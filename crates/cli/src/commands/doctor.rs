@@ -91,7 +91,6 @@ async fn schema(store: &dyn Store, findings: &mut Vec<Finding>) {
         findings.push(bad("schema", error.chain(), "run `windlass migrate up`, or use the binary that fits"));
         return;
     }
-    findings.push(good("schema", "is the one this binary needs".to_owned()));
     match store.examine().await {
         Ok(more) => findings.extend(more),
         Err(error) => findings.push(bad("examination", error.chain(), "try again; the database may be busy")),

@@ -19,8 +19,10 @@ pub(crate) async fn run(session: &Session, args: &args::Running, queues: Vec<Str
     let kinds = config.kinds.apply(handlers.specs());
     let client = Client::open(store, &config.queues, &kinds).await.during("cannot start")?;
     let crew = Crew::start(session, client, handlers, queues).await?;
-    crew.announce(session, &config.database)?;
-    crew.until_stopped(session).await
+    match crew.announce(session, &config.database) {
+        Ok(()) => crew.until_stopped(session).await,
+        Err(failure) => crew.stop_after(failure).await,
+    }
 }
 
 /// A running worker with everything needed to stop it.
@@ -30,6 +32,8 @@ pub(crate) struct Crew {
     queues: Vec<String>,
     worker: WorkerHandle,
     signals: Signals,
+    /// The worker ended by itself; there is nothing left to stop.
+    over: bool,
 }
 
 impl Crew {
@@ -55,7 +59,7 @@ impl Crew {
         let worker =
             Worker::start(client.clone(), &handlers, options).await.during("cannot start the worker")?;
         tokio::spawn(session.config.retention.run(client.store().clone()));
-        Ok(Crew { client, handlers, queues, worker, signals })
+        Ok(Crew { client, handlers, queues, worker, signals, over: false })
     }
 
     fn announce(&self, session: &Session, database: &Database) -> Result<(), Failure> {
@@ -108,11 +112,24 @@ impl Crew {
         self.worker.shutdown().await.during("could not stop cleanly")
     }
 
+    /// Hands back what is leased before the failure is told: others need not wait for the lease to end.
+    pub(crate) async fn stop_after(self, failure: Failure) -> Result<(), Failure> {
+        if !self.over
+            && let Err(error) = self.worker.shutdown().await
+        {
+            tracing::warn!(%error, "could not stop cleanly");
+        }
+        Err(failure)
+    }
+
     /// Resolves when the worker cannot go on or somebody wants the process to end.
     pub(crate) async fn disturbed(&mut self) -> Failure {
         tokio::select! {
             name = self.signals.next() => Failure::new("stopped before the end", name),
-            error = self.worker.failed() => Failure::new("the worker had to stop", error),
+            error = self.worker.failed() => {
+                self.over = true;
+                Failure::new("the worker had to stop", error)
+            }
         }
     }
 }

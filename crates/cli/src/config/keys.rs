@@ -83,7 +83,8 @@ impl Key {
         }
     }
 
-    /// `WINDLASS_SERVER__LEASE`, `WINDLASS_QUEUES__<NAME>__SLA`.
+    /// `WINDLASS_SERVER__LEASE`, `WINDLASS_QUEUES__<NAME>__SLA`: what the page has to say.
+    #[cfg(test)]
     pub(crate) fn variable(&self) -> String {
         let hole = self.section.placeholder().map(|hole| format!("{hole}__")).unwrap_or_default();
         format!("WINDLASS_{}__{hole}{}", self.section.word(), self.name).to_uppercase()

@@ -199,9 +199,8 @@ impl Resolver {
             let said = |key| self.raw.get(Section::Queue, Some(&name), key).map(|(value, _)| value);
             set_count(said("priority"), &mut queue.priority);
             set_count(said("concurrency"), &mut queue.concurrency);
-            match said("cadence") {
-                Some(Value::Duration(cadence)) => queue.cadence = *cadence,
-                _ => {}
+            if let Some(Value::Duration(cadence)) = said("cadence") {
+                queue.cadence = *cadence;
             }
             match said("sla") {
                 Some(Value::Duration(sla)) => queue.sla = Some(*sla),

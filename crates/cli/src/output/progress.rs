@@ -19,12 +19,14 @@ struct Plain {
     what: &'static str,
     total: u64,
     said: Instant,
+    /// What the last line said; work that is over at once needs no line.
+    spoken: Option<u64>,
 }
 
 impl Progress {
     pub(crate) fn new(output: Output, what: &'static str, total: u64) -> Progress {
         if !output.bars {
-            let plain = Plain { output, what, total, said: Instant::now() };
+            let plain = Plain { output, what, total, said: Instant::now(), spoken: None };
             return Progress { bar: ProgressBar::hidden(), plain: Some(plain) };
         }
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
@@ -46,13 +48,14 @@ impl Progress {
             && (plain.said.elapsed() >= BETWEEN_LINES)
         {
             plain.said = Instant::now();
+            plain.spoken = Some(done);
             plain.output.note(format_args!("{}: {done} of {}", plain.what, plain.total));
         }
     }
 
     pub(crate) fn finish(mut self, done: u64) {
         self.bar.finish_and_clear();
-        if let Some(plain) = self.plain.take() {
+        if let Some(plain) = self.plain.take().filter(|plain| plain.spoken.is_some_and(|said| said < done)) {
             plain.output.note(format_args!("{}: {done} of {}", plain.what, plain.total));
         }
     }

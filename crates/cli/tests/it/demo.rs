@@ -31,3 +31,16 @@ fn the_demo_works_off_its_day_and_its_commands_work() {
     }
     assert!(took < std::time::Duration::from_secs(60), "took {took:?}");
 }
+
+#[test]
+fn a_demo_whose_reader_leaves_hands_everything_back() {
+    let place = Place::new();
+    let script =
+        format!("{} demo --no-serve | head -1; exit ${{PIPESTATUS[0]}}", env!("CARGO_BIN_EXE_windlass"));
+    let ran =
+        std::process::Command::new("bash").args(["-c", &script]).current_dir(place.path()).output().unwrap();
+    assert_eq!(ran.status.code(), Some(0), "{}", String::from_utf8_lossy(&ran.stderr));
+    let workers =
+        place.run(&["workers", "--json", "--database", "sqlite://windlass-data/demo.db"]).ok().json();
+    assert_eq!(workers["items"], serde_json::json!([]));
+}

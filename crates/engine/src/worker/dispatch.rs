@@ -124,7 +124,7 @@ impl Dispatcher {
     pub(crate) fn new(
         client: Client,
         roster: Roster,
-        options: WorkerOptions,
+        mut options: WorkerOptions,
         worker: WorkerId,
         stop: watch::Receiver<bool>,
     ) -> Dispatcher {
@@ -151,6 +151,10 @@ impl Dispatcher {
                 pace: Pace::new(now),
             }
         });
+        // One query looks at all queues, so it is as frequent as the most demanding of them asks.
+        let cadence =
+            roster.queues.iter().filter_map(|(id, _)| catalog.queue(*id)).map(|q| q.spec.cadence).min();
+        options.poll = cadence.map_or(options.poll, |cadence| options.poll.min(cadence));
         let heart = tokio::spawn(heart::beat(client.store().clone(), worker, options.lease, events.clone()));
         Dispatcher {
             queues: queues.collect(),

@@ -94,12 +94,13 @@ impl Roster {
         }
         invalid.into_result()?;
         let mut roster = Roster { kinds: HashMap::new(), queues: Vec::new() };
-        for (name, (spec, handler)) in &handlers.by_kind {
+        for (name, (_, handler)) in &handlers.by_kind {
             let Some(kind) = catalog.kind_named(name) else { continue };
             if !only.is_empty() && !only.contains(&kind.queue) {
                 continue;
             }
-            let served = Served { name: name.clone(), spec: spec.clone(), handler: handler.clone() };
+            // The registry's figures, not the code's: configuration may have changed them.
+            let served = Served { name: name.clone(), spec: kind.spec.clone(), handler: handler.clone() };
             roster.kinds.insert(kind.id, Arc::new(served));
             match roster.queues.iter_mut().find(|(queue, _)| *queue == kind.queue) {
                 Some((_, kinds)) => kinds.push(kind.id),

@@ -1,6 +1,4 @@
-drop view windlass.job_view;
 drop view windlass.attempt_history;
-drop table windlass.rollups;
 drop table windlass.idempotency;
 drop table windlass.workers;
 drop table windlass.cancels;

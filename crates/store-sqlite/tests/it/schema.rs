@@ -24,11 +24,11 @@ fn dump(path: &Path) -> String {
 async fn zero_to_newest_is_the_golden_schema() {
     let setup = Setup::new().await;
     let found = dump(&setup.path());
-    if std::env::var_os("WINDLASS_WRITE_GOLDEN").is_some() {
+    if std::env::var_os("WINDLASS_BLESS").is_some() {
         std::fs::write(GOLDEN, &found).unwrap();
     }
     let golden = std::fs::read_to_string(GOLDEN).unwrap();
-    assert_eq!(found, golden, "run the test with WINDLASS_WRITE_GOLDEN=1 when the change is meant");
+    assert_eq!(found, golden, "run the test with WINDLASS_BLESS=1 when the change is meant");
 }
 
 #[tokio::test]

@@ -110,15 +110,22 @@ async fn no_ack_follows_a_failed_fsync() {
         let output = process.stdout();
         let fired = std::fs::read_to_string(&trace).unwrap().matches("INJECTED").count();
         assert!(fired > 0, "no fsync failed: {output}");
-        let answers: Vec<&str> = output.lines().filter(|l| l.starts_with("ack ") || l.starts_with("error ")).collect();
+        let answers: Vec<&str> =
+            output.lines().filter(|l| l.starts_with("ack ") || l.starts_with("error ")).collect();
         let first_error = answers.iter().position(|line| line.starts_with("error "));
         let first_error = first_error.unwrap_or_else(|| panic!("nobody was told: {output}"));
         assert!(answers[first_error].contains("the disk failed"), "{output}");
-        assert!(answers[first_error..].iter().all(|line| line.starts_with("error ")), "an ack followed: {output}");
+        assert!(
+            answers[first_error..].iter().all(|line| line.starts_with("error ")),
+            "an ack followed: {output}"
+        );
         let windlass = open(&path).await;
         for line in &answers[..first_error] {
             let id: JobId = line.trim_start_matches("ack ").parse().unwrap();
-            assert!(windlass.client().store().job(id).await.unwrap().is_some(), "acknowledged and lost: {line}");
+            assert!(
+                windlass.client().store().job(id).await.unwrap().is_some(),
+                "acknowledged and lost: {line}"
+            );
         }
     }
 }

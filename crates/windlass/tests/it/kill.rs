@@ -65,7 +65,8 @@ on_both! {
 
 async fn check(world: &World, windlass: &windlass::Windlass, appended: &[JobId], keyed: &[JobId]) {
     for id in appended.iter().chain(keyed) {
-        let detail = windlass.client().store().job(*id).await.unwrap().expect("an accepted job is never lost");
+        let detail =
+            windlass.client().store().job(*id).await.unwrap().expect("an accepted job is never lost");
         assert_eq!(detail.job.state, JobState::Completed, "{detail:?}");
     }
     let verdict = world.entries().judge(appended.iter().copied());

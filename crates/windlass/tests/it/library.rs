@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use windlass::{
-    Backoff, Builder, Completion, Context, Job, JobError, JobState, KindSpec, QueueSpec, Request, TestMode, Waited,
-    Windlass, WorkerOptions,
+    Backoff, Builder, Completion, Context, Job, JobError, JobState, KindSpec, QueueSpec, Request, TestMode,
+    Waited, Windlass, WorkerOptions,
 };
 use windlass_core::store::{Action, JobFilter, QueueUpdate};
 use windlass_testkit::signal::{Seen, wait_until};

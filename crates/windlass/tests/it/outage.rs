@@ -39,7 +39,8 @@ impl Server {
     }
 
     fn control(&self, verb: &str, more: &[&str]) {
-        let options = format!("-p {} -k {} -c max_connections=60", self.port, self.directory.path().display());
+        let options =
+            format!("-p {} -k {} -c max_connections=60", self.port, self.directory.path().display());
         let log = self.directory.path().join("log");
         let mut arguments = vec![verb, "-w", "-o", &options, "-l", log.to_str().unwrap()];
         arguments.extend(more);
@@ -80,7 +81,8 @@ fn is_root() -> bool {
 }
 
 fn newest_programs() -> PathBuf {
-    let versions = std::fs::read_dir(Path::new("/usr/lib/postgresql")).expect("PostgreSQL's programs (./test installs them)");
+    let versions = std::fs::read_dir(Path::new("/usr/lib/postgresql"))
+        .expect("PostgreSQL's programs (./test installs them)");
     let newest = versions.map(|entry| entry.unwrap().path()).max().expect("one version of PostgreSQL");
     newest.join("bin")
 }
@@ -120,7 +122,8 @@ async fn postgres_is_restarted_under_load() {
     let producer = builder().build().await.unwrap();
     wait_all_finished(&producer, Duration::from_secs(60)).await;
     for id in &accepted {
-        let detail = producer.client().store().job(*id).await.unwrap().expect("an accepted job is never lost");
+        let detail =
+            producer.client().store().job(*id).await.unwrap().expect("an accepted job is never lost");
         assert_eq!(detail.job.state, JobState::Completed);
     }
     println!("{} accepted, {refused} refused", accepted.len());

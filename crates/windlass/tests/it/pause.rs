@@ -7,8 +7,8 @@ use windlass_core::store::JobDetail;
 use windlass_testkit::process::Process;
 use windlass_testkit::signal::{Seen, wait_until};
 
-use crate::child::Keyed;
 use crate::child::Append;
+use crate::child::Keyed;
 use crate::world::{World, wait_all_finished, wait_for_leases};
 use crate::{count, on_both};
 

@@ -30,7 +30,8 @@ pub(crate) async fn run(session: &Session, args: &BenchQueue) -> Result<(), Fail
 }
 
 fn print(session: &Session, report: &QueueReport, json: bool) -> Result<(), Failure> {
-    let value = serde_json::to_value(report).map_err(|error| Failure::new("cannot print the figures", error))?;
+    let value =
+        serde_json::to_value(report).map_err(|error| Failure::new("cannot print the figures", error))?;
     if json {
         return session.output.json(&value);
     }

@@ -35,33 +35,45 @@ pub(crate) async fn run(session: &Session, args: &args::Demo) -> Result<(), Fail
     tryout::add(&mut handlers, false);
     let kinds = config.kinds.apply(handlers.specs());
     let client = Client::open(store, &config.queues, &kinds).await.during("cannot start")?;
-    let tag = format!("demo-{}", client.store().now().await.during("cannot read the clock")?.0 / 1_000_000);
+    let mut crew = Crew::start(session, client.clone(), handlers, Vec::new()).await?;
+    let shown = tokio::select! {
+        shown = show(session, &client, &database) => shown,
+        failure = crew.disturbed() => Err(failure),
+    };
+    if let Err(failure) = shown {
+        return crew.stop_after(failure).await;
+    }
+    if args.no_serve {
+        return crew.stop().await;
+    }
+    match output.line("\nThe workers stay up for what you enqueue; stop them with Ctrl-C.") {
+        Ok(()) => crew.until_stopped(session).await,
+        Err(failure) => crew.stop_after(failure).await,
+    }
+}
+
+/// Enqueues the day, follows it to its end, prints what came of it.
+async fn show(session: &Session, client: &Client, database: &Database) -> Result<(), Failure> {
+    let output = &session.output;
+    let store = client.store().as_ref();
+    let tag = format!("demo-{}", store.now().await.during("cannot read the clock")?.0 / 1_000_000);
     let day = day::jobs(&tag);
     let total = day.jobs.len() as u64;
     output.line(format_args!(
         "A day of sample jobs: {total} of 14 kinds in five families, in {}",
         database.address
     ))?;
-    let mut crew = Crew::start(session, client.clone(), handlers, Vec::new()).await?;
     let begun = Instant::now();
     for chunk in day.jobs.chunks(CHUNK) {
         client.enqueue_many(chunk.to_vec()).await.during("cannot enqueue the sample jobs")?;
     }
     let enqueued = begun.elapsed();
-    tokio::select! {
-        worked = until_done(session, client.store().as_ref(), &tag, total - day.tomorrow) => worked?,
-        failure = crew.disturbed() => return Err(failure),
-    }
+    until_done(session, store, &tag, total - day.tomorrow).await?;
     let took = begun.elapsed();
-    let jobs = report::read(client.store().as_ref(), &tag).await?;
+    let jobs = report::read(store, &tag).await?;
     output.line(format_args!("enqueued in {}, worked off in {}\n", taken(enqueued), taken(took)))?;
-    report::print(&jobs, &config.queues, output)?;
-    next(session, &database, &jobs)?;
-    if args.no_serve {
-        return crew.stop().await;
-    }
-    output.line("\nThe workers stay up for what you enqueue; stop them with Ctrl-C.")?;
-    crew.until_stopped(session).await
+    report::print(&jobs, &session.config.queues, output)?;
+    next(session, database, &jobs)
 }
 
 /// Looks at the table until every job that is due has ended.

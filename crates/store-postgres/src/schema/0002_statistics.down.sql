@@ -1,0 +1,2 @@
+drop view windlass.job_view;
+drop table windlass.rollups;
