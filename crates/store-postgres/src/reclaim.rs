@@ -6,7 +6,7 @@
 use sqlx::PgConnection;
 use windlass_core::store::{Beat, Reclaimed};
 use windlass_core::sweep::{Lost, LostLease, lost};
-use windlass_core::{StoreError, Time, WorkerId};
+use windlass_core::{StoreError, Time, Token, WorkerId};
 
 use crate::PostgresStore;
 use crate::error::failed;
@@ -15,16 +15,18 @@ use crate::row::{PgTime, get, small, small_in, sparse, time};
 const DROP_SILENT: &str = "delete from windlass.workers where id = $1 and beats = $2";
 const DROP: &str = "delete from windlass.workers where id = $1";
 
-const LOCK: &str = "select token from windlass.claims where worker = $1 order by token for update";
+/// $2 are tokens whose leases stay.
+const LOCK: &str =
+    "select token from windlass.claims where worker = $1 and token <> all ($2) order by token for update";
 
 const LEASES: &str = "
     select i.id, i.run_at, c.token, c.attempt, c.crashes, c.alone, c.claimed_at, j.max_attempts, x.job_id is not null as cancel
     from windlass.claims c cross join unnest(c.ids, c.run_ats) i (id, run_at)
     join windlass.jobs j on j.id = i.id
     left join windlass.cancels x on x.job_id = i.id
-    where c.worker = $1";
+    where c.worker = $1 and c.token <> all ($2)";
 
-const FORGET: &str = "delete from windlass.claims where worker = $1";
+const FORGET: &str = "delete from windlass.claims where worker = $1 and token <> all ($2)";
 
 /// `ended` null means back to the queue, where the job stood before it was claimed. The answer counts the twins met.
 const WRITE: &str = "
@@ -87,7 +89,7 @@ impl PostgresStore {
         if dropped.rows_affected() == 0 {
             return Ok(None);
         }
-        let leases = self.leases(&mut tx, beat.worker).await?;
+        let leases = self.leases(&mut tx, beat.worker, &[]).await?;
         let fates: Vec<Fate> = leases.iter().map(|l| fate_of_lost(l.lost)).collect();
         let superseded = self.write(&mut tx, beat.worker, &leases, &fates, "lost").await?;
         tx.commit().await.map_err(failed(OP))?;
@@ -105,19 +107,45 @@ impl PostgresStore {
     pub(crate) async fn retire(&self, worker: WorkerId) -> Result<(), StoreError> {
         let mut tx = self.pool.begin().await.map_err(failed(OP))?;
         sqlx::query(self.sql(DROP)).bind(worker.0).execute(&mut *tx).await.map_err(failed(OP))?;
-        let leases = self.leases(&mut tx, worker).await?;
-        let fates: Vec<Fate> = leases.iter().map(|l| fate_of_left(l.lost)).collect();
-        self.write(&mut tx, worker, &leases, &fates, "handed_back").await?;
+        self.hand_back(&mut tx, worker, &[]).await?;
         tx.commit().await.map_err(failed(OP))?;
         self.waker.any();
         Ok(())
     }
 
+    pub(crate) async fn give_up(&self, worker: WorkerId, known: &[Token]) -> Result<u64, StoreError> {
+        let mut tx = self.pool.begin().await.map_err(failed(OP))?;
+        let left = self.hand_back(&mut tx, worker, known).await?;
+        tx.commit().await.map_err(failed(OP))?;
+        if left > 0 {
+            self.waker.any();
+        }
+        Ok(left)
+    }
+
+    async fn hand_back(
+        &self,
+        conn: &mut PgConnection,
+        worker: WorkerId,
+        known: &[Token],
+    ) -> Result<u64, StoreError> {
+        let leases = self.leases(conn, worker, known).await?;
+        let fates: Vec<Fate> = leases.iter().map(|l| fate_of_left(l.lost)).collect();
+        self.write(conn, worker, &leases, &fates, "handed_back").await?;
+        Ok(leases.len() as u64)
+    }
+
     /// Locked first, read after: a settlement that was under way has then been seen.
-    async fn leases(&self, conn: &mut PgConnection, worker: WorkerId) -> Result<Vec<Lease>, StoreError> {
-        sqlx::query(self.sql(LOCK)).bind(worker.0).execute(&mut *conn).await.map_err(failed(OP))?;
-        let rows =
-            sqlx::query(self.sql(LEASES)).bind(worker.0).fetch_all(&mut *conn).await.map_err(failed(OP))?;
+    async fn leases(
+        &self,
+        conn: &mut PgConnection,
+        worker: WorkerId,
+        known: &[Token],
+    ) -> Result<Vec<Lease>, StoreError> {
+        let known: Vec<i64> = known.iter().map(|token| token.0).collect();
+        let about = |sql| sqlx::query(self.sql(sql)).bind(worker.0).bind(known.clone());
+        about(LOCK).execute(&mut *conn).await.map_err(failed(OP))?;
+        let rows = about(LEASES).fetch_all(&mut *conn).await.map_err(failed(OP))?;
         let leases = rows
             .iter()
             .map(|row| {
@@ -136,7 +164,7 @@ impl PostgresStore {
                 })
             })
             .collect::<Result<Vec<_>, StoreError>>()?;
-        sqlx::query(self.sql(FORGET)).bind(worker.0).execute(conn).await.map_err(failed(OP))?;
+        about(FORGET).execute(conn).await.map_err(failed(OP))?;
         Ok(leases)
     }
 
@@ -180,8 +208,9 @@ fn fate_of_lost(lease: LostLease) -> Fate {
     }
 }
 
-/// Left over at a clean goodbye: the attempt is given back, and nothing is held against the job.
+/// Left over at a clean goodbye: the attempt is given back. A suspect was not run to an end, so it stays one.
 fn fate_of_left(lease: LostLease) -> Fate {
     let ended = lease.cancel_requested.then_some(CANCELLED);
-    Fate { ended, used: lease.attempt.saturating_sub(1), suspect: None, error: None }
+    let suspect = (lease.alone || lease.crashes > 0).then_some(lease.crashes);
+    Fate { ended, used: lease.attempt.saturating_sub(1), suspect, error: None }
 }

@@ -33,11 +33,12 @@ macro_rules! fenced {
             $columns,
             ", ord)),
              c as materialized (
-                 select c.token, c.worker, c.ids from windlass.claims c
+                 select c.token, c.worker, c.ids, case when c.alone or c.crashes > 0 then c.crashes end as crashes
+                 from windlass.claims c
                  where c.token = any (array(select distinct token from u)) order by c.token for update),
              h as materialized (
-                 select u.*, s.worker
-                 from (select token, worker, unnest(ids) as id from c) s
+                 select u.*, s.worker, s.crashes
+                 from (select token, worker, crashes, unnest(ids) as id from c) s
                  join u on u.token = s.token and u.id = s.id),
              m as materialized (select token, array_agg(id) as ids from h group by token),
              gone as (
@@ -65,7 +66,7 @@ const SETTLE_DONE: &str = concat!(
       select ord, 3::smallint as answer from u where not exists (select from h where h.ord = u.ord)"
 );
 
-/// Anything: `state` null means the job returns. The answer lists what was not simply accepted: 1 superseded,
+/// Anything: `state` null means the job returns; a suspect that is handed back was not run to an end and stays one. The answer lists what was not simply accepted: 1 superseded,
 /// 2 cancelled, 3 stale.
 const SETTLE_ANY: &str = concat!(
     fenced!(
@@ -75,12 +76,13 @@ const SETTLE_ANY: &str = concat!(
     " k as (delete from windlass.cancels where job_id in (select id from h) returning job_id),
       back as materialized (
           select h.id, j.queue, j.priority, j.kind, j.unique_key, h.used,
+                 case when h.outcome = 'handed_back' then h.crashes end as suspect,
                  coalesce(h.place, n.now + h.delay * interval '1 microsecond') as run_at
           from n, h join windlass.jobs j on j.id = h.id
           where h.state is null and not exists (select from k where k.job_id = h.id)),
       r as (
-          insert into windlass.ready (queue, priority, run_at, id, kind, attempt, unique_key)
-          select queue, priority, run_at, id, kind, used, unique_key from back
+          insert into windlass.ready (queue, priority, run_at, id, kind, attempt, suspect, unique_key)
+          select queue, priority, run_at, id, kind, used, suspect, unique_key from back
           order by unique_key, id
           on conflict (unique_key) where unique_key is not null do nothing
           returning id),

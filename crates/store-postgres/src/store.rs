@@ -117,6 +117,10 @@ impl Store for PostgresStore {
         self.beat(worker).await
     }
 
+    async fn disown(&self, worker: WorkerId, known: &[Token]) -> Result<u64> {
+        self.give_up(worker, known).await
+    }
+
     async fn retire_worker(&self, worker: WorkerId) -> Result<()> {
         self.retire(worker).await
     }

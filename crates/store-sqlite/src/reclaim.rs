@@ -7,7 +7,7 @@ use rusqlite::OptionalExtension;
 use windlass_core::outcome::{Return, ReturnAt, ReturnWhy};
 use windlass_core::store::{Beat, Reclaimed, Settled, Wake};
 use windlass_core::sweep::{Lost, LostLease, lost};
-use windlass_core::{JobId, JobState, QueueId, Settlement, Time, Verdict, WorkerId};
+use windlass_core::{JobId, JobState, QueueId, Settlement, Time, Token, Verdict, WorkerId};
 
 use crate::error::{Answer, Fault};
 use crate::lease::{self, Held};
@@ -88,8 +88,18 @@ fn forget_claims(scope: &Scope<'_>, worker: WorkerId) -> Answer<()> {
 
 /// A clean goodbye. What is still leased goes back through the ordinary settlement, as if handed back.
 pub(crate) fn retire(scope: &mut Scope<'_>, worker: WorkerId) -> Answer<()> {
+    disown(scope, worker, &[])?;
+    scope.connection.prepare_cached("delete from windlass_workers where id = ?1")?.execute([worker.0])?;
+    scope.wake(Wake::Any);
+    Ok(())
+}
+
+pub(crate) fn disown(scope: &mut Scope<'_>, worker: WorkerId, known: &[Token]) -> Answer<u64> {
     let mut left = Vec::new();
     for held in lease::of_worker(scope.connection, worker)? {
+        if known.contains(&held.token) {
+            continue;
+        }
         let back = |place| Return {
             why: ReturnWhy::HandBack,
             attempts_used: held.attempt.saturating_sub(1),
@@ -106,7 +116,5 @@ pub(crate) fn retire(scope: &mut Scope<'_>, worker: WorkerId) -> Answer<()> {
         }));
     }
     settle(scope, &left)?;
-    scope.connection.prepare_cached("delete from windlass_workers where id = ?1")?.execute([worker.0])?;
-    scope.wake(Wake::Any);
-    Ok(())
+    Ok(left.len() as u64)
 }

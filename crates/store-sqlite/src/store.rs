@@ -142,6 +142,11 @@ impl Store for SqliteStore {
         self.write("heartbeat", 1, move |scope| worker::heartbeat(scope, worker)).await
     }
 
+    async fn disown(&self, worker: WorkerId, known: &[Token]) -> Result<u64, StoreError> {
+        let known = known.to_vec();
+        self.write("hand back unknown leases", 1, move |scope| reclaim::disown(scope, worker, &known)).await
+    }
+
     async fn retire_worker(&self, worker: WorkerId) -> Result<(), StoreError> {
         self.write("retire a worker", 1, move |scope| reclaim::retire(scope, worker)).await?;
         self.shared.locks.release(worker);

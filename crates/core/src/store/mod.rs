@@ -109,6 +109,10 @@ pub trait Store: Send + Sync + 'static {
     /// Extends the worker's lease; false when the worker was declared dead, in which case nothing of its is valid.
     async fn heartbeat(&self, worker: WorkerId) -> Result<bool, StoreError>;
 
+    /// Hands back what the worker leases under tokens it does not know: claims whose answer was lost on the way.
+    /// Returns how many jobs those were.
+    async fn disown(&self, worker: WorkerId, known: &[Token]) -> Result<u64, StoreError>;
+
     /// A clean goodbye; anything still leased is returned as handed back.
     async fn retire_worker(&self, worker: WorkerId) -> Result<(), StoreError>;
 

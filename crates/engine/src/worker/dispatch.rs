@@ -1,7 +1,8 @@
 //! The dispatcher: all state of a worker process, and one step for each thing that can happen to it.
 //!
-//! Nothing is claimed that cannot start soon, nothing is settled twice, and nothing here waits on the database:
-//! claims, settles and polls run as tasks and come back as [`Event`]s.
+//! The steps themselves are in `claims`, `runs` and `settles`. Nothing is claimed that cannot start soon, nothing is
+//! settled twice, and nothing here waits on the database: claims, settles and polls run as tasks and come back as
+//! [`Event`]s.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -9,33 +10,23 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinHandle};
-use windlass_core::store::{Claim, Poll, QueueDue, Report, Settled};
-use windlass_core::{
-    JobId, KindId, LeasedJob, Outcome, QueueId, Settlement, StoreError, Time, Token, Verdict, WorkerId,
-};
+use windlass_core::store::{Poll, QueueDue, Settled};
+use windlass_core::{KindId, LeasedJob, Outcome, QueueId, Settlement, StoreError, Time, Verdict, WorkerId};
 
+use super::claims::Doubt;
 use super::pace::Pace;
-use super::quarantine::{Quarantine, Step};
+use super::quarantine::Quarantine;
 use super::report::ReportSender;
+use super::runs::hand_back;
+use super::settles::{REPORT_EVERY, ROLLUP_EVERY, write_reports};
 use super::tally::Tally;
 use super::wake::{Hints, WakeBox};
-use super::{Roster, Served, WorkerOptions, heart, run};
-use crate::handler::{decide, settlement};
+use super::{Roster, Served, WorkerOptions, heart};
 use crate::{Client, EngineError};
 
-const MAX_CLAIM: u32 = 1_000;
-/// Ended attempts waiting for their settle above which nothing more is claimed.
-const MAX_UNSETTLED: usize = 10_000;
-const MAX_SETTLE: usize = 2_000;
-const ROLLUP_EVERY: Duration = Duration::from_secs(10);
-const REPORT_EVERY: Duration = Duration::from_millis(200);
-/// A queue whose suspect turned out not to be ours is not asked again for this long.
-const SUSPECT_REST: Duration = Duration::from_secs(5);
-/// An emptied queue is looked at for what comes next, but not more often than this.
-const POLL_GAP: Duration = Duration::from_millis(100);
 const MAX_TROUBLE: Duration = Duration::from_secs(5);
 
-pub(crate) enum Event {
+pub(super) enum Event {
     Ran {
         run: u64,
         outcomes: Vec<Outcome>,
@@ -55,69 +46,73 @@ pub(crate) enum Event {
         worker: WorkerId,
         why: &'static str,
     },
+    Disowned(Result<u64, StoreError>),
     Reported,
 }
 
-struct QueueWork {
-    id: QueueId,
-    kinds: Vec<KindId>,
-    concurrency: u32,
-    paused: bool,
-    running: u32,
-    buffer: VecDeque<(Arc<LeasedJob>, Instant)>,
+pub(super) struct QueueWork {
+    pub(super) id: QueueId,
+    pub(super) kinds: Vec<KindId>,
+    pub(super) concurrency: u32,
+    pub(super) paused: bool,
+    pub(super) running: u32,
+    pub(super) buffer: VecDeque<(Arc<LeasedJob>, Instant)>,
     /// Something may be due.
-    due: bool,
+    pub(super) due: bool,
     /// A hint arrived while a claim was under way, so an empty answer proves nothing.
-    due_again: bool,
-    claiming: bool,
-    next_due: Option<Time>,
-    suspect: bool,
-    suspect_rest: Option<Instant>,
-    pace: Pace,
+    pub(super) due_again: bool,
+    pub(super) claiming: bool,
+    pub(super) next_due: Option<Time>,
+    pub(super) suspect: bool,
+    pub(super) suspect_rest: Option<Instant>,
+    pub(super) pace: Pace,
 }
 
-struct Run {
-    queue: usize,
-    served: Arc<Served>,
-    jobs: Vec<(Arc<LeasedJob>, Instant)>,
-    started: Instant,
-    abort: AbortHandle,
+pub(super) struct Run {
+    pub(super) queue: usize,
+    pub(super) served: Arc<Served>,
+    pub(super) jobs: Vec<(Arc<LeasedJob>, Instant)>,
+    pub(super) started: Instant,
+    pub(super) abort: AbortHandle,
 }
 
-enum Phase {
+pub(super) enum Phase {
     Working,
     Stopping { deadline: Instant },
 }
 
-pub(crate) struct Dispatcher {
-    client: Client,
-    roster: Roster,
-    options: WorkerOptions,
-    worker: watch::Sender<WorkerId>,
-    stop: watch::Receiver<bool>,
-    phase: Phase,
-    events: mpsc::UnboundedSender<Event>,
-    inbox: mpsc::UnboundedReceiver<Event>,
-    wakes: WakeBox,
-    queues: Vec<QueueWork>,
-    runs: HashMap<u64, Run>,
-    next_run: u64,
-    unsettled: VecDeque<Settlement>,
-    settling: bool,
-    reports: ReportSender,
-    reporting: bool,
-    tally: Tally,
-    quarantine: Quarantine,
-    polling: bool,
-    poll_at: Instant,
-    polled_at: Instant,
+pub(super) struct Dispatcher {
+    pub(super) client: Client,
+    pub(super) roster: Roster,
+    pub(super) options: WorkerOptions,
+    pub(super) worker: watch::Sender<WorkerId>,
+    pub(super) stop: watch::Receiver<bool>,
+    pub(super) phase: Phase,
+    pub(super) events: mpsc::UnboundedSender<Event>,
+    pub(super) inbox: mpsc::UnboundedReceiver<Event>,
+    pub(super) wakes: WakeBox,
+    pub(super) queues: Vec<QueueWork>,
+    pub(super) runs: HashMap<u64, Run>,
+    pub(super) next_run: u64,
+    pub(super) unsettled: VecDeque<Settlement>,
+    pub(super) settling: bool,
+    pub(super) reports: ReportSender,
+    pub(super) reporting: bool,
+    pub(super) tally: Tally,
+    pub(super) quarantine: Quarantine,
+    pub(super) polling: bool,
+    pub(super) poll_at: Instant,
+    pub(super) polled_at: Instant,
     /// Database clock at an instant of ours, from the last poll.
-    clock: Option<(Time, Instant)>,
-    report_at: Instant,
-    rollup_at: Instant,
-    trouble: Option<(Instant, Duration)>,
-    broken: Option<StoreError>,
-    heart: JoinHandle<()>,
+    pub(super) clock: Option<(Time, Instant)>,
+    pub(super) report_at: Instant,
+    pub(super) rollup_at: Instant,
+    pub(super) trouble: Option<(Instant, Duration)>,
+    /// A claim failed without saying whether it leased anything.
+    pub(super) doubt: Option<Doubt>,
+    pub(super) disowning: bool,
+    pub(super) broken: Option<StoreError>,
+    pub(super) heart: JoinHandle<()>,
 }
 
 impl Dispatcher {
@@ -182,6 +177,8 @@ impl Dispatcher {
             report_at: now + REPORT_EVERY,
             rollup_at: now + ROLLUP_EVERY,
             trouble: None,
+            doubt: None,
+            disowning: false,
             broken: None,
             heart,
         }
@@ -191,7 +188,7 @@ impl Dispatcher {
         self.worker.subscribe()
     }
 
-    fn worker_id(&self) -> WorkerId {
+    pub(super) fn worker_id(&self) -> WorkerId {
         *self.worker.borrow()
     }
 
@@ -244,6 +241,7 @@ impl Dispatcher {
             Event::Settled { batch, result } => self.settled(batch, result),
             Event::Polled(result) => self.polled(result),
             Event::Reported => self.reporting = false,
+            Event::Disowned(result) => self.disowned(result),
             Event::Lost { worker, why } if worker == self.worker_id() => self.reincarnate(why).await?,
             Event::Lost { .. } => {}
         }
@@ -322,287 +320,9 @@ impl Dispatcher {
         }
     }
 
-    // Claiming ---------------------------------------------------------------------------------------------------
-
-    fn refill(&mut self, now: Instant) {
-        let suspects = self.queues.iter().any(|q| q.suspect && !q.paused);
-        match self.quarantine.step(now, suspects, self.is_idle(), self.options.quarantine) {
-            Step::Normal => {
-                for queue in 0..self.queues.len() {
-                    self.claim_more(queue);
-                }
-            }
-            Step::Hold => {}
-            Step::ClaimSuspect { alone } => {
-                if let Some(queue) = self.queues.iter().position(|q| q.suspect && !q.paused) {
-                    self.claim(queue, 1, Some(alone));
-                }
-            }
-            Step::Release(token) => self.release(token),
-        }
-    }
-
-    /// Nothing leased, running or unwritten.
-    fn is_idle(&self) -> bool {
-        self.runs.is_empty()
-            && self.unsettled.is_empty()
-            && !self.settling
-            && self.queues.iter().all(|q| q.buffer.is_empty() && !q.claiming)
-    }
-
-    fn claim_more(&mut self, queue: usize) {
-        let work = &self.queues[queue];
-        if !work.due || work.claiming || work.paused || self.unsettled.len() > MAX_UNSETTLED {
-            return;
-        }
-        let ahead = work.pace.prefetch(self.options.prefetch);
-        let held = work.running + work.buffer.len() as u32;
-        let wanted = (work.concurrency + ahead).saturating_sub(held);
-        // While jobs are short, wait for room worth a statement.
-        if wanted == 0 || (wanted < ahead / 2 && work.buffer.len() as u32 > ahead / 2) {
-            return;
-        }
-        self.claim(queue, wanted.min(MAX_CLAIM), None);
-    }
-
-    fn claim(&mut self, queue: usize, limit: u32, suspect: Option<bool>) {
-        let worker = self.worker_id();
-        let work = &mut self.queues[queue];
-        work.claiming = true;
-        work.due_again = false;
-        let claim =
-            Claim { worker, queue: work.id, kinds: work.kinds.clone(), limit, suspect: suspect.is_some() };
-        let (store, events, queue) = (self.client.store().clone(), self.events.clone(), work.id);
-        tokio::spawn(async move {
-            let mut result = store.claim(&claim).await;
-            if suspect == Some(false)
-                && let Ok(jobs) = &result
-                && let Some(job) = jobs.first()
-                && let Err(error) = store.in_company(job.token).await
-            {
-                result = Err(error);
-            }
-            let _ = events.send(Event::Claimed { worker, queue, suspect, result });
-        });
-    }
-
-    fn claimed(
-        &mut self,
-        worker: WorkerId,
-        queue: QueueId,
-        suspect: Option<bool>,
-        result: Result<Vec<LeasedJob>, StoreError>,
-    ) {
-        let now = Instant::now();
-        let current = worker == self.worker_id();
-        let Some(work) = self.queues.iter_mut().find(|q| q.id == queue) else { return };
-        work.claiming = false;
-        let jobs = match result {
-            Ok(jobs) => jobs,
-            Err(error) => {
-                if suspect.is_some() {
-                    self.quarantine.claimed(None, now);
-                }
-                return self.troubled("claim", error);
-            }
-        };
-        if suspect.is_some() {
-            let alone = jobs.first().filter(|_| suspect == Some(true)).map(|job| job.token);
-            self.quarantine.claimed(alone, now);
-            if jobs.is_empty() {
-                work.suspect = false;
-                work.suspect_rest = Some(now + SUSPECT_REST);
-            }
-        } else {
-            // An empty-handed claim proves the queue empty unless a hint came meanwhile. What made somebody look may
-            // be a delayed job, whose time only a poll tells.
-            work.due = work.due_again || !jobs.is_empty();
-            if !work.due {
-                self.poll_at = self.poll_at.min(self.polled_at + POLL_GAP);
-            }
-        }
-        // Leased by an incarnation that is no more: others have these jobs.
-        if current {
-            work.buffer.extend(jobs.into_iter().map(|job| (Arc::new(job), now)));
-        }
-    }
-
-    fn release(&mut self, token: Token) {
-        let store = self.client.store().clone();
-        tokio::spawn(async move {
-            if let Err(error) = store.in_company(token).await {
-                tracing::warn!(error = error.chain(), "a suspect could not be released from quarantine");
-            }
-        });
-    }
-
-    // Running ----------------------------------------------------------------------------------------------------
-
-    fn start_runs(&mut self, queue: usize, now: Instant) {
-        while !self.queues[queue].buffer.is_empty()
-            && self.queues[queue].running < self.queues[queue].concurrency
-        {
-            let work = &mut self.queues[queue];
-            let Some(first) = work.buffer.pop_front() else { return };
-            let Some(served) = self.roster.kinds.get(&first.0.kind).cloned() else {
-                // A claim asks only for handled kinds, so this is a store's fault; the job must not be lost for it.
-                self.end_attempt(&first.0, first.1, Verdict::Return(hand_back(&first.0)), now);
-                continue;
-            };
-            let mut jobs = vec![first];
-            let size = served.handler.batch_size();
-            while jobs.len() < size && work.buffer.front().is_some_and(|(job, _)| job.kind == jobs[0].0.kind)
-            {
-                jobs.extend(work.buffer.pop_front());
-            }
-            work.running += 1;
-            self.spawn_run(queue, served, jobs, now);
-        }
-    }
-
-    fn spawn_run(
-        &mut self,
-        queue: usize,
-        served: Arc<Served>,
-        jobs: Vec<(Arc<LeasedJob>, Instant)>,
-        now: Instant,
-    ) {
-        let run = self.next_run;
-        self.next_run += 1;
-        let leased: Vec<Arc<LeasedJob>> = jobs.iter().map(|(job, _)| job.clone()).collect();
-        let events = self.events.clone();
-        let work = run::run(served.clone(), leased, self.client.clone(), self.reports.clone());
-        let task = tokio::spawn(async move {
-            let outcomes = work.await;
-            let _ = events.send(Event::Ran { run, outcomes });
-        });
-        self.runs.insert(run, Run { queue, served, jobs, started: now, abort: task.abort_handle() });
-    }
-
-    fn ran(&mut self, run: u64, outcomes: Vec<Outcome>, now: Instant) {
-        // An aborted run may have answered just before; whoever removed it has settled it.
-        let Some(run) = self.runs.remove(&run) else { return };
-        let work = &mut self.queues[run.queue];
-        work.running -= 1;
-        work.pace.finished(run.jobs.len() as u32, now);
-        for ((job, received), outcome) in run.jobs.into_iter().zip(outcomes) {
-            let verdict = decide(&job, outcome, &run.served.spec);
-            let ended = job.claimed_at.plus(now.saturating_duration_since(received));
-            self.tally.count(&job, &verdict, ended, now.saturating_duration_since(run.started));
-            let started = job.claimed_at.plus(run.started.saturating_duration_since(received));
-            self.unsettled.push_back(settlement(&job, started, verdict));
-        }
-    }
-
-    fn end_attempt(&mut self, job: &LeasedJob, received: Instant, verdict: Verdict, now: Instant) {
-        let at = job.claimed_at.plus(now.saturating_duration_since(received));
-        self.unsettled.push_back(settlement(job, at, verdict));
-    }
-
-    fn cancel(&mut self, id: JobId) {
-        let now = Instant::now();
-        for queue in 0..self.queues.len() {
-            if let Some(place) = self.queues[queue].buffer.iter().position(|(job, _)| job.id == id)
-                && let Some((job, received)) = self.queues[queue].buffer.remove(place)
-            {
-                let verdict = decide_unrun(&job, Outcome::Cancelled);
-                self.end_attempt(&job, received, verdict, now);
-            }
-        }
-        let found = self.runs.iter().find(|(_, run)| run.jobs.iter().any(|(job, _)| job.id == id));
-        if let Some(run) = found.map(|(run, _)| *run) {
-            self.abort(run, now, |job| if job.id == id { Outcome::Cancelled } else { Outcome::HandBack });
-        }
-    }
-
-    /// Stops a run and writes what `outcome` says for each of its jobs.
-    fn abort(&mut self, run: u64, now: Instant, outcome: impl Fn(&LeasedJob) -> Outcome) {
-        let Some(run) = self.runs.remove(&run) else { return };
-        run.abort.abort();
-        self.queues[run.queue].running -= 1;
-        for (job, received) in run.jobs {
-            let verdict = decide_unrun(&job, outcome(&job));
-            self.end_attempt(&job, received, verdict, now);
-        }
-    }
-
-    // Settling ---------------------------------------------------------------------------------------------------
-
-    fn flush_settles(&mut self, now: Instant) {
-        if self.settling || self.unsettled.is_empty() || self.trouble.is_some_and(|(until, _)| now < until) {
-            return;
-        }
-        let size = self.unsettled.len().min(MAX_SETTLE);
-        let batch: Vec<Settlement> = self.unsettled.drain(..size).collect();
-        let reports = self.reports.take();
-        let (store, events) = (self.client.store().clone(), self.events.clone());
-        self.settling = true;
-        tokio::spawn(async move {
-            // A settled job takes no more reports, so its last ones go first.
-            write_reports(&*store, reports).await;
-            let result = store.settle(&batch).await;
-            let _ = events.send(Event::Settled { batch, result });
-        });
-    }
-
-    fn settled(&mut self, batch: Vec<Settlement>, result: Result<Vec<Settled>, StoreError>) {
-        self.settling = false;
-        match result {
-            Ok(answers) => {
-                self.trouble = None;
-                for (settlement, answer) in batch.iter().zip(answers) {
-                    match answer {
-                        // Also the answer for a job that completed itself with `settle_in`.
-                        Settled::Stale => {
-                            tracing::debug!(job = %settlement.id, "the lease was no longer ours")
-                        }
-                        _ => self.client.finished(settlement.id),
-                    }
-                }
-                if self.is_idle() {
-                    self.quarantine.ended();
-                }
-            }
-            Err(error) => {
-                // Written or not is unknown; writing again is harmless because of the fence.
-                for settlement in batch.into_iter().rev() {
-                    self.unsettled.push_front(settlement);
-                }
-                self.troubled("settle", error);
-            }
-        }
-    }
-
-    fn flush_reports(&mut self, now: Instant) {
-        if now >= self.report_at {
-            self.report_at = now + REPORT_EVERY;
-            let reports = if self.reporting { Vec::new() } else { self.reports.take() };
-            if !reports.is_empty() {
-                self.reporting = true;
-                let (store, events) = (self.client.store().clone(), self.events.clone());
-                tokio::spawn(async move {
-                    write_reports(&*store, reports).await;
-                    let _ = events.send(Event::Reported);
-                });
-            }
-        }
-        if now >= self.rollup_at {
-            self.rollup_at = now + ROLLUP_EVERY;
-            let rollups = self.tally.take();
-            if !rollups.is_empty() {
-                let store = self.client.store().clone();
-                tokio::spawn(async move {
-                    if let Err(error) = store.record(&rollups).await {
-                        tracing::warn!(error = error.chain(), "statistics of the last seconds were lost");
-                    }
-                });
-            }
-        }
-    }
-
     // Trouble ----------------------------------------------------------------------------------------------------
 
-    fn troubled(&mut self, doing: &str, error: StoreError) {
+    pub(super) fn troubled(&mut self, doing: &str, error: StoreError) {
         if matches!(error, StoreError::Broken { .. }) {
             self.broken = Some(error);
             return;
@@ -699,14 +419,6 @@ impl Dispatcher {
     }
 }
 
-async fn write_reports(store: &dyn windlass_core::Store, reports: Vec<Report>) {
-    if !reports.is_empty()
-        && let Err(error) = store.report(&reports).await
-    {
-        tracing::warn!(lines = reports.len(), error = error.chain(), "progress and log lines were lost");
-    }
-}
-
 fn apply(queue: &mut QueueWork, found: &QueueDue, at: Time, concurrency: Option<u32>, now: Instant) {
     queue.paused = found.paused;
     queue.concurrency = concurrency.unwrap_or(found.concurrency);
@@ -718,16 +430,5 @@ fn apply(queue: &mut QueueWork, found: &QueueDue, at: Time, concurrency: Option<
     if queue.suspect_rest.is_none_or(|until| now >= until) {
         queue.suspect_rest = None;
         queue.suspect = found.suspect;
-    }
-}
-
-fn decide_unrun(job: &LeasedJob, outcome: Outcome) -> Verdict {
-    windlass_core::outcome::decide(job, outcome, &windlass_core::Backoff::default(), 0.0)
-}
-
-fn hand_back(job: &LeasedJob) -> windlass_core::outcome::Return {
-    match decide_unrun(job, Outcome::HandBack) {
-        Verdict::Return(back) => back,
-        Verdict::End { .. } => unreachable!("a handed-back job never ends"),
     }
 }

@@ -3,12 +3,15 @@
 //! One dispatcher task owns all state and is the only one to decide; everything slow (claim, run, settle, poll)
 //! happens in tasks that answer it with an event. So there are no locks, and each step can be read on its own.
 
+mod claims;
 mod dispatch;
 mod heart;
 mod pace;
 mod quarantine;
 mod report;
 mod run;
+mod runs;
+mod settles;
 mod step;
 mod tally;
 mod wake;

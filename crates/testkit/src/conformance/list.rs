@@ -175,6 +175,7 @@ macro_rules! conformance_cases {
                 lone_crashes_end_as_dead_letter
                 lone_crashes_respect_max_attempts
                 a_suspect_that_settles_is_clean
+                a_suspect_handed_back_stays_one
                 a_suspect_keeps_its_place
                 reclaim_refuses_a_beating_heart
                 reclaim_races_heartbeat
@@ -212,6 +213,7 @@ macro_rules! conformance_cases {
                 retire_hands_back
                 a_reclaimed_worker_is_dead
                 an_idle_worker_is_reclaimed_with_nothing
+                unknown_leases_are_handed_back
                 reclaim_takes_only_what_is_left
             }
         }

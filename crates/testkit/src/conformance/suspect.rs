@@ -110,6 +110,21 @@ pub async fn a_suspect_that_settles_is_clean(h: Harness) {
     h.done(&leased).await;
 }
 
+/// It was not run to an end, so whether it kills its process is still open; by settle and by retire alike.
+pub async fn a_suspect_handed_back_stays_one(h: Harness) {
+    two_suspects(&h).await;
+    let worker = h.worker().await;
+    let suspect = h.claim_suspect(worker).await.unwrap();
+    assert_eq!(h.settle(&suspect, Outcome::HandBack).await, Settled::Accepted);
+    assert!(h.claim(worker, 10).await.is_empty(), "no ordinary claim takes it");
+    let again = h.claim_suspect(worker).await.unwrap();
+    assert_eq!(again.id, suspect.id);
+    h.store.retire_worker(worker).await.unwrap();
+    let worker = h.worker().await;
+    assert!(h.claim(worker, 10).await.is_empty(), "nor after its worker retired");
+    assert_eq!(h.claim_suspect(worker).await.unwrap().id, suspect.id);
+}
+
 pub async fn a_suspect_keeps_its_place(h: Harness) {
     let put = h.put_plain(2).await;
     let worker = h.worker().await;

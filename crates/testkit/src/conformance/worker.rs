@@ -108,3 +108,24 @@ pub async fn reclaim_takes_only_what_is_left(h: Harness) {
     let (done, back) = (JobState::Completed, JobState::Pending);
     assert_eq!(states, [back, done, back, done, back]);
 }
+
+/// A claim whose answer was lost on the way: the worker lives, but does not know what it leases.
+pub async fn unknown_leases_are_handed_back(h: Harness) {
+    let put = h.put_plain(4).await;
+    let worker = h.worker().await;
+    let known = h.claim(worker, 2).await;
+    h.claim(worker, 2).await;
+    let tokens: Vec<_> = known.iter().map(|job| job.token).collect();
+    assert_eq!(h.store.disown(worker, &tokens).await.unwrap(), 2);
+    assert_eq!(h.store.disown(worker, &tokens).await.unwrap(), 0);
+    let mut states = Vec::new();
+    for id in &put {
+        states.push(h.state(*id).await);
+    }
+    let (kept, back) = (JobState::Running, JobState::Pending);
+    assert_eq!(states, [kept, kept, back, back]);
+    let detail = h.detail(put[3]).await;
+    assert_eq!((detail.job.attempt, detail.attempts[0].outcome.as_str()), (0, "handed_back"));
+    h.done(&known[0]).await;
+    assert!(h.store.heartbeat(worker).await.unwrap(), "the worker lives on");
+}
