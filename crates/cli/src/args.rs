@@ -444,16 +444,39 @@ pub(crate) struct Bench {
 pub(crate) enum BenchVerb {
     /// Enqueue, burn-down, pickup and the bare SQL limits, in a schema or file of its own
     Queue(BenchQueue),
+    /// A steady rate for a while: does the queue keep up, and how late do jobs start?
+    Soak(BenchSoak),
 }
 
 #[derive(Args)]
 pub(crate) struct BenchQueue {
     /// Jobs per phase
-    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) jobs: u64,
+    /// Finished jobs to have in the tables before anything is measured
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) retain: u64,
     /// Jobs that run at once
-    #[arg(long, value_name = "C", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "C", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) workers: u32,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Args)]
+pub(crate) struct BenchSoak {
+    /// Jobs offered per second, whether or not the queue keeps up
+    #[arg(long, value_name = "N", default_value_t = 3_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) rate: u64,
+    /// How long
+    #[arg(long = "for", value_name = "DURATION", default_value = "1m", value_parser = duration_of)]
+    pub(crate) period: Duration,
+    /// Jobs that run at once
+    #[arg(long, value_name = "C", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) workers: u32,
+    /// Keep a snapshot open throughout (Postgres)
+    #[arg(long)]
+    pub(crate) hold_snapshot: bool,
     #[command(flatten)]
     pub(crate) json: Json,
 }

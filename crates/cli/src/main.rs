@@ -118,7 +118,8 @@ async fn run(session: &Session, verb: Verb) -> Result<(), Failure> {
             config::show(&session.config, &session.output, json)
         }
         Verb::Bench(args) => match args.verb {
-            BenchVerb::Queue(queue) => bench::run(session, &queue).await,
+            BenchVerb::Queue(queue) => bench::queue(session, &queue).await,
+            BenchVerb::Soak(soak) => bench::soak(session, &soak).await,
         },
         Verb::Completions { shell } => completions::run(shell),
     }

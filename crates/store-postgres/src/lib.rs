@@ -30,4 +30,5 @@ mod tx;
 mod wake;
 mod worker;
 
+pub use limit::HeldSnapshot;
 pub use open::{Options, PostgresStore};

@@ -57,6 +57,14 @@ impl PostgresStore {
         limit
     }
 
+    /// A transaction that pins the oldest row version vacuum may remove, as a long report would. Ends when dropped.
+    pub async fn hold_snapshot(&self) -> Result<HeldSnapshot, StoreError> {
+        let failed = |error| translate("hold a snapshot", error);
+        let mut tx = self.pool.begin_with("begin isolation level repeatable read").await.map_err(failed)?;
+        sqlx::query("select count(*) from pg_class").execute(&mut *tx).await.map_err(failed)?;
+        Ok(HeldSnapshot(tx))
+    }
+
     /// Removes the store's schema with everything in it: for scratch schemas only.
     pub async fn drop_schema(&self) -> Result<(), StoreError> {
         let statement = AssertSqlSafe(format!("drop schema if exists {} cascade", self.schema));
@@ -64,6 +72,11 @@ impl PostgresStore {
         dropped.map(drop).map_err(|error| translate("drop a scratch schema", error))
     }
 }
+
+/// Kept for as long as the snapshot is to be held.
+pub struct HeldSnapshot(
+    #[expect(dead_code, reason = "it is held, not used")] sqlx::Transaction<'static, sqlx::Postgres>,
+);
 
 async fn run(pool: &PgPool, jobs: u64) -> sqlx::Result<Limit> {
     let begun = Instant::now();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use windlass_core::store::Limit;
 use windlass_core::{Store, StoreError};
-use windlass_store_postgres::PostgresStore;
+use windlass_store_postgres::{HeldSnapshot, PostgresStore};
 use windlass_store_sqlite::{SqliteOptions, SqliteStore, limit};
 
 use super::{Address, postgres_options};
@@ -59,6 +59,14 @@ impl Scratch {
                 })
             }
             Place::Schema { store } => store.measure_limit(jobs).await,
+        }
+    }
+
+    /// A reader that holds on to the past; `None` where there is no such thing to hold.
+    pub(crate) async fn hold_snapshot(&self) -> Result<Option<HeldSnapshot>, StoreError> {
+        match &self.place {
+            Place::File { .. } => Ok(None),
+            Place::Schema { store } => store.hold_snapshot().await.map(Some),
         }
     }
 

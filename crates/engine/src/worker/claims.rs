@@ -81,7 +81,9 @@ impl Dispatcher {
             Claim { worker, queue: work.id, kinds: work.kinds.clone(), limit, suspect: suspect.is_some() };
         let (store, events, queue) = (self.client.store().clone(), self.events.clone(), work.id);
         tokio::spawn(async move {
+            let begun = Instant::now();
             let mut result = store.claim(&claim).await;
+            let took = begun.elapsed();
             if suspect == Some(false)
                 && let Ok(jobs) = &result
                 && let Some(job) = jobs.first()
@@ -89,7 +91,7 @@ impl Dispatcher {
             {
                 result = Err(error);
             }
-            let _ = events.send(Event::Claimed { worker, queue, suspect, result });
+            let _ = events.send(Event::Claimed { worker, queue, suspect, took, result });
         });
     }
 

@@ -19,7 +19,7 @@ use super::quarantine::Quarantine;
 use super::report::ReportSender;
 use super::runs::hand_back;
 use super::settles::{REPORT_EVERY, ROLLUP_EVERY, write_reports};
-use super::tally::Tally;
+use super::tally::{ClaimTimes, Tally};
 use super::wake::{Hints, WakeBox};
 use super::{Roster, Served, WorkerOptions, heart};
 use crate::{Client, EngineError};
@@ -35,6 +35,7 @@ pub(super) enum Event {
         worker: WorkerId,
         queue: QueueId,
         suspect: Option<bool>,
+        took: Duration,
         result: Result<Vec<LeasedJob>, StoreError>,
     },
     Settled {
@@ -99,6 +100,7 @@ pub(super) struct Dispatcher {
     pub(super) reports: ReportSender,
     pub(super) reporting: bool,
     pub(super) tally: Tally,
+    pub(super) claim_times: ClaimTimes,
     pub(super) quarantine: Quarantine,
     pub(super) polling: bool,
     pub(super) poll_at: Instant,
@@ -169,6 +171,7 @@ impl Dispatcher {
             reports: ReportSender::default(),
             reporting: false,
             tally: Tally::default(),
+            claim_times: ClaimTimes::default(),
             quarantine: Quarantine::default(),
             polling: false,
             poll_at: now,
@@ -186,6 +189,10 @@ impl Dispatcher {
 
     pub(crate) fn worker_watch(&self) -> watch::Receiver<WorkerId> {
         self.worker.subscribe()
+    }
+
+    pub(crate) fn claim_times(&self) -> ClaimTimes {
+        self.claim_times.clone()
     }
 
     pub(super) fn worker_id(&self) -> WorkerId {
@@ -237,7 +244,10 @@ impl Dispatcher {
     async fn handle(&mut self, event: Event) -> Result<(), EngineError> {
         match event {
             Event::Ran { run, outcomes } => self.ran(run, outcomes, Instant::now()),
-            Event::Claimed { worker, queue, suspect, result } => self.claimed(worker, queue, suspect, result),
+            Event::Claimed { worker, queue, suspect, took, result } => {
+                self.claim_times.put(took);
+                self.claimed(worker, queue, suspect, result);
+            }
             Event::Settled { batch, result } => self.settled(batch, result),
             Event::Polled(result) => self.polled(result),
             Event::Reported => self.reporting = false,

@@ -138,8 +138,9 @@ impl Worker {
         let sweep = tokio::spawn(sweeper.run(stopped.clone()));
         let dispatcher = Dispatcher::new(client, roster, options, worker, stopped);
         let running = dispatcher.worker_watch();
+        let claims = dispatcher.claim_times();
         let main = tokio::spawn(dispatcher.run());
-        Ok(WorkerHandle { stop, main, sweep, worker: running })
+        Ok(WorkerHandle { stop, main, sweep, worker: running, claims })
     }
 }
 
@@ -149,12 +150,18 @@ pub struct WorkerHandle {
     main: JoinHandle<Result<(), EngineError>>,
     sweep: JoinHandle<()>,
     worker: watch::Receiver<WorkerId>,
+    claims: tally::ClaimTimes,
 }
 
 impl WorkerHandle {
     /// The incarnation in force; it changes when the lease was lost.
     pub fn id(&self) -> WorkerId {
         *self.worker.borrow()
+    }
+
+    /// How long the claims since the last call took, oldest first; some thousands at most.
+    pub fn take_claim_times(&self) -> Vec<Duration> {
+        self.claims.take()
     }
 
     /// Stops claiming, lets running jobs end within the grace period, hands the rest back unburnt.

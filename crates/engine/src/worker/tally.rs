@@ -1,6 +1,7 @@
 //! Counts what this worker finished, per minute and kind, for the roll-ups that statistics read.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use windlass_core::store::{LATENCY_BUCKETS, Rollup, latency_bucket};
@@ -42,5 +43,28 @@ impl Tally {
 
     pub(crate) fn take(&mut self) -> Vec<Rollup> {
         self.counts.drain().map(|(_, rollup)| rollup).collect()
+    }
+}
+
+const CLAIMS_KEPT: usize = 4_096;
+
+/// How long the newest claims took, for whoever watches the worker.
+#[derive(Clone, Default)]
+pub(crate) struct ClaimTimes {
+    newest: Arc<Mutex<VecDeque<Duration>>>,
+}
+
+impl ClaimTimes {
+    pub(crate) fn put(&self, took: Duration) {
+        if let Ok(mut newest) = self.newest.lock() {
+            if newest.len() == CLAIMS_KEPT {
+                newest.pop_front();
+            }
+            newest.push_back(took);
+        }
+    }
+
+    pub(crate) fn take(&self) -> Vec<Duration> {
+        self.newest.lock().map(|mut newest| newest.drain(..).collect()).unwrap_or_default()
     }
 }

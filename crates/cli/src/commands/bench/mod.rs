@@ -1,18 +1,20 @@
 //! `bench`: figures of this machine, measured in a scratch database and printed as one object.
 
 mod queue;
+mod soak;
 
 use std::io::IsTerminal;
 
-use queue::{BenchError, QueueReport};
+use queue::BenchError;
+use serde::Serialize;
 
-use crate::args::BenchQueue;
+use crate::args::{BenchQueue, BenchSoak};
 use crate::compose::Scratch;
 use crate::failure::{During, Failure};
 
 use super::Session;
 
-pub(crate) async fn run(session: &Session, args: &BenchQueue) -> Result<(), Failure> {
+pub(crate) async fn queue(session: &Session, args: &BenchQueue) -> Result<(), Failure> {
     let database = &session.config.database;
     let scratch = Scratch::open(database).await.during(format!("cannot use {}", database.address))?;
     let told = std::io::stderr().is_terminal();
@@ -22,14 +24,36 @@ pub(crate) async fn run(session: &Session, args: &BenchQueue) -> Result<(), Fail
         }
     };
     let limit = async { scratch.limit(args.jobs).await.map_err(|error| BenchError::Engine(error.into())) };
-    let measured = queue::run(scratch.store(), args.jobs, args.workers, limit, phase).await;
+    let size = queue::Size { jobs: args.jobs, workers: args.workers, retain: args.retain };
+    let measured = queue::run(scratch.store(), size, limit, phase).await;
     let ended = scratch.end().await;
     let report = measured.map_err(|error| Failure::new("the benchmark failed", error))?;
     ended.during("the scratch database was not removed")?;
     print(session, &report, args.json.json)
 }
 
-fn print(session: &Session, report: &QueueReport, json: bool) -> Result<(), Failure> {
+pub(crate) async fn soak(session: &Session, args: &BenchSoak) -> Result<(), Failure> {
+    let database = &session.config.database;
+    let scratch = Scratch::open(database).await.during(format!("cannot use {}", database.address))?;
+    let held = match args.hold_snapshot {
+        true => scratch.hold_snapshot().await.during("cannot hold a snapshot")?,
+        false => None,
+    };
+    let told = std::io::stderr().is_terminal();
+    let second = |second: u64, depth: u64| {
+        if told && second % 10 == 0 {
+            eprintln!("{second:>5} s   depth {depth}");
+        }
+    };
+    let measured = soak::run(scratch.store(), args.rate, args.period, args.workers, second).await;
+    drop(held);
+    let ended = scratch.end().await;
+    let report = measured.map_err(|error| Failure::new("the soak failed", error))?;
+    ended.during("the scratch database was not removed")?;
+    print(session, &report, args.json.json)
+}
+
+fn print(session: &Session, report: &impl Serialize, json: bool) -> Result<(), Failure> {
     let value =
         serde_json::to_value(report).map_err(|error| Failure::new("cannot print the figures", error))?;
     if json {
@@ -37,7 +61,7 @@ fn print(session: &Session, report: &QueueReport, json: bool) -> Result<(), Fail
     }
     let Some(figures) = value.as_object() else { return Ok(()) };
     for (name, figure) in figures {
-        session.output.line(&format!("{name:<22} {figure}"))?;
+        session.output.line(format_args!("{name:<22} {figure}"))?;
     }
     Ok(())
 }

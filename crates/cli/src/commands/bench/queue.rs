@@ -49,16 +49,29 @@ pub(crate) struct QueueReport {
     pub(crate) rss_mb: f64,
 }
 
+/// How much of everything.
+pub(crate) struct Size {
+    pub(crate) jobs: u64,
+    pub(crate) workers: u32,
+    /// Finished jobs in the tables beforehand.
+    pub(crate) retain: u64,
+}
+
 /// Runs all phases one after the other on an empty, migrated store. `phase` is told what begins.
 pub(crate) async fn run(
     store: Arc<dyn Store>,
-    jobs: u64,
-    workers: u32,
+    size: Size,
     limit: impl Future<Output = Result<Limit, BenchError>>,
     phase: impl Fn(&str),
 ) -> Result<QueueReport, BenchError> {
     let name = store.name();
+    let Size { jobs, workers, retain } = size;
     let mut bench = Bench::new(store, workers).await?;
+    if retain > 0 {
+        phase("finished jobs to retain");
+        bench.bulk(retain).await?;
+        bench.drain(retain).await?;
+    }
     phase("bulk enqueue");
     let enqueue_per_s = bench.bulk(jobs).await?;
     phase("burn-down");
