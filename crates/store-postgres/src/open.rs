@@ -63,9 +63,12 @@ impl PostgresStore {
             }
             _ => connect,
         };
-        // JIT would compile each batch statement anew for longer than the statement takes.
+        // JIT would compile each batch statement anew for longer than the statement takes. A plan made while the
+        // tables were empty prefers sequential scans and is kept: measured at 11 ms per claim after 100,000 jobs
+        // instead of 1 ms. Every hot statement has its index, and what has none is scanned all the same.
         let connect = connect.application_name("windlass").options([
             ("jit", "off"),
+            ("enable_seqscan", "off"),
             ("statement_timeout", timeout.as_str()),
             ("timezone", "UTC"),
         ]);

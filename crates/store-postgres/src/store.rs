@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 use windlass_core::store::{
     Action, Beat, Bulk, Change, Claim, Enqueued, Finding, JobDetail, JobFilter, Migration, Page, Poll, Prune,
-    QueueState, QueueUpdate, Reclaimed, Report, Rollup, Settled, StoreTx, Wake, WorkerInfo, WorkerRow,
+    QueueKinds, QueueState, QueueUpdate, Reclaimed, Report, Rollup, Settled, StoreTx, Wake, WorkerInfo,
+    WorkerRow,
 };
 use windlass_core::{
     JobId, JobRecord, KindId, KindSpec, LeasedJob, NewJob, QueueId, QueueSpec, Settlement, Store, StoreError,
@@ -105,8 +106,8 @@ impl Store for PostgresStore {
         self.put_reports(reports).await
     }
 
-    async fn poll(&self, worker: WorkerId) -> Result<Poll> {
-        self.look(worker).await
+    async fn poll(&self, worker: WorkerId, served: &[QueueKinds]) -> Result<Poll> {
+        self.look(worker, served).await
     }
 
     async fn register_worker(&self, info: &WorkerInfo) -> Result<WorkerId> {

@@ -1,44 +1,50 @@
 //! The floor query: what is due, when the next job is, what to stop.
 //!
-//! One short read that alone is correct when every wake-up is lost. Never walks over waiting jobs: the earliest of
-//! each priority is the first entry of an index range.
+//! One short read that alone is correct when every wake-up is lost. Walks over no waiting jobs but those of kinds that
+//! were not asked about: the earliest of each priority is the first entry of an index range.
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, Params, Statement};
 use windlass_core::queue::MAX_PRIORITY;
-use windlass_core::store::{Poll, QueueDue};
-use windlass_core::{JobId, QueueId, Time, WorkerId};
+use windlass_core::store::{Poll, QueueDue, QueueKinds};
+use windlass_core::{JobId, KindId, Time, WorkerId};
 
 use crate::error::Answer;
 use crate::lease;
 
-pub(crate) fn poll(connection: &Connection, worker: WorkerId, now: Time) -> Answer<Poll> {
+pub(crate) fn poll(
+    connection: &Connection,
+    worker: WorkerId,
+    served: &[QueueKinds],
+    now: Time,
+) -> Answer<Poll> {
     let mut queues = Vec::new();
     let mut statement = connection.prepare_cached(
-        "select id, paused, coalesce(live_concurrency, concurrency) from windlass_queues order by id",
+        "select paused, coalesce(live_concurrency, concurrency) from windlass_queues where id = ?1",
     )?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        let queue = QueueId(row.get(0)?);
+    for served in served {
+        let settings =
+            statement.query_row([served.queue.0], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+        let Some((paused, concurrency)) = settings else { continue };
         queues.push(QueueDue {
-            queue,
-            next_due: next_due(connection, queue)?,
-            suspect: suspect_due(connection, queue, now)?,
-            paused: row.get(1)?,
-            concurrency: row.get(2)?,
+            queue: served.queue,
+            next_due: next_due(connection, served)?,
+            suspect: suspect_due(connection, served, now)?,
+            paused,
+            concurrency,
         });
     }
     Ok(Poll { now, queues, cancel: cancels(connection, worker)? })
 }
 
 /// Suspects are left out: an ordinary claim would not get them.
-fn next_due(connection: &Connection, queue: QueueId) -> Answer<Option<Time>> {
+fn next_due(connection: &Connection, served: &QueueKinds) -> Answer<Option<Time>> {
     let mut statement = connection.prepare_cached(
-        "select run_at from windlass_ready where queue = ?1 and priority = ?2 and suspect is null
-         order by run_at, id limit 1",
+        "select run_at, kind from windlass_ready where queue = ?1 and priority = ?2 and suspect is null
+         order by run_at, id",
     )?;
     let mut earliest: Option<i64> = None;
     for priority in 0..=MAX_PRIORITY {
-        let first: Option<i64> = statement.query_row((queue.0, priority), |row| row.get(0)).optional()?;
+        let first = first_of(&mut statement, (served.queue.0, priority), &served.kinds)?;
         earliest = match (earliest, first) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -47,14 +53,22 @@ fn next_due(connection: &Connection, queue: QueueId) -> Answer<Option<Time>> {
     Ok(earliest.map(Time))
 }
 
-fn suspect_due(connection: &Connection, queue: QueueId, now: Time) -> Answer<bool> {
-    let due = connection
-        .prepare_cached(
-            "select exists (select 1 from windlass_ready
-                            where queue = ?1 and suspect is not null and run_at <= ?2)",
-        )?
-        .query_row((queue.0, now.0), |row| row.get(0))?;
-    Ok(due)
+/// The `run_at` of the first row whose kind is served; rows of other kinds are walked over.
+fn first_of(statement: &mut Statement<'_>, place: impl Params, kinds: &[KindId]) -> Answer<Option<i64>> {
+    let mut rows = statement.query(place)?;
+    while let Some(row) = rows.next()? {
+        if kinds.contains(&KindId(row.get(1)?)) {
+            return Ok(Some(row.get(0)?));
+        }
+    }
+    Ok(None)
+}
+
+fn suspect_due(connection: &Connection, served: &QueueKinds, now: Time) -> Answer<bool> {
+    let mut statement = connection.prepare_cached(
+        "select run_at, kind from windlass_ready where queue = ?1 and suspect is not null and run_at <= ?2",
+    )?;
+    Ok(first_of(&mut statement, (served.queue.0, now.0), &served.kinds)?.is_some())
 }
 
 fn cancels(connection: &Connection, worker: WorkerId) -> Answer<Vec<JobId>> {

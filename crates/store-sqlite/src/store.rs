@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 use windlass_core::store::{
     Action, Beat, Bulk, Change, Claim, Enqueued, Finding, JobDetail, JobFilter, Migration, Page, Poll, Prune,
-    QueueState, QueueUpdate, Reclaimed, Report, Rollup, Settled, StoreTx, Wake, WorkerInfo, WorkerRow,
+    QueueKinds, QueueState, QueueUpdate, Reclaimed, Report, Rollup, Settled, StoreTx, Wake, WorkerInfo,
+    WorkerRow,
 };
 use windlass_core::{
     JobId, JobRecord, KindId, KindSpec, LeasedJob, NewJob, QueueId, QueueSpec, Settlement, Store, StoreError,
@@ -126,9 +127,9 @@ impl Store for SqliteStore {
         self.write("report progress", reports.len(), move |scope| report::report(scope, &reports)).await
     }
 
-    async fn poll(&self, worker: WorkerId) -> Result<Poll, StoreError> {
-        let now = self.now_here();
-        self.read("poll", move |connection| poll::poll(connection, worker, now)).await
+    async fn poll(&self, worker: WorkerId, served: &[QueueKinds]) -> Result<Poll, StoreError> {
+        let (now, served) = (self.now_here(), served.to_vec());
+        self.read("poll", move |connection| poll::poll(connection, worker, &served, now)).await
     }
 
     // Workers --------------------------------------------------------------------------------------------------

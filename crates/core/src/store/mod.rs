@@ -18,8 +18,8 @@ pub use jobs::{
 };
 pub use tx::{StoreTx, TxRef};
 pub use workers::{
-    Beat, DEPTH_SHOWN, LATENCY_BUCKETS, Poll, QueueDue, QueueState, QueueUpdate, Reclaimed, Rollup, Wake,
-    WorkerInfo, WorkerRow, latency_bucket, latency_quantile,
+    Beat, DEPTH_SHOWN, LATENCY_BUCKETS, Poll, QueueDue, QueueKinds, QueueState, QueueUpdate, Reclaimed,
+    Rollup, Wake, WorkerInfo, WorkerRow, latency_bucket, latency_quantile,
 };
 
 use crate::{JobId, KindSpec, NewJob, QueueId, QueueSpec, Settlement, Time, Token, WorkerId};
@@ -99,8 +99,8 @@ pub trait Store: Send + Sync + 'static {
     /// Progress and log lines; those of a lost lease are dropped. Returns how many were kept.
     async fn report(&self, reports: &[Report]) -> Result<u64, StoreError>;
 
-    /// The combined floor query: what is due, when the next job is, what to stop.
-    async fn poll(&self, worker: WorkerId) -> Result<Poll, StoreError>;
+    /// The combined floor query: what is due of the kinds served, when the next job is, what to stop.
+    async fn poll(&self, worker: WorkerId, served: &[QueueKinds]) -> Result<Poll, StoreError>;
 
     // Workers --------------------------------------------------------------------------------------------------
 

@@ -14,15 +14,23 @@ pub enum Wake {
     Cancel,
 }
 
+/// A queue and those of its kinds that a worker handles.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueKinds {
+    pub queue: QueueId,
+    pub kinds: Vec<KindId>,
+}
+
 #[derive(Clone, Debug)]
 pub struct Poll {
     pub now: Time,
+    /// One per queue asked about.
     pub queues: Vec<QueueDue>,
     /// Jobs leased by the asking worker that somebody wants cancelled.
     pub cancel: Vec<JobId>,
 }
 
-/// One queue in the floor query. Only waiting jobs count.
+/// One queue in the floor query. Only waiting jobs of the kinds asked about count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueDue {
     pub queue: QueueId,

@@ -124,10 +124,10 @@ impl Dispatcher {
                 work.suspect_rest = Some(now + SUSPECT_REST);
             }
         } else {
-            // An empty-handed claim proves the queue empty unless a hint came meanwhile. What made somebody look may
-            // be a delayed job, whose time only a poll tells.
+            // An empty-handed claim proves the queue empty unless a hint came meanwhile. A hint may have been about a
+            // delayed job, whose time only a poll tells.
             work.due = work.due_again || !jobs.is_empty();
-            if !work.due {
+            if !work.due && std::mem::take(&mut work.hinted) {
                 self.poll_at = self.poll_at.min(self.polled_at + POLL_GAP);
             }
         }

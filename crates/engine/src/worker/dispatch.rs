@@ -62,6 +62,8 @@ pub(super) struct QueueWork {
     pub(super) due: bool,
     /// A hint arrived while a claim was under way, so an empty answer proves nothing.
     pub(super) due_again: bool,
+    /// What makes it due is a hint, which may have been about a delayed job.
+    pub(super) hinted: bool,
     pub(super) claiming: bool,
     pub(super) next_due: Option<Time>,
     pub(super) suspect: bool,
@@ -130,17 +132,18 @@ impl Dispatcher {
         let (waker, now) = (wakes.clone(), Instant::now());
         client.store().on_wake(Box::new(move |wake| waker.put(wake)));
         let catalog = client.catalog();
-        let queues = roster.queues.iter().map(|(id, kinds)| {
-            let configured = catalog.queue(*id).map_or(1, |q| q.spec.concurrency);
+        let queues = roster.queues.iter().map(|served| {
+            let configured = catalog.queue(served.queue).map_or(1, |q| q.spec.concurrency);
             QueueWork {
-                id: *id,
-                kinds: kinds.clone(),
+                id: served.queue,
+                kinds: served.kinds.clone(),
                 concurrency: options.concurrency.unwrap_or(configured),
                 paused: false,
                 running: 0,
                 buffer: VecDeque::new(),
                 due: false,
                 due_again: false,
+                hinted: false,
                 claiming: false,
                 next_due: None,
                 suspect: false,
@@ -149,8 +152,12 @@ impl Dispatcher {
             }
         });
         // One query looks at all queues, so it is as frequent as the most demanding of them asks.
-        let cadence =
-            roster.queues.iter().filter_map(|(id, _)| catalog.queue(*id)).map(|q| q.spec.cadence).min();
+        let cadence = roster
+            .queues
+            .iter()
+            .filter_map(|served| catalog.queue(served.queue))
+            .map(|q| q.spec.cadence)
+            .min();
         options.poll = cadence.map_or(options.poll, |cadence| options.poll.min(cadence));
         let heart = tokio::spawn(heart::beat(client.store().clone(), worker, options.lease, events.clone()));
         Dispatcher {
@@ -283,6 +290,7 @@ impl Dispatcher {
         for queue in self.queues.iter_mut().filter(|q| hints.queues.contains(&q.id)) {
             queue.due = true;
             queue.due_again = true;
+            queue.hinted = true;
         }
         if hints.any {
             self.poll_at = Instant::now();
@@ -306,8 +314,9 @@ impl Dispatcher {
             self.poll_at = now + self.options.poll;
             let (store, events, worker) =
                 (self.client.store().clone(), self.events.clone(), self.worker_id());
+            let served = self.roster.queues.clone();
             tokio::spawn(async move {
-                let _ = events.send(Event::Polled(store.poll(worker).await));
+                let _ = events.send(Event::Polled(store.poll(worker, &served).await));
             });
         }
     }

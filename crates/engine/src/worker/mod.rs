@@ -22,8 +22,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use windlass_core::store::WorkerInfo;
-use windlass_core::{Invalid, KindId, QueueId, WorkerId};
+use windlass_core::store::{QueueKinds, WorkerInfo};
+use windlass_core::{Invalid, KindId, WorkerId};
 
 pub(crate) use report::ReportSender;
 pub use step::Drained;
@@ -77,7 +77,7 @@ pub(crate) struct Served {
 /// What is needed to run, resolved against the registry.
 pub(crate) struct Roster {
     pub(crate) kinds: HashMap<KindId, Arc<Served>>,
-    pub(crate) queues: Vec<(QueueId, Vec<KindId>)>,
+    pub(crate) queues: Vec<QueueKinds>,
 }
 
 impl Roster {
@@ -105,9 +105,9 @@ impl Roster {
             // The registry's figures, not the code's: configuration may have changed them.
             let served = Served { name: name.clone(), spec: kind.spec.clone(), handler: handler.clone() };
             roster.kinds.insert(kind.id, Arc::new(served));
-            match roster.queues.iter_mut().find(|(queue, _)| *queue == kind.queue) {
-                Some((_, kinds)) => kinds.push(kind.id),
-                None => roster.queues.push((kind.queue, vec![kind.id])),
+            match roster.queues.iter_mut().find(|served| served.queue == kind.queue) {
+                Some(served) => served.kinds.push(kind.id),
+                None => roster.queues.push(QueueKinds { queue: kind.queue, kinds: vec![kind.id] }),
             }
         }
         Ok(roster)
@@ -116,7 +116,7 @@ impl Roster {
     pub(crate) fn info(&self, options: &WorkerOptions) -> WorkerInfo {
         WorkerInfo {
             label: options.label.clone(),
-            queues: self.queues.iter().map(|(queue, _)| *queue).collect(),
+            queues: self.queues.iter().map(|served| served.queue).collect(),
             lease: options.lease,
         }
     }

@@ -45,10 +45,11 @@ async fn drain_as(client: &Client, roster: &Roster, worker: WorkerId) -> Result<
     let mut drained = Drained::default();
     loop {
         let before = drained.total();
-        for (queue, kinds) in &roster.queues {
+        for served in &roster.queues {
             for suspect in [true, false] {
                 let limit = if suspect { 1 } else { BATCH };
-                let claim = Claim { worker, queue: *queue, kinds: kinds.clone(), limit, suspect };
+                let claim =
+                    Claim { worker, queue: served.queue, kinds: served.kinds.clone(), limit, suspect };
                 drain_claim(client, roster, &claim, &mut drained).await?;
             }
         }

@@ -69,7 +69,7 @@ async fn cancel_ends_what_waits_and_asks_what_runs() {
     assert_eq!(bulk, Bulk { done: 1, requested: 1, superseded: 0, skipped: 1 });
     assert_eq!(place.state(all[2]).await, JobState::Cancelled);
     assert!(place.store.job(all[1]).await.unwrap().unwrap().cancel_requested);
-    assert_eq!(place.store.poll(worker).await.unwrap().cancel, [all[1]]);
+    assert_eq!(place.store.poll(worker, &place.served()).await.unwrap().cancel, [all[1]]);
     let back = windlass_core::outcome::decide(
         &leased[1],
         windlass_core::Outcome::Snooze { delay: Duration::from_secs(1) },

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, PgPool};
-use windlass_core::store::{Claim, WorkerInfo};
+use windlass_core::store::{Claim, QueueKinds, WorkerInfo};
 use windlass_core::{
     JobId, JobState, KindId, KindSpec, LeasedJob, NewJob, QueueId, QueueSpec, RunAt, Settlement, Store,
     Verdict, WorkerId,
@@ -100,6 +100,10 @@ impl Place {
 
     pub(crate) fn claim(&self, worker: WorkerId, limit: u32) -> Claim {
         Claim { worker, queue: self.queue, kinds: vec![self.kind], limit, suspect: false }
+    }
+
+    pub(crate) fn served(&self) -> Vec<QueueKinds> {
+        vec![QueueKinds { queue: self.queue, kinds: vec![self.kind] }]
     }
 
     pub(crate) async fn lease(&self, worker: WorkerId, limit: u32) -> Vec<LeasedJob> {

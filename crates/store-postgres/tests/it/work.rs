@@ -141,7 +141,7 @@ async fn a_dead_workers_jobs_become_suspects_and_are_run_alone() {
 
     let worker = place.worker().await;
     assert!(place.lease(worker, 5).await.is_empty(), "suspects are left alone");
-    let poll = place.store.poll(worker).await.unwrap();
+    let poll = place.store.poll(worker, &place.served()).await.unwrap();
     assert!(poll.queues[0].suspect && poll.queues[0].next_due.is_none());
     let alone = place.store.claim(&Claim { suspect: true, ..place.claim(worker, 5) }).await.unwrap();
     assert_eq!((alone.len(), alone[0].attempt), (1, 1));

@@ -39,7 +39,7 @@ async fn as_another_process() {
         store.enqueue(&vec![job(queue, kind); 5]).await.unwrap();
         assert!(store.heartbeat(me).await.unwrap());
         store.claim(&ask(me, queue, kind, 2)).await.unwrap();
-        store.poll(me).await.unwrap();
+        store.poll(me, &[]).await.unwrap();
     }
     store.retire_worker(me).await.unwrap();
     store.close().await;

@@ -35,10 +35,10 @@ pub async fn the_worker_is_asked(h: Harness) {
     let (worker, leased) = asked_to_stop(&h).await;
     let detail = h.detail(leased.id).await;
     assert_eq!((detail.job.state, detail.cancel_requested), (JobState::Running, true));
-    assert_eq!(h.store.poll(worker).await.unwrap().cancel, [leased.id]);
-    assert_eq!(h.open().await.poll(worker).await.unwrap().cancel, [leased.id]);
+    assert_eq!(h.poll(worker).await.cancel, [leased.id]);
+    assert_eq!(h.open().await.poll(worker, &h.served()).await.unwrap().cancel, [leased.id]);
     let other = h.worker().await;
-    assert!(h.store.poll(other).await.unwrap().cancel.is_empty(), "it is not the other's job");
+    assert!(h.poll(other).await.cancel.is_empty(), "it is not the other's job");
 }
 
 pub async fn an_obeyed_cancel_ends_cancelled(h: Harness) {
@@ -49,7 +49,7 @@ pub async fn an_obeyed_cancel_ends_cancelled(h: Harness) {
     assert_eq!(detail.job.state, JobState::Cancelled);
     assert!(!detail.cancel_requested, "it was answered");
     assert_eq!(detail.attempts[0].outcome, "cancelled");
-    assert!(h.store.poll(worker).await.unwrap().cancel.is_empty());
+    assert!(h.poll(worker).await.cancel.is_empty());
 }
 
 /// A run that would have come back is not let back.
@@ -64,7 +64,7 @@ pub async fn a_return_ends_cancelled(h: Harness) {
         assert_eq!(h.settle(&leased, outcome).await, Settled::Cancelled, "{what}");
         assert_eq!(h.state(leased.id).await, JobState::Cancelled, "{what}");
         assert!(h.claim(worker, 10).await.is_empty(), "{what}");
-        assert!(h.store.poll(worker).await.unwrap().cancel.is_empty(), "{what}");
+        assert!(h.poll(worker).await.cancel.is_empty(), "{what}");
     }
 }
 
@@ -107,7 +107,7 @@ pub async fn a_replay_forgets_the_request(h: Harness) {
     assert_eq!(h.act(&[leased.id], Action::Retry).await, DONE);
     let again = h.claim_one(worker).await;
     assert_eq!(again.id, leased.id);
-    assert!(h.store.poll(worker).await.unwrap().cancel.is_empty());
+    assert!(h.poll(worker).await.cancel.is_empty());
     assert!(!h.detail(again.id).await.cancel_requested);
     assert_eq!(h.settle(&again, Outcome::HandBack).await, Settled::Accepted);
 }
@@ -127,7 +127,7 @@ pub async fn cancel_races_claim(h: Harness) {
             continue;
         }
         assert_eq!(bulk, REQUESTED, "round {round}");
-        assert_eq!(h.store.poll(worker).await.unwrap().cancel, [id], "round {round}");
+        assert_eq!(h.poll(worker).await.cancel, [id], "round {round}");
         assert_eq!(h.settle(&claimed[0], Outcome::HandBack).await, Settled::Cancelled, "round {round}");
     }
 }

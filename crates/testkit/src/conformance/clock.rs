@@ -62,7 +62,7 @@ async fn survives(h: &Harness, seconds: i64) {
     assert_eq!(h.state(id).await, JobState::Running);
     assert!(h.claim(h.worker().await, 10).await.is_empty(), "a claim does not sweep");
     assert!(h.claim_suspect(h.worker().await).await.is_none());
-    h.store.poll(worker).await.unwrap();
+    h.poll(worker).await;
     assert!(h.store.heartbeat(worker).await.unwrap());
     h.done(&leased).await;
     assert_eq!(h.state(id).await, JobState::Completed);

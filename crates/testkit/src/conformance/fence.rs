@@ -59,7 +59,7 @@ async fn every_late_write(h: &Harness, old: &LeasedJob) {
 async fn every_late_word(h: &Harness, worker: WorkerId, id: JobId) {
     let before = picture(h, id).await;
     assert!(!h.store.heartbeat(worker).await.unwrap(), "a dead worker's heart does not beat");
-    assert!(h.store.poll(worker).await.unwrap().cancel.is_empty());
+    assert!(h.poll(worker).await.cancel.is_empty());
     // Whether an unknown worker's goodbye is an error is left open; that it changes nothing is not.
     let _ = h.store.retire_worker(worker).await;
     assert_eq!(picture(h, id).await, before);

@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use windlass_core::outcome::{Settlement, decide};
-use windlass_core::store::{Action, Beat, Bulk, Claim, JobDetail, JobFilter, Reclaimed, Settled, WorkerInfo};
+use windlass_core::store::{
+    Action, Beat, Bulk, Claim, JobDetail, JobFilter, Poll, QueueKinds, Reclaimed, Settled, WorkerInfo,
+};
 use windlass_core::time::micros;
 use windlass_core::{
     Backoff, JobId, JobState, KindId, KindSpec, LeasedJob, NewJob, OnConflict, Outcome, QueueId, QueueSpec,
@@ -179,6 +181,17 @@ impl Harness {
     }
 
     /// A request for jobs of both kinds of [`QUEUE`].
+    /// Both queues with all their kinds.
+    pub fn served(&self) -> Vec<QueueKinds> {
+        let kinds = vec![self.kind, self.second_kind];
+        let other = QueueKinds { queue: self.other_queue, kinds: vec![self.other_kind] };
+        vec![QueueKinds { queue: self.queue, kinds }, other]
+    }
+
+    pub async fn poll(&self, worker: WorkerId) -> Poll {
+        self.store.poll(worker, &self.served()).await.unwrap()
+    }
+
     pub fn ask(&self, worker: WorkerId, limit: u32) -> Claim {
         Claim { worker, queue: self.queue, kinds: vec![self.kind, self.second_kind], limit, suspect: false }
     }

@@ -93,6 +93,7 @@ macro_rules! conformance_cases {
                 an_idle_queue
                 next_due_is_the_earliest
                 a_running_job_is_not_due
+                other_kinds_are_not_due
                 a_suspect_is_announced
                 live_settings_are_seen
                 an_enqueue_wakes_every_handle

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use windlass_core::store::{QueueDue, QueueUpdate, Wake};
+use windlass_core::store::{QueueDue, QueueKinds, QueueUpdate, Wake};
 use windlass_core::{NewJob, Outcome, QueueId, WorkerId};
 
 use super::Harness;
@@ -12,7 +12,7 @@ use crate::signal::{Seen, wait_until};
 const MINUTE: Duration = Duration::from_secs(60);
 
 async fn due(h: &Harness, worker: WorkerId, queue: QueueId) -> QueueDue {
-    let poll = h.store.poll(worker).await.unwrap();
+    let poll = h.poll(worker).await;
     let mut rows = poll.queues.into_iter().filter(|q| q.queue == queue);
     let row = rows.next().unwrap_or_else(|| panic!("queue {queue} is not in the answer"));
     assert!(rows.next().is_none(), "queue {queue} is there twice");
@@ -22,7 +22,7 @@ async fn due(h: &Harness, worker: WorkerId, queue: QueueId) -> QueueDue {
 pub async fn an_idle_queue(h: Harness) {
     let worker = h.worker().await;
     let before = h.now().await;
-    let poll = h.store.poll(worker).await.unwrap();
+    let poll = h.poll(worker).await;
     assert!(poll.now >= before && poll.now <= h.now().await);
     assert!(poll.cancel.is_empty());
     for queue in [h.queue, h.other_queue] {
@@ -40,7 +40,7 @@ pub async fn next_due_is_the_earliest(h: Harness) {
     assert_eq!(due(&h, worker, h.queue).await.next_due, near_at);
     assert_eq!(due(&h, worker, h.other_queue).await.next_due, None, "the other queue has none");
     h.advance(11 * MINUTE);
-    let poll = h.store.poll(worker).await.unwrap();
+    let poll = h.poll(worker).await;
     let row = poll.queues.iter().find(|q| q.queue == h.queue).unwrap();
     assert!(row.next_due.unwrap() <= poll.now, "due by now");
 }
@@ -53,6 +53,19 @@ pub async fn a_running_job_is_not_due(h: Harness) {
     assert_eq!(due(&h, worker, h.queue).await.next_due, None);
     h.settle(&leased, Outcome::Retry { after: Some(10 * MINUTE), error: "no".to_owned() }).await;
     assert_eq!(due(&h, worker, h.queue).await.next_due, h.detail(leased.id).await.job.run_at);
+}
+
+/// A worker that cannot run what waits is not told that something is due: it would ask for it again and again.
+pub async fn other_kinds_are_not_due(h: Harness) {
+    let worker = h.worker().await;
+    let before = h.put(NewJob { kind: h.second_kind, ..h.job() }).await;
+    let only = [QueueKinds { queue: h.queue, kinds: vec![h.kind] }];
+    let poll = h.store.poll(worker, &only).await.unwrap();
+    assert_eq!(poll.queues.len(), 1, "only what was asked about");
+    assert_eq!(poll.queues[0].next_due, None);
+    let behind = h.put(h.delayed(MINUTE)).await;
+    let poll = h.store.poll(worker, &only).await.unwrap();
+    assert_eq!(poll.queues[0].next_due, h.detail(behind).await.job.run_at, "the one behind {before} is");
 }
 
 pub async fn a_suspect_is_announced(h: Harness) {

@@ -41,7 +41,7 @@ pub(crate) async fn soak(session: &Session, args: &BenchSoak) -> Result<(), Fail
     };
     let told = std::io::stderr().is_terminal();
     let second = |second: u64, depth: u64| {
-        if told && second % 10 == 0 {
+        if told && second.is_multiple_of(10) {
             eprintln!("{second:>5} s   depth {depth}");
         }
     };
