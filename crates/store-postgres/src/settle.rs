@@ -104,6 +104,9 @@ const SETTLE_ANY: &str = concat!(
       where e.ord is null or (e.state is null and e.ended is not null)"
 );
 
+/// A job returned to a place that may lie anywhere; heard by every process, this one included.
+const NOTIFY_BOTTOM: &str = "select pg_notify($1, '0 ' || $2::int || ':0')";
+
 const OP: &str = "settle";
 const ROWS: usize = 5_000;
 const TRIES: usize = 5;
@@ -135,7 +138,15 @@ impl PostgresStore {
 
     pub(crate) async fn end_in(&self, tx: TxRef<'_>, settlement: &Settlement) -> Result<Settled, StoreError> {
         let conn = tx::connection(tx)?;
-        let answers = self.end_on(conn, std::slice::from_ref(settlement)).await?;
+        let answers = self.end_on(&mut *conn, std::slice::from_ref(settlement)).await?;
+        if matches!(settlement.verdict, Verdict::Return(_)) {
+            // It may come to stand below the hints: ours are lowered now, everybody's when the caller commits.
+            self.hints.lower(settlement.queue, BOTTOM);
+            if self.waker.is_on() {
+                let told = sqlx::query(NOTIFY_BOTTOM).bind(&self.waker.channel).bind(settlement.queue.0);
+                told.execute(conn).await.map_err(failed(OP))?;
+            }
+        }
         Ok(answers.first().copied().unwrap_or(Settled::Stale))
     }
 
