@@ -50,12 +50,29 @@ macro_rules! insert_jobs {
                  from ",
             $written,
             ")
-             select id from ",
-            $written,
-            " order by n"
+             select array_agg(id order by n) from ",
+            $written
         )
     };
 }
+
+/// Jobs that have nothing but a kind and a payload, which is most: six arrays instead of fifteen, and one look at the
+/// clock. Measured at a fifth more per second than the general statement.
+const INSERT_SIMPLE: &str = "
+    with n as materialized (
+        select statement_timestamp() + $1::bigint * interval '1 microsecond' as now,
+               floor(date_part('epoch', clock_timestamp()) * 1000)::bigint << 22 as ms),
+    i as materialized (
+        select u.*, n.now, n.ms | (nextval('windlass.job_seq') & 4194303) as id
+        from n, unnest($2::int[], $3::int[], $4::smallint[], $5::smallint[], $6::bytea[], $7::bigint[]) with ordinality
+             u (kind, queue, priority, max_attempts, payload, timeout_us, n)),
+    r as (
+        insert into windlass.ready (queue, priority, run_at, id, kind)
+        select queue, priority, now, id, kind from i),
+    j as (
+        insert into windlass.jobs (id, kind, queue, priority, max_attempts, created_at, timeout_us, payload)
+        select id, kind, queue, priority, max_attempts, now, timeout_us, payload from i)
+    select array_agg(id order by n) from i";
 
 const INSERT_PLAIN: &str = insert_jobs!("", "i");
 /// Sorted by key so that two batches with the same keys wait for each other in one direction only.
@@ -65,21 +82,23 @@ const INSERT_KEYED: &str = insert_jobs!(
 );
 
 const NEW_IDS: &str = "
-    select (floor(date_part('epoch', clock_timestamp()) * 1000)::bigint << 22)
-           | (nextval('windlass.job_seq') & 4194303) as id
+    select array_agg((floor(date_part('epoch', clock_timestamp()) * 1000)::bigint << 22)
+                     | (nextval('windlass.job_seq') & 4194303))
     from generate_series(1, $1::int)";
 
 const TAKE_KEYS: &str = "
-    insert into windlass.idempotency (key, job_id, fingerprint, created_at)
-    select key, job_id, fingerprint, statement_timestamp() + $1::bigint * interval '1 microsecond'
-    from unnest($2::text[], $3::bigint[], $4::bytea[]) with ordinality u (key, job_id, fingerprint, n)
-    order by key, n
-    on conflict (key) do nothing
-    returning job_id";
+    with taken as (
+        insert into windlass.idempotency (key, job_id, fingerprint, created_at)
+        select key, job_id, fingerprint, statement_timestamp() + $1::bigint * interval '1 microsecond'
+        from unnest($2::text[], $3::bigint[], $4::bytea[]) with ordinality u (key, job_id, fingerprint, n)
+        order by key, n
+        on conflict (key) do nothing
+        returning job_id)
+    select array_agg(job_id) from taken";
 
 const READ_KEYS: &str = "select key, job_id, fingerprint from windlass.idempotency where key = any($1)";
 const POINT_KEY: &str = "update windlass.idempotency set job_id = $2 where key = $1";
-const TWIN: &str = "select id from windlass.ready where unique_key = $1";
+const TWIN: &str = "select array_agg(id) from windlass.ready where unique_key = $1";
 
 /// The waiting job ends; its `run_at` is handed to the one that takes its place.
 const REPLACE: &str = "
@@ -163,7 +182,11 @@ impl PostgresStore {
 
     async fn put_plain(&self, conn: &mut PgConnection, jobs: &[NewJob]) -> Result<Vec<Enqueued>, StoreError> {
         let refs: Vec<&NewJob> = jobs.iter().collect();
-        let ids = ids_of(self.bind_jobs(INSERT_PLAIN, &refs, &[], false), conn).await?;
+        let query = match refs.iter().all(|job| is_simple(job)) {
+            true => self.bind_simple(INSERT_SIMPLE, &refs),
+            false => self.bind_jobs(INSERT_PLAIN, &refs, &[], false),
+        };
+        let ids = ids_of(query, conn).await?;
         if ids.len() != jobs.len() {
             return Err(StoreError::Corrupt { what: format!("{} ids for {} jobs", ids.len(), jobs.len()) });
         }
@@ -184,17 +207,11 @@ impl PostgresStore {
         Ok(())
     }
 
-    /// `exact`: a time in the past is a place taken over from another job and stays.
-    fn bind_jobs<'q>(
+    fn bind_simple<'q>(
         &self,
         statement: &'static str,
         jobs: &[&'q NewJob],
-        ids: &[i64],
-        exact: bool,
     ) -> Query<'q, Postgres, PgArguments> {
-        fn all<'q, T>(jobs: &[&'q NewJob], f: impl Fn(&'q NewJob) -> T) -> Vec<T> {
-            jobs.iter().map(|j| f(j)).collect()
-        }
         sqlx::query(self.sql(statement))
             .bind(self.offset())
             .bind(all(jobs, |j| j.kind.0))
@@ -203,6 +220,17 @@ impl PostgresStore {
             .bind(all(jobs, |j| small_in(j.max_attempts)))
             .bind(all(jobs, |j| j.payload.as_slice()))
             .bind(sparse(all(jobs, |j| j.timeout.map(micros))))
+    }
+
+    /// `exact`: a time in the past is a place taken over from another job and stays.
+    fn bind_jobs<'q>(
+        &self,
+        statement: &'static str,
+        jobs: &[&'q NewJob],
+        ids: &[i64],
+        exact: bool,
+    ) -> Query<'q, Postgres, PgArguments> {
+        self.bind_simple(statement, jobs)
             .bind(ids.to_vec())
             .bind(sparse(all(jobs, |j| match j.run_at {
                 RunAt::At(time) => Some(PgTime(time)),
@@ -228,8 +256,23 @@ async fn ids_of(
     query: Query<'_, Postgres, PgArguments>,
     conn: &mut PgConnection,
 ) -> Result<Vec<i64>, StoreError> {
-    let rows = query.fetch_all(conn).await.map_err(failed(OP))?;
-    rows.iter().map(|row| row.try_get(0).map_err(|e| translate(OP, e))).collect()
+    // One array instead of thousands of rows: reading those cost more than writing the jobs.
+    let row = query.fetch_one(conn).await.map_err(failed(OP))?;
+    let ids: Option<Vec<i64>> = row.try_get(0).map_err(|e| translate(OP, e))?;
+    Ok(ids.unwrap_or_default())
+}
+
+fn all<'q, T>(jobs: &[&'q NewJob], f: impl Fn(&'q NewJob) -> T) -> Vec<T> {
+    jobs.iter().map(|j| f(j)).collect()
+}
+
+fn is_simple(job: &NewJob) -> bool {
+    job.is_plain()
+        && job.run_at == RunAt::Now
+        && job.concurrency_key.is_none()
+        && job.tags.is_empty()
+        && job.entity.is_none()
+        && job.tenant.is_none()
 }
 
 fn queues(jobs: &[NewJob]) -> BTreeSet<QueueId> {
