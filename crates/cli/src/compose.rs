@@ -66,31 +66,20 @@ impl fmt::Debug for Address {
     }
 }
 
-/// Everything between the first `:` after the scheme and the last `@` goes: a password may hold any character.
+/// A password may hold any character, so nothing between the first `:` of the address and its last `@` is shown, and no
+/// parameter whose name speaks of a password. Rather too little is shown than too much.
 fn masked(url: &str) -> String {
-    let (base, query) = match url.split_once('?') {
-        Some((base, query)) => (base, Some(query)),
-        None => (url, None),
+    let Some((scheme, rest)) = url.split_once("://") else { return "***".to_owned() };
+    let rest = match (rest.split_once(':'), rest.rsplit_once('@')) {
+        (Some((user, _)), Some((before, host))) if user.len() < before.len() => format!("{user}:***@{host}"),
+        _ => rest.to_owned(),
     };
-    let mut out = match base.split_once("://") {
-        Some((scheme, rest)) => match rest.rsplit_once('@') {
-            Some((user, host)) => match user.split_once(':') {
-                Some((user, _)) => format!("{scheme}://{user}:***@{host}"),
-                None => base.to_owned(),
-            },
-            None => base.to_owned(),
-        },
-        None => base.to_owned(),
-    };
-    if let Some(query) = query {
-        let pairs = query.split('&').map(|pair| match pair.split_once('=') {
-            Some((name, _)) if name.to_ascii_lowercase().contains("pass") => format!("{name}=***"),
-            _ => pair.to_owned(),
-        });
-        out.push('?');
-        out.push_str(&pairs.collect::<Vec<_>>().join("&"));
-    }
-    out
+    let Some((base, query)) = rest.split_once('?') else { return format!("{scheme}://{rest}") };
+    let pairs = query.split('&').map(|pair| match pair.split_once('=') {
+        Some((name, _)) if name.to_ascii_lowercase().contains("pass") => format!("{name}=***"),
+        _ => pair.to_owned(),
+    });
+    format!("{scheme}://{base}?{}", pairs.collect::<Vec<_>>().join("&"))
 }
 
 /// Opens the store. A missing SQLite file is created only when `create` says so.
@@ -126,6 +115,9 @@ mod tests {
             ("postgres://me:a@b/c:d@db:5432/app?schema=x", "postgres://me:***@db:5432/app?schema=x"),
             ("postgres://me@db/app?password=hush&a=b", "postgres://me@db/app?password=***&a=b"),
             ("postgresql://db/app", "postgresql://db/app"),
+            ("postgres://me:hu?sh=hush@db/app", "postgres://me:***@db/app"),
+            ("postgres://db:5432/app?password=hush@x&a=b", "postgres://db:***@x&a=b"),
+            ("postgres://db/app?password=a:hush@x&a=b", "postgres://db/app?password=***&a=b"),
         ] {
             let address = Address::parse(url).unwrap();
             assert_eq!(address.to_string(), shown);

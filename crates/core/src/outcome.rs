@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
+use crate::input::MAX_DELAY;
 use crate::{Backoff, JobId, JobState, LeasedJob, QueueId, Time, Token};
+
+/// Longest error text kept of an attempt.
+pub const MAX_ERROR_BYTES: usize = 16 * 1024;
 
 /// What one run came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,7 +96,7 @@ pub fn decide(job: &LeasedJob, outcome: Outcome, backoff: &Backoff, unit: f64) -
     let back =
         |why, attempts_used, run_at, error| Verdict::Return(Return { why, attempts_used, run_at, error });
     let unburnt = job.attempt.saturating_sub(1);
-    match outcome {
+    match bounded(outcome) {
         Outcome::Done { result } => Verdict::End { state: JobState::Completed, result, error: None },
         Outcome::Fail { error } => Verdict::End { state: JobState::Failed, result: None, error: Some(error) },
         Outcome::Cancelled => Verdict::End { state: JobState::Cancelled, result: None, error: None },
@@ -105,6 +109,22 @@ pub fn decide(job: &LeasedJob, outcome: Outcome, backoff: &Backoff, unit: f64) -
         }
         Outcome::Snooze { delay } => back(ReturnWhy::Snooze, unburnt, ReturnAt::In(delay), None),
         Outcome::HandBack => back(ReturnWhy::HandBack, unburnt, ReturnAt::Place(job.run_at), None),
+    }
+}
+
+/// What a handler says may come from outside (a `Retry-After`, a server's error page): it is cut to what can be stored.
+fn bounded(outcome: Outcome) -> Outcome {
+    let text = |mut error: String| {
+        error.truncate(error.floor_char_boundary(MAX_ERROR_BYTES));
+        error
+    };
+    match outcome {
+        Outcome::Retry { after, error } => {
+            Outcome::Retry { after: after.map(|after| after.min(MAX_DELAY)), error: text(error) }
+        }
+        Outcome::Snooze { delay } => Outcome::Snooze { delay: delay.min(MAX_DELAY) },
+        Outcome::Fail { error } => Outcome::Fail { error: text(error) },
+        other => other,
     }
 }
 
@@ -160,6 +180,20 @@ mod tests {
             };
             assert_eq!(back.attempts_used, 4);
         }
+    }
+
+    #[test]
+    fn what_comes_from_outside_is_bounded() {
+        let far = Outcome::Snooze { delay: Duration::MAX };
+        let Verdict::Return(back) = decide(&leased(1, 5), far, &Backoff::default(), 0.5) else {
+            panic!("ended")
+        };
+        assert_eq!(back.run_at, ReturnAt::In(MAX_DELAY));
+        let long = Outcome::Fail { error: "é".repeat(MAX_ERROR_BYTES) };
+        let Verdict::End { error, .. } = decide(&leased(1, 5), long, &Backoff::default(), 0.5) else {
+            panic!()
+        };
+        assert!(error.unwrap().len() <= MAX_ERROR_BYTES);
     }
 
     #[test]

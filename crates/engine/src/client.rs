@@ -1,7 +1,7 @@
 //! The producer's and operator's side: enqueue, wait, look, act.
 
 use std::sync::{Arc, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use windlass_core::input::MAX_BATCH;
 use windlass_core::store::Enqueued;
@@ -18,9 +18,12 @@ pub struct Client {
     inner: Arc<Inner>,
 }
 
+/// How long a change an operator makes to a queue may go unnoticed by a producer.
+const CATALOG_FRESH: Duration = Duration::from_secs(10);
+
 struct Inner {
     store: Arc<dyn Store>,
-    catalog: RwLock<Arc<Catalog>>,
+    catalog: RwLock<(Arc<Catalog>, Instant)>,
     coalescer: Coalescer,
     depth: DepthCaps,
     waiters: Waiters,
@@ -33,10 +36,12 @@ impl Client {
         queues: &[QueueSpec],
         kinds: &[KindSpec],
     ) -> Result<Client, EngineError> {
-        check_registry(queues, kinds)?;
         store.check_schema().await?;
+        let registered: Vec<String> =
+            store.queues().await?.into_iter().map(|state| state.spec.name).collect();
+        check_registry(queues, kinds, &registered)?;
         store.sync_registry(queues, kinds).await?;
-        let catalog = RwLock::new(Arc::new(Catalog::load(store.as_ref()).await?));
+        let catalog = RwLock::new((Arc::new(Catalog::load(store.as_ref()).await?), Instant::now()));
         let coalescer = Coalescer::start(&store);
         let inner =
             Inner { store, catalog, coalescer, depth: DepthCaps::default(), waiters: Waiters::default() };
@@ -48,6 +53,10 @@ impl Client {
     }
 
     pub fn catalog(&self) -> Arc<Catalog> {
+        self.dated_catalog().0
+    }
+
+    fn dated_catalog(&self) -> (Arc<Catalog>, Instant) {
         match self.inner.catalog.read() {
             Ok(catalog) => catalog.clone(),
             Err(poisoned) => poisoned.into_inner().clone(),
@@ -58,7 +67,7 @@ impl Client {
     pub async fn refresh(&self) -> Result<Arc<Catalog>, StoreError> {
         let fresh = Arc::new(Catalog::load(self.store().as_ref()).await?);
         if let Ok(mut catalog) = self.inner.catalog.write() {
-            *catalog = fresh.clone();
+            *catalog = (fresh.clone(), Instant::now());
         }
         Ok(fresh)
     }
@@ -106,8 +115,9 @@ impl Client {
             let rule = format!("has {} entries; at most {MAX_BATCH} are taken at once", requests.len());
             return Err(Invalid::one("jobs", rule).into());
         }
-        let mut catalog = self.catalog();
-        if requests.iter().any(|r| catalog.kind_named(&r.kind).is_none()) {
+        let (mut catalog, loaded) = self.dated_catalog();
+        let unknown = requests.iter().any(|r| catalog.kind_named(&r.kind).is_none());
+        if unknown || loaded.elapsed() > CATALOG_FRESH {
             catalog = self.refresh().await?;
         }
         let jobs = resolve_all(requests, &catalog)?;
@@ -136,7 +146,9 @@ fn resolve_all(requests: Vec<JobRequest>, catalog: &Catalog) -> Result<Vec<NewJo
 }
 
 /// Every clash, unknown queue and bad figure at once, before anything is written.
-fn check_registry(queues: &[QueueSpec], kinds: &[KindSpec]) -> Result<(), Invalid> {
+fn check_registry(queues: &[QueueSpec], kinds: &[KindSpec], registered: &[String]) -> Result<(), Invalid> {
+    let known: Vec<&str> =
+        queues.iter().map(|q| q.name.as_str()).chain(registered.iter().map(String::as_str)).collect();
     let mut invalid = Invalid::default();
     for (n, queue) in queues.iter().enumerate() {
         let field = format!("queues.{}", queue.name);
@@ -156,8 +168,7 @@ fn check_registry(queues: &[QueueSpec], kinds: &[KindSpec]) -> Result<(), Invali
         if let Some(priority) = kind.priority {
             invalid.check_priority(&format!("{field}.priority"), i64::from(priority));
         }
-        if !queues.iter().any(|queue| queue.name == kind.queue) {
-            let known: Vec<&str> = queues.iter().map(|q| q.name.as_str()).collect();
+        if !known.contains(&kind.queue.as_str()) {
             let rule = format!("names no known queue: `{}`; known: {}", kind.queue, known.join(", "));
             invalid.add(format!("{field}.queue"), rule);
         }

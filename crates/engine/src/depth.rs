@@ -1,7 +1,7 @@
 //! Depth caps: refuses enqueues into a queue that holds too much.
 //!
-//! A capped queue is counted at most once a second per process; between counts this process adds what it
-//! enqueued itself. One producer therefore meets the cap exactly, several may pass it by what they enqueue within
+//! A capped queue is counted at most once a second per process while it has room, and again for a caller it would
+//! refuse; between counts this process adds what it enqueued itself. One producer therefore meets the cap exactly, several may pass it by what they enqueue within
 //! that second. Uncapped queues cost nothing.
 
 use std::collections::HashMap;
@@ -17,6 +17,8 @@ const FRESH: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(crate) struct DepthCaps {
     counted: Mutex<HashMap<QueueId, Counted>>,
+    /// One count at a time: callers that came meanwhile use its answer instead of counting the same jobs each.
+    counting: tokio::sync::Mutex<()>,
 }
 
 struct Counted {
@@ -50,6 +52,10 @@ impl DepthCaps {
     }
 
     async fn fits(&self, store: &dyn Store, queue: QueueId, more: u64, cap: u64) -> Result<bool, StoreError> {
+        if let Some(fits) = self.take(queue, more, cap, false) {
+            return Ok(fits);
+        }
+        let _turn = self.counting.lock().await;
         if let Some(fits) = self.take(queue, more, cap, false) {
             return Ok(fits);
         }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use windlass_core::input::MAX_PAYLOAD_BYTES;
 use windlass_core::store::{Report, ReportBody, Settled};
 use windlass_core::{
     Invalid, JobId, JobState, KindSpec, LeasedJob, Outcome, Settlement, StoreError, Token, TxRef, Verdict,
@@ -100,11 +101,23 @@ impl<E: std::error::Error> From<E> for JobError {
 
 pub(crate) fn outcome_of(result: HandlerResult) -> Outcome {
     match result {
-        Ok(completion) => Outcome::Done { result: completion.result },
+        Ok(completion) => Outcome::Done { result: completion.result.filter(|result| fits(result)) },
         Err(JobError::Retry { after, error }) => Outcome::Retry { after, error },
         Err(JobError::Snooze(delay)) => Outcome::Snooze { delay },
         Err(JobError::Fail(error)) => Outcome::Fail { error },
     }
+}
+
+/// The work is done whatever its result weighs, so a result that is too large is dropped, not the job.
+fn fits(result: &[u8]) -> bool {
+    let fits = result.len() <= MAX_PAYLOAD_BYTES;
+    if !fits {
+        tracing::warn!(
+            bytes = result.len(),
+            "a result over 1 MiB is not kept; store it elsewhere and return where"
+        );
+    }
+    fits
 }
 
 /// What a handler may know and do while it runs.
@@ -151,7 +164,8 @@ impl Context {
     /// Shown by `jobs show`; written in the background, dropped if the lease was lost.
     pub fn progress(&self, percent: f32, message: Option<&str>) {
         let message = message.map(str::to_owned);
-        self.report(ReportBody::Progress { percent: percent.clamp(0.0, 100.0), message });
+        let percent = if percent.is_nan() { 0.0 } else { percent.clamp(0.0, 100.0) };
+        self.report(ReportBody::Progress { percent, message });
     }
 
     /// One line in the job's log.

@@ -49,10 +49,14 @@ impl Retention {
         ]
     }
 
-    /// Runs every task now and then hourly until dropped.
+    /// Runs every task soon after the start and then hourly, until dropped.
     pub async fn run(self, store: Arc<dyn Store>) {
+        // Soon, because a process that is restarted every hour would otherwise never clean; not at once, because a
+        // fleet starts together.
+        let mut pause = HOUR.mul_f64(fastrand::f64() / 20.0);
         loop {
-            tokio::time::sleep(HOUR.mul_f64(0.9 + fastrand::f64() / 5.0)).await;
+            tokio::time::sleep(pause).await;
+            pause = HOUR.mul_f64(0.9 + fastrand::f64() / 5.0);
             for task in self.tasks() {
                 match task.run(&*store, None, false).await {
                     Ok(0) => {}

@@ -51,7 +51,15 @@ impl Sweeper {
             if !self.is_dead(&beat, now) {
                 continue;
             }
-            let Some(taken) = self.store.reclaim(&beat).await? else { continue };
+            let taken = match self.store.reclaim(&beat).await {
+                Ok(Some(taken)) => taken,
+                Ok(None) => continue,
+                Err(error) => {
+                    // One that cannot be taken back must not keep the others.
+                    tracing::warn!(worker = %beat.worker, error = error.chain(), "a dead worker's jobs could not be taken back yet");
+                    continue;
+                }
+            };
             self.still.remove(&beat.worker);
             tracing::warn!(worker = %beat.worker, ?taken, "a worker died; its jobs were taken back");
             total.suspects += taken.suspects;

@@ -9,6 +9,8 @@ use windlass_core::{JobId, JobRecord, Store, StoreError};
 
 const FIRST_LOOK: Duration = Duration::from_millis(20);
 const LAST_LOOK: Duration = Duration::from_millis(500);
+/// Far enough for any caller and near enough for any clock.
+const LONGEST: Duration = Duration::from_secs(10 * 366 * 86_400);
 
 #[derive(Default)]
 pub(crate) struct Waiters {
@@ -41,7 +43,7 @@ impl Waiters {
         patience: Duration,
     ) -> Result<Waited, StoreError> {
         let seat = Seat::take(self, id);
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + patience.min(LONGEST);
         let mut pause = FIRST_LOOK;
         loop {
             // Armed before the look, so an end between the look and the sleep is not missed.

@@ -13,9 +13,9 @@ use windlass_core::time::micros;
 use windlass_core::{JobId, NewJob, OnConflict, QueueId, RunAt, StoreError, Time, TxRef};
 
 use crate::PostgresStore;
-use crate::error::{failed, is_conflict, translate};
+use crate::error::{failed, is_conflict, is_id_taken, translate};
 use crate::hint::BOTTOM;
-use crate::row::{PgTime, small_in, sparse, text_array, text_in};
+use crate::row::{PgTime, delay_in, small_in, sparse, text_array, text_in};
 use crate::tx;
 
 /// Ids: the millisecond above bit 22, a sequence below. Rows of one statement get theirs in input order.
@@ -128,7 +128,7 @@ impl PostgresStore {
         let mut tries = 0;
         let done = loop {
             match self.put_once(jobs).await {
-                Err(error) if is_conflict(&error) && tries < TRIES => tries += 1,
+                Err(error) if (is_conflict(&error) || is_id_taken(&error)) && tries < TRIES => tries += 1,
                 other => break other?,
             }
         };
@@ -237,7 +237,7 @@ impl PostgresStore {
                 _ => None,
             })))
             .bind(sparse(all(jobs, |j| match j.run_at {
-                RunAt::In(delay) => Some(micros(delay)),
+                RunAt::In(delay) => Some(delay_in(delay)),
                 _ => None,
             })))
             .bind(sparse(all(jobs, |j| j.unique.as_ref().map(|u| u.key.as_str()))))

@@ -58,3 +58,34 @@ pub(crate) fn is_conflict(error: &StoreError) -> bool {
         _ => false,
     }
 }
+
+/// A new job drew an id that is in use, which happens after the database's clock stepped back. The next try draws
+/// others. Keys that the caller chose are none of this.
+pub(crate) fn is_id_taken(error: &StoreError) -> bool {
+    let StoreError::Other { source, .. } = error else { return false };
+    source
+        .downcast_ref::<sqlx::Error>()
+        .and_then(sqlx::Error::as_database_error)
+        .is_some_and(|e| e.is_unique_violation() && e.constraint().is_some_and(guards_job_id))
+}
+
+/// Partitions of `jobs` name their primary keys after themselves.
+fn guards_job_id(constraint: &str) -> bool {
+    matches!(constraint, "ready_id" | "ready_pkey")
+        || constraint.starts_with("jobs_") && constraint.ends_with("_pkey")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_ids_are_drawn_again() {
+        for ours in ["jobs_d20260101_pkey", "jobs_default_pkey", "jobs_pkey", "ready_id", "ready_pkey"] {
+            assert!(guards_job_id(ours), "{ours}");
+        }
+        for other in ["ready_unique", "idempotency_pkey", "finished_d20260101_pkey", "claims_pkey"] {
+            assert!(!guards_job_id(other), "{other}");
+        }
+    }
+}

@@ -61,7 +61,7 @@ impl PostgresStore {
 }
 
 /// A lock was not to be had, another process was quicker, or the default partition already holds rows of that day
-/// (nothing made partitions for days): the rows are safe where they are.
+/// (nothing made partitions for days) or too many to be looked through: the rows are safe where they are.
 fn can_wait(error: &sqlx::Error) -> bool {
-    matches!(code(error).as_str(), "55P03" | "40P01" | "42P07" | "23505" | "23514")
+    matches!(code(error).as_str(), "55P03" | "40P01" | "42P07" | "23505" | "23514" | "57014")
 }

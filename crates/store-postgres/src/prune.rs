@@ -66,9 +66,14 @@ const OLD_DAYS: &str = r"
     order by b.lo";
 
 /// Dropping a partition locks its parent; better no drop than a queue that stands still behind a long reader.
-const LOCK_BOTH: &str = "
-    set local lock_timeout = '200ms';
-    lock table windlass.jobs, windlass.finished in access exclusive mode";
+const WAIT_LITTLE: &str = "set local lock_timeout = '200ms'";
+/// Without the other partitions: a vacuum of one of them is no reason to keep the day.
+const LOCK_BOTH: &str = "lock table only windlass.jobs, only windlass.finished in access exclusive mode";
+
+/// Whether a job with an id from $1 to below $2 waits or runs.
+const LIVE: &str = "
+    select exists (select from windlass.ready where id >= $1 and id < $2)
+        or exists (select from windlass.claims c cross join unnest(c.ids) i (id) where i.id >= $1 and i.id < $2)";
 
 const ROWS: i64 = 5_000;
 const OP: &str = "prune";
@@ -84,9 +89,10 @@ impl PostgresStore {
             (PruneWhat::Idempotency, true) => self.count_old(COUNT_KEYS, cutoff).await,
             (PruneWhat::Rollups, true) => self.count_old(COUNT_ROLLUPS, cutoff).await,
             (PruneWhat::Finished, false) => {
+                // First: without a partition new jobs pile up in the default one, whatever becomes of the old.
+                self.ensure_days().await?;
                 let dropped = self.drop_days(cutoff, below).await?;
                 let deleted = self.delete_jobs(DELETE_FINISHED, cutoff, below).await?;
-                self.ensure_days().await?;
                 Ok(dropped + deleted)
             }
             (PruneWhat::DeadLetters, false) => self.delete_jobs(DELETE_DEAD, cutoff, below).await,
@@ -137,21 +143,26 @@ impl PostgresStore {
         }
     }
 
-    /// Drops what can be dropped now; a day that is in use is left for its rows to be deleted.
+    /// Drops what can be dropped now; a day that cannot is left for its rows to be deleted.
     async fn drop_days(&self, cutoff: Time, below: JobId) -> Result<u64, StoreError> {
         let days =
             sqlx::query(self.sql(OLD_DAYS)).bind(below.0).fetch_all(&self.pool).await.map_err(failed(OP))?;
         let mut gone = 0;
         for row in days {
-            let (day, lo, hi): (String, i64, i64) = (get(&row, "day")?, get(&row, "lo")?, get(&row, "hi")?);
-            if !day.chars().all(|c| c.is_ascii_digit()) {
+            let name: String = get(&row, "day")?;
+            if !name.chars().all(|c| c.is_ascii_digit()) {
                 continue;
             }
-            match self.drop_day(&day, lo, hi, cutoff).await {
+            let day = Day { name, lo: get(&row, "lo")?, hi: get(&row, "hi")? };
+            match self.drop_day(&day, cutoff).await {
                 Ok(rows) => gone += rows,
-                // Another process dropped it, or somebody reads it and the lock was not to be had.
+                // Another process dropped it, or somebody uses it and the lock was not to be had.
                 Err(error) if matches!(code(&error).as_str(), "55P03" | "40P01" | "42P01") => {
-                    tracing::debug!(%error, day, "the day's partitions were not dropped");
+                    tracing::debug!(%error, day = day.name, "the day's partitions were not dropped");
+                }
+                // A day too large for the statement timeout, or whatever else: its rows still go one by one.
+                Err(error) if error.as_database_error().is_some() => {
+                    tracing::warn!(%error, day = day.name, "the day's partitions were not dropped");
                 }
                 Err(error) => return Err(translate(OP, error)),
             }
@@ -159,44 +170,83 @@ impl PostgresStore {
         Ok(gone)
     }
 
-    async fn drop_day(&self, day: &str, lo: i64, hi: i64, cutoff: Time) -> Result<u64, sqlx::Error> {
+    /// All that takes time comes before the lock on the parents, which claims and enqueues wait for.
+    async fn drop_day(&self, day: &Day, cutoff: Time) -> Result<u64, sqlx::Error> {
         let mut tx = self.pool.begin().await?;
-        if self.spent(&mut tx, day, cutoff).await?.is_none() {
+        sqlx::raw_sql(WAIT_LITTLE).execute(&mut *tx).await?;
+        if day.is_live(self, &mut tx).await? || !day.is_spent(self, &mut tx, cutoff).await? {
             return Ok(0);
         }
+        let rows = day.clear(self, &mut tx).await?;
         sqlx::raw_sql(self.sql(LOCK_BOTH)).execute(&mut *tx).await?;
-        // Once more under the lock: a replay may have come in between.
-        let Some(rows) = self.spent(&mut tx, day, cutoff).await? else { return Ok(0) };
-        let script = format!(
-            "delete from windlass.attempts where id >= {lo} and id < {hi};
-             delete from windlass.logs where job_id >= {lo} and job_id < {hi};
-             delete from windlass.progress where job_id >= {lo} and job_id < {hi};
-             delete from windlass.cancels where job_id >= {lo} and job_id < {hi};
-             drop table windlass.finished_d{day};
-             drop table windlass.jobs_d{day}"
-        );
+        // A job that was enqueued long ago and committed just now.
+        if day.is_live(self, &mut tx).await? {
+            return Ok(0);
+        }
+        let name = &day.name;
+        let script = format!("drop table windlass.finished_d{name}; drop table windlass.jobs_d{name}");
         sqlx::raw_sql(self.dynamic(&script)).execute(&mut *tx).await?;
         tx.commit().await?;
         Ok(rows)
     }
+}
 
-    /// How many jobs the day holds, when all are finished, old enough and none is a dead letter.
-    async fn spent(
+/// A pair of day partitions that may go.
+struct Day {
+    /// Digits only: it becomes part of statements.
+    name: String,
+    lo: i64,
+    hi: i64,
+}
+
+impl Day {
+    /// Whether a job of the day waits or runs: an index probe and a pass over the few claims, cheap under the lock.
+    async fn is_live(&self, store: &PostgresStore, conn: &mut PgConnection) -> Result<bool, sqlx::Error> {
+        sqlx::query_scalar(store.sql(LIVE)).bind(self.lo).bind(self.hi).fetch_one(conn).await
+    }
+
+    /// Whether all jobs of the day are finished, old enough and none is a dead letter. A yes stays true until the
+    /// transaction ends: of what such a day holds only a cancelled job can come back, and those are locked first, so
+    /// that a replay either was seen here or waits.
+    async fn is_spent(
         &self,
+        store: &PostgresStore,
         conn: &mut PgConnection,
-        day: &str,
         cutoff: Time,
-    ) -> Result<Option<u64>, sqlx::Error> {
-        let sql = format!(
-            "select (select count(*) from windlass.finished_d{day}) as finished,
-                    not exists (select from windlass.finished_d{day} where finished_at >= $1 or state in (4, 5))
-                    and not exists (select from windlass.jobs_d{day} j
-                                    where not exists (select from windlass.finished_d{day} f where f.id = j.id))
-                    as spent"
+    ) -> Result<bool, sqlx::Error> {
+        let day = &self.name;
+        // A dead letter is found by its index: the usual reason for an old day to stay costs no scan.
+        let dead = format!("select exists (select from windlass.finished_d{day} where state in (4, 5))");
+        if sqlx::query_scalar(store.dynamic(&dead)).fetch_one(&mut *conn).await? {
+            return Ok(false);
+        }
+        let hold = format!(
+            "select count(*) from (select from windlass.finished_d{day} where state = 6 for update) held"
         );
-        let row = sqlx::query(self.dynamic(&sql)).bind(PgTime(cutoff)).fetch_one(conn).await?;
-        let spent: bool = sqlx::Row::try_get(&row, "spent")?;
-        let finished: i64 = sqlx::Row::try_get(&row, "finished")?;
-        Ok(spent.then(|| u64::try_from(finished).unwrap_or(0)))
+        sqlx::query(store.dynamic(&hold)).execute(&mut *conn).await?;
+        let left = format!(
+            "select exists (select from windlass.finished_d{day} where state in (4, 5))
+                 or exists (select from windlass.finished_d{day} where finished_at >= $1)
+                 or exists (select from windlass.jobs_d{day} j
+                            where not exists (select from windlass.finished_d{day} f where f.id = j.id))"
+        );
+        let left: bool =
+            sqlx::query_scalar(store.dynamic(&left)).bind(PgTime(cutoff)).fetch_one(conn).await?;
+        Ok(!left)
+    }
+
+    /// Removes what the day's jobs left in other tables, and says how many jobs there are.
+    async fn clear(&self, store: &PostgresStore, conn: &mut PgConnection) -> Result<u64, sqlx::Error> {
+        let Day { name, lo, hi } = self;
+        let script = format!(
+            "delete from windlass.attempts where id >= {lo} and id < {hi};
+             delete from windlass.logs where job_id >= {lo} and job_id < {hi};
+             delete from windlass.progress where job_id >= {lo} and job_id < {hi};
+             delete from windlass.cancels where job_id >= {lo} and job_id < {hi}"
+        );
+        sqlx::raw_sql(store.dynamic(&script)).execute(&mut *conn).await?;
+        let count = format!("select count(*) from windlass.finished_d{name}");
+        let rows: i64 = sqlx::query_scalar(store.dynamic(&count)).fetch_one(conn).await?;
+        Ok(u64::try_from(rows).unwrap_or(0))
     }
 }

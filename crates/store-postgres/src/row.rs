@@ -11,6 +11,7 @@ use sqlx::postgres::{
     PgArgumentBuffer, PgHasArrayType, PgRow, PgTypeInfo, PgValueFormat, PgValueRef, Postgres,
 };
 use sqlx::{Decode, Encode, Row, Type};
+use windlass_core::time::micros;
 use windlass_core::{StoreError, Time};
 
 /// 2000-01-01 in microseconds since 1970.
@@ -55,6 +56,14 @@ impl<'r> Decode<'r, Postgres> for PgTime {
             PgValueFormat::Text => Err("a timestamptz arrived as text".into()),
         }
     }
+}
+
+/// A century. Longer is as good as never, and an `interval` made of it would overflow and fail the whole batch.
+const DELAY_MAX: i64 = 36_525 * 86_400_000_000;
+
+/// A delay in microseconds that Postgres can add to a time.
+pub(crate) fn delay_in(delay: Duration) -> i64 {
+    micros(delay).min(DELAY_MAX)
 }
 
 /// One column, with its name in the error.

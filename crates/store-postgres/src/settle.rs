@@ -9,13 +9,12 @@ use std::collections::HashMap;
 use sqlx::{PgConnection, PgPool, Row};
 use windlass_core::outcome::{Return, ReturnAt};
 use windlass_core::store::Settled;
-use windlass_core::time::micros;
 use windlass_core::{JobState, QueueId, Settlement, StoreError, Time, TxRef, Verdict};
 
 use crate::PostgresStore;
 use crate::error::{failed, is_conflict, translate};
 use crate::hint::BOTTOM;
-use crate::row::{PgTime, small_in, sparse, text_in};
+use crate::row::{PgTime, delay_in, small_in, sparse, text_in};
 use crate::tx;
 
 /// The batch (`u`), the claims it names under lock (`c`), and the part of it whose lease holds (`h`). No predicate
@@ -138,7 +137,15 @@ impl PostgresStore {
 
     pub(crate) async fn end_in(&self, tx: TxRef<'_>, settlement: &Settlement) -> Result<Settled, StoreError> {
         let conn = tx::connection(tx)?;
-        let answers = self.end_on(&mut *conn, std::slice::from_ref(settlement)).await?;
+        tx::savepoint(conn).await?;
+        let answers = match self.end_on(&mut *conn, std::slice::from_ref(settlement)).await {
+            Ok(answers) => answers,
+            Err(error) => {
+                tx::undo(conn).await?;
+                return Err(error);
+            }
+        };
+        tx::release(conn).await?;
         if matches!(settlement.verdict, Verdict::Return(_)) {
             // It may come to stand below the hints: ours are lowered now, everybody's when the caller commits.
             self.hints.lower(settlement.queue, BOTTOM);
@@ -213,7 +220,7 @@ fn bind_rest<'q>(query: Query<'q>, batch: &[&Settlement]) -> Query<'q> {
         .bind(sparse(column(batch, |b| Some(b.why.name()))))
         .bind(sparse(column(batch, |b| Some(small_in(b.attempts_used)))))
         .bind(sparse(column(batch, |b| match b.run_at {
-            ReturnAt::In(delay) => Some(micros(delay)),
+            ReturnAt::In(delay) => Some(delay_in(delay)),
             ReturnAt::Place(_) => None,
         })))
         .bind(sparse(column(batch, |b| match b.run_at {

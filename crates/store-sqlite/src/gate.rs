@@ -2,23 +2,29 @@
 //!
 //! Owns: an in-process queue (first come, first served) and two lock files beside the database. SQLite's own write
 //! lock has no queue: a busy process would take it again before a waiting one wakes. Never replaces that lock: a
-//! writer that does not know the gate is still excluded by SQLite, and waited for by the busy handler.
+//! writer that does not know the gate is still excluded by SQLite, and waited for by the busy handler. Never lets the
+//! writer wait without a deadline: heartbeats and settlements queue behind it.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
-use std::thread;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use windlass_core::StoreError;
 
-/// How long to wait for another process before giving up. Nobody holds the gate longer than a caller's transaction.
+/// How long to wait for another writer before giving up. Nobody holds the gate longer than a caller's transaction.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 const SPINS: u32 = 20;
 const LONGEST_NAP: Duration = Duration::from_micros(500);
+
+const HELD_HERE: &str = "another write of this process, most likely a transaction from begin() that is still open, \
+                         kept the store for too long; inside such a transaction use enqueue_in, not enqueue";
 
 /// Two lock files. Whoever holds `turn` is the next to get `gate`; it lets go of `turn` only then. So a process that
 /// leaves the gate and comes straight back finds `turn` taken and cannot overtake.
@@ -30,6 +36,7 @@ struct Files {
 #[derive(Clone)]
 pub(crate) struct Gate {
     files: Arc<Mutex<Arc<Files>>>,
+    patience: Duration,
 }
 
 /// The right to write; given back when dropped.
@@ -45,7 +52,7 @@ impl Drop for Pass {
 }
 
 impl Gate {
-    pub(crate) fn open(database: &Path) -> io::Result<Gate> {
+    pub(crate) fn open(database: &Path, patience: Duration) -> io::Result<Gate> {
         let open = |suffix: &str| {
             OpenOptions::new()
                 .read(true)
@@ -55,13 +62,17 @@ impl Gate {
                 .open(beside(database, suffix))
         };
         let files = Files { turn: open("-turn")?, gate: open("-gate")? };
-        Ok(Gate { files: Arc::new(Mutex::new(Arc::new(files))) })
+        Ok(Gate { files: Arc::new(Mutex::new(Arc::new(files))), patience })
     }
 
-    /// For the writer thread, which is no part of any runtime.
-    pub(crate) fn enter_blocking(&self, op: &'static str) -> Result<Pass, StoreError> {
-        let guard = self.files.clone().blocking_lock_owned();
-        wait_for(&guard, op)?;
+    /// For the writer thread, which is no part of any runtime. Patience counts from `since`, when the command was
+    /// handed in: what queued behind a command that gave up does not wait as long again.
+    pub(crate) fn enter_blocking(&self, op: &'static str, since: Instant) -> Result<Pass, StoreError> {
+        let deadline = since + self.patience;
+        let Some(guard) = block_until(deadline, self.files.clone().lock_owned()) else {
+            return Err(StoreError::Busy { op, source: HELD_HERE.into() });
+        };
+        wait_for(&guard, deadline, op)?;
         Ok(Pass { guard })
     }
 
@@ -69,14 +80,40 @@ impl Gate {
     pub(crate) async fn enter(&self, op: &'static str) -> Result<Pass, StoreError> {
         let guard = self.files.clone().lock_owned().await;
         let files = Arc::clone(&guard);
-        let waited = tokio::task::spawn_blocking(move || wait_for(&files, op)).await;
+        let deadline = Instant::now() + self.patience;
+        let waited = tokio::task::spawn_blocking(move || wait_for(&files, deadline, op)).await;
         waited.map_err(|error| crate::error::other(op, error.to_string()))??;
         Ok(Pass { guard })
     }
 }
 
-fn wait_for(files: &Files, op: &'static str) -> Result<(), StoreError> {
-    let deadline = Instant::now() + PATIENCE;
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Runs the future on this thread; `None` when it is not ready by the deadline. It is asked at least once. Tokio's own
+/// blocking lock keeps the same queue, but has no time limit.
+fn block_until<T>(deadline: Instant, future: impl Future<Output = T>) -> Option<T> {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+            return Some(value);
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return None;
+        }
+        thread::park_timeout(left);
+    }
+}
+
+fn wait_for(files: &Files, deadline: Instant, op: &'static str) -> Result<(), StoreError> {
     lock(&files.turn, deadline, op)?;
     let got = lock(&files.gate, deadline, op);
     let _ = files.turn.unlock();
@@ -93,7 +130,7 @@ fn lock(file: &File, deadline: Instant, op: &'static str) -> Result<(), StoreErr
                 return Err(StoreError::Other { store: crate::error::STORE, op, source: error.into() });
             }
             Err(TryLockError::WouldBlock) if Instant::now() >= deadline => {
-                let source = "another process held the gate for 60 s".into();
+                let source = "another process held the gate for too long".into();
                 return Err(StoreError::Busy { op, source });
             }
             Err(TryLockError::WouldBlock) if tries < SPINS => thread::yield_now(),
@@ -110,4 +147,32 @@ pub(crate) fn beside(database: &Path, suffix: &str) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use windlass_core::{Store, StoreError, WorkerId};
+
+    use crate::{SqliteOptions, SqliteStore};
+
+    #[tokio::test]
+    async fn a_write_beside_an_open_transaction_gives_up_with_a_hint() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("windlass.db");
+        let patience = Duration::from_millis(50);
+        let store = SqliteStore::open_patient(&path, &SqliteOptions::default(), patience).unwrap();
+        store.migrate_up(None).await.unwrap();
+        let tx = store.begin().await.unwrap();
+        let both = async { tokio::join!(store.enqueue(&[]), store.heartbeat(WorkerId(1))) };
+        let (refused, beat) = tokio::time::timeout(Duration::from_secs(10), both).await.unwrap();
+        let error = refused.unwrap_err();
+        assert!(matches!(error, StoreError::Busy { op: "enqueue", .. }), "{error:?}");
+        let text = error.chain();
+        assert!(text.contains("begin()") && text.contains("enqueue_in"), "{text}");
+        assert!(matches!(beat, Err(StoreError::Busy { op: "heartbeat", .. })), "{beat:?}");
+        tx.rollback().await.unwrap();
+        assert!(!store.heartbeat(WorkerId(1)).await.unwrap());
+    }
 }

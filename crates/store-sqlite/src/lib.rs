@@ -40,6 +40,7 @@ mod writer;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rusqlite::Connection;
 use windlass_core::{StoreError, Time};
@@ -47,7 +48,7 @@ use windlass_core::{StoreError, Time};
 use crate::checkpoint::Checkpointer;
 use crate::clock::Clock;
 use crate::error::Answer;
-use crate::gate::Gate;
+use crate::gate::{Gate, PATIENCE};
 use crate::reader::Readers;
 use crate::scope::Scope;
 use crate::tx::Idle;
@@ -100,7 +101,14 @@ impl Shared {
 impl SqliteStore {
     /// Opens the file; the schema is a matter of `migrate_up`.
     pub fn open(path: impl AsRef<Path>, options: SqliteOptions) -> Result<SqliteStore, StoreError> {
-        let path = path.as_ref();
+        SqliteStore::open_patient(path.as_ref(), &options, PATIENCE)
+    }
+
+    fn open_patient(
+        path: &Path,
+        options: &SqliteOptions,
+        patience: Duration,
+    ) -> Result<SqliteStore, StoreError> {
         if let Some(why) = version::unfit(rusqlite::version_number()) {
             let what = format!("SQLite {}", rusqlite::version());
             return Err(StoreError::Open { what, why: why.to_owned() });
@@ -108,8 +116,8 @@ impl SqliteStore {
         connect::prepare(path, options.create)?;
         let folder = path.parent().filter(|f| !f.as_os_str().is_empty()).unwrap_or(Path::new("."));
         // The gate's files come first: they show whether the folder can be written before the database is touched.
-        let gate =
-            Gate::open(path).map_err(|e| connect::refuse(path, connect::folder_trouble(folder, &e)))?;
+        let gate = Gate::open(path, patience)
+            .map_err(|e| connect::refuse(path, connect::folder_trouble(folder, &e)))?;
         let refused = |error: rusqlite::Error| connect::refuse(path, error.to_string());
         let connection = connect::writing(path).map_err(refused)?;
         if let Some(pages) = options.max_pages {

@@ -136,7 +136,11 @@ impl Store for SqliteStore {
 
     async fn register_worker(&self, info: &WorkerInfo) -> Result<WorkerId, StoreError> {
         let (info, locks) = (info.clone(), self.shared.locks.clone());
-        self.write("register a worker", 1, move |scope| worker::register(scope, &info, &locks)).await
+        let registered =
+            self.write("register a worker", 1, move |scope| worker::register(scope, &info, &locks)).await;
+        let (worker, lock) = registered?;
+        self.shared.locks.keep(worker, lock);
+        Ok(worker)
     }
 
     async fn heartbeat(&self, worker: WorkerId) -> Result<bool, StoreError> {

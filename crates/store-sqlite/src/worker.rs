@@ -2,7 +2,7 @@
 //!
 //! Owns: the workers table and one lock file per incarnation, held for as long as the process lives: the kernel frees
 //! it at kill -9, so death is seen at once and without a clock. Never names a host: a restarted process is another
-//! worker.
+//! worker. Never waits for a lock: the whole store would wait with it.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -36,19 +36,32 @@ impl Locks {
     }
 
     /// Takes the lock before the worker's row is committed: nobody may see a worker without one.
-    fn take(&self, worker: WorkerId) -> std::io::Result<()> {
-        fs::create_dir_all(&self.folder)?;
+    fn take(&self, worker: WorkerId) -> Result<File, StoreError> {
+        const OP: &str = "lock the worker's file";
+        let failed = |error: std::io::Error| StoreError::Other { store: STORE, op: OP, source: error.into() };
+        fs::create_dir_all(&self.folder).map_err(failed)?;
         let path = self.path(worker);
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-        file.lock()?;
-        self.own.lock().unwrap_or_else(PoisonError::into_inner).insert(worker, file);
-        Ok(())
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(TryLockError::Error(error)) => Err(failed(error)),
+            Err(TryLockError::WouldBlock) => {
+                let source = format!("somebody else holds {}", path.display()).into();
+                Err(StoreError::Busy { op: OP, source })
+            }
+        }
+    }
+
+    /// Keeps the lock of a worker whose row is committed.
+    pub(crate) fn keep(&self, worker: WorkerId, lock: File) {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner).insert(worker, lock);
     }
 
     /// Forgets the worker and its file.
     pub(crate) fn release(&self, worker: WorkerId) {
         self.own.lock().unwrap_or_else(PoisonError::into_inner).remove(&worker);
-        // A file that stays behind is harmless: worker ids are never given twice.
+        // A file that stays behind is harmless: the lock tells, and no committed worker's id is given again.
         let _ = fs::remove_file(self.path(worker));
     }
 
@@ -72,7 +85,9 @@ impl Locks {
     }
 }
 
-pub(crate) fn register(scope: &mut Scope<'_>, info: &WorkerInfo, locks: &Locks) -> Answer<WorkerId> {
+/// The lock goes with the answer: when the transaction fails, both are dropped, and the id may be given again. The
+/// file then stays, because the next one to get that id may already have locked it.
+pub(crate) fn register(scope: &mut Scope<'_>, info: &WorkerInfo, locks: &Locks) -> Answer<(WorkerId, File)> {
     let queues: Vec<i32> = info.queues.iter().map(|queue| queue.0).collect();
     let queues = serde_json::to_string(&queues).unwrap_or_else(|_| "[]".to_owned());
     let now = scope.now;
@@ -84,12 +99,8 @@ pub(crate) fn register(scope: &mut Scope<'_>, info: &WorkerInfo, locks: &Locks) 
         )?
         .execute((&info.label, queues, micros(info.lease), now.0, now.plus(info.lease).0))?;
     let worker = WorkerId(scope.connection.last_insert_rowid());
-    locks.take(worker).map_err(|error| StoreError::Other {
-        store: STORE,
-        op: "lock the worker's file",
-        source: error.into(),
-    })?;
-    Ok(worker)
+    let lock = locks.take(worker)?;
+    Ok((worker, lock))
 }
 
 pub(crate) fn heartbeat(scope: &mut Scope<'_>, worker: WorkerId) -> Answer<bool> {
@@ -139,4 +150,63 @@ pub(crate) fn beats(connection: &Connection, now: Time, locks: &Locks) -> Answer
         beat.gone = locks.gone(beat.worker);
     }
     Ok(beats)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::time::Duration;
+
+    use windlass_core::store::WorkerInfo;
+    use windlass_core::{Store, StoreError, WorkerId};
+
+    use crate::{SqliteOptions, SqliteStore};
+
+    const SOON: Duration = Duration::from_secs(10);
+
+    async fn open(folder: &tempfile::TempDir) -> SqliteStore {
+        let store = SqliteStore::open(folder.path().join("windlass.db"), SqliteOptions::default()).unwrap();
+        store.migrate_up(None).await.unwrap();
+        store
+    }
+
+    fn info() -> WorkerInfo {
+        WorkerInfo { label: "host:1".to_owned(), queues: Vec::new(), lease: Duration::from_secs(60) }
+    }
+
+    /// The rollback stands in for a COMMIT that failed: the command did its work, and its transaction is lost.
+    #[tokio::test]
+    async fn a_registration_that_was_rolled_back_leaves_no_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open(&folder).await;
+        let locks = store.shared.locks.clone();
+        let lost = store
+            .write("register", 1, move |scope| {
+                let registered = super::register(scope, &info(), &locks)?;
+                scope.connection.execute_batch("rollback")?;
+                Ok(registered)
+            })
+            .await;
+        assert!(lost.is_err());
+        let worker = tokio::time::timeout(SOON, store.register_worker(&info())).await.unwrap().unwrap();
+        assert_eq!(worker, WorkerId(1), "the id is given again");
+        assert!(!store.beats().await.unwrap()[0].gone);
+        let elsewhere = open(&folder).await;
+        assert!(!elsewhere.beats().await.unwrap()[0].gone, "the lock is kept");
+    }
+
+    #[tokio::test]
+    async fn a_lock_somebody_holds_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open(&folder).await;
+        let locks = folder.path().join("windlass.db-workers");
+        fs::create_dir_all(&locks).unwrap();
+        let held = File::create(locks.join("1.lock")).unwrap();
+        held.lock().unwrap();
+        let refused = tokio::time::timeout(SOON, store.register_worker(&info())).await.unwrap();
+        let error = refused.unwrap_err();
+        assert!(matches!(error, StoreError::Busy { .. }) && error.chain().contains("1.lock"), "{error:?}");
+        drop(held);
+        store.register_worker(&info()).await.unwrap();
+    }
 }

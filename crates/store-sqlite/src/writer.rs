@@ -54,6 +54,14 @@ impl Fate {
         }
     }
 
+    fn from_gate(error: &StoreError) -> Fate {
+        match error {
+            // The command's answer names its own operation.
+            StoreError::Busy { source, .. } => Fate::Busy(source.to_string()),
+            other => Fate::Lost(other.chain()),
+        }
+    }
+
     fn error(&self, op: &'static str) -> Option<StoreError> {
         match self {
             Fate::Committed => None,
@@ -67,6 +75,8 @@ impl Fate {
 
 trait Command: Send {
     fn rows(&self) -> usize;
+    /// When it was handed in.
+    fn since(&self) -> Instant;
     fn abandoned(&self) -> bool;
     /// Runs once; the answer is kept until the transaction's fate is known. True when the command did its work.
     fn run(&mut self, scope: &mut Scope<'_>) -> bool;
@@ -78,6 +88,7 @@ trait Command: Send {
 struct Closure<T, F> {
     op: &'static str,
     rows: usize,
+    since: Instant,
     work: Option<F>,
     result: Option<Answer<T>>,
     reply: oneshot::Sender<Result<T, StoreError>>,
@@ -90,6 +101,10 @@ where
 {
     fn rows(&self) -> usize {
         self.rows
+    }
+
+    fn since(&self) -> Instant {
+        self.since
     }
 
     fn abandoned(&self) -> bool {
@@ -116,14 +131,12 @@ where
 
     fn answer(self: Box<Self>, fate: &Fate) {
         let Closure { op, result, reply, .. } = *self;
-        let own = match result {
-            None => Err(error::other(op, "the command was not run")),
-            Some(result) => result.map_err(|fault| fault.named(op)),
-        };
-        // A command's own error says more than the fate of the transaction it was rolled back from.
-        let answer = match (own, fate.error(op)) {
-            (Ok(_), Some(error)) => Err(error),
-            (own, _) => own,
+        let answer = match (result, fate.error(op)) {
+            // A command's own error says more than the fate of the transaction it was rolled back from.
+            (Some(Err(fault)), _) => Err(fault.named(op)),
+            (_, Some(error)) => Err(error),
+            (Some(Ok(value)), None) => Ok(value),
+            (None, None) => Err(error::other(op, "the command was not run")),
         };
         // Nobody listens when the caller was dropped.
         let _ = reply.send(answer);
@@ -169,7 +182,7 @@ impl Writer {
             return Err(broken_error(op, why));
         }
         let (reply, answer) = oneshot::channel();
-        let command = Closure { op, rows, work: Some(work), result: None, reply };
+        let command = Closure { op, rows, since: Instant::now(), work: Some(work), result: None, reply };
         self.queue.send(Message::Run(Box::new(command))).map_err(|_| error::closed(op))?;
         answer.await.unwrap_or_else(|_| Err(error::closed(op)))
     }
@@ -232,17 +245,17 @@ impl Loop {
             first.answer(&Fate::Broken(why.clone()));
             return None;
         }
-        let pass = match self.parts.gate.enter_blocking("write") {
+        let pass = match self.parts.gate.enter_blocking("write", first.since()) {
             Ok(pass) => pass,
             Err(error) => {
-                first.answer(&Fate::Busy(error.chain()));
+                first.answer(&Fate::from_gate(&error));
                 return None;
             }
         };
         let begun = self.parts.connection.prepare_cached("begin immediate").and_then(|mut s| s.execute([]));
         if let Err(error) = begun {
-            first.answer(&Fate::from_sql(&error));
-            return None;
+            batch.ran.push(first);
+            return self.finish(batch, &Fate::from_sql(&error));
         }
         let lost = self.fill(&mut batch, first, commands);
         let fate = lost.unwrap_or_else(|| self.commit());
@@ -368,6 +381,21 @@ mod tests {
             .write("again", 1, |scope| Ok(scope.connection.execute_batch("create table t (x)")?))
             .await
             .unwrap();
+    }
+
+    /// Page one is in the log and no longer in the cache, so BEGIN itself meets the disk.
+    #[tokio::test]
+    async fn a_disk_that_fails_at_begin_breaks_the_store_and_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open(&folder);
+        store.migrate_up(None).await.unwrap();
+        let outside = rusqlite::Connection::open(folder.path().join("windlass.db")).unwrap();
+        outside.execute_batch("create table t (x)").unwrap();
+        let log = folder.path().join("windlass.db-wal");
+        std::fs::OpenOptions::new().write(true).open(log).unwrap().set_len(0).unwrap();
+        let failed = store.heartbeat(windlass_core::WorkerId(1)).await;
+        assert!(matches!(failed, Err(StoreError::Broken { op: "heartbeat", .. })), "{failed:?}");
+        assert!(store.shared.broken.get().is_some());
     }
 
     #[tokio::test]

@@ -18,7 +18,7 @@ use crate::{AsTx, Context, Job, Request, Tx};
 
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    #[error("`{0}` is not a database Windlass knows; write sqlite://PATH or postgres://…")]
+    #[error("`{0}` is not the scheme of a database Windlass knows; write sqlite://PATH or postgres://…")]
     UnknownDatabase(String),
     #[error(transparent)]
     Engine(#[from] EngineError),
@@ -42,6 +42,7 @@ pub enum TestMode {
 
 pub struct Builder {
     database: String,
+    /// Only what the application described: the rest of the registry is others' business.
     queues: Vec<QueueSpec>,
     handlers: Handlers,
     worker: WorkerOptions,
@@ -111,7 +112,9 @@ impl Builder {
         if self.migrate || fresh {
             store.migrate_up(None).await?;
         }
-        let client = Client::open(store, &self.queues, &self.handlers.specs()).await?;
+        self.handlers.check().map_err(EngineError::from)?;
+        let queues = with_families(store.as_ref(), self.queues).await?;
+        let client = Client::open(store, &queues, &self.handlers.specs()).await?;
         Ok(Windlass {
             client,
             handlers: Arc::new(self.handlers),
@@ -132,7 +135,23 @@ async fn open(url: &str) -> Result<(Arc<dyn Store>, bool), BuildError> {
     if url.starts_with("postgres://") || url.starts_with("postgresql://") {
         return Ok((Arc::new(PostgresStore::connect(url, Default::default()).await?), false));
     }
-    Err(BuildError::UnknownDatabase(url.split("://").next().unwrap_or_default().to_owned()))
+    // Nothing but the scheme is shown: the rest may hold a password.
+    let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
+    Err(BuildError::UnknownDatabase(scheme.to_owned()))
+}
+
+/// The described queues and those of the five families that nobody registered yet. A process that only enqueues must
+/// not reset what the fleet's configuration says.
+async fn with_families(store: &dyn Store, described: Vec<QueueSpec>) -> Result<Vec<QueueSpec>, BuildError> {
+    store.check_schema().await?;
+    let registered: Vec<String> = store.queues().await?.into_iter().map(|state| state.spec.name).collect();
+    let mut queues = described;
+    for family in queue::families() {
+        if !registered.contains(&family.name) && !queues.iter().any(|known| known.name == family.name) {
+            queues.push(family);
+        }
+    }
+    Ok(queues)
 }
 
 /// The application's handle. Cheap to clone.
@@ -149,7 +168,7 @@ impl Windlass {
     pub fn builder() -> Builder {
         Builder {
             database: "sqlite://windlass-data/windlass.db".to_owned(),
-            queues: queue::families(),
+            queues: Vec::new(),
             handlers: Handlers::default(),
             worker: WorkerOptions::default(),
             retention: Retention::default(),

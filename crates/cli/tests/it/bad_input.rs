@@ -69,7 +69,6 @@ fn refused_with_what_and_where() {
             1,
             &["`nope` is not a queue; known: HIGH, DEFAULT"],
         ),
-        (&["worker"], 2, &["--queues"]),
         (&["serve", "--lease", "soon"], 2, &["`soon` is not a duration"]),
         (&["migrate", "down", "--to", "99"], 1, &["there is no version 99; known: 0, 1"]),
         (&["nonsense"], 2, &["unrecognized subcommand"]),

@@ -4,18 +4,21 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use windlass_core::store::Claim;
-use windlass_core::{LeasedJob, QueueId, StoreError, Token, WorkerId};
+use windlass_core::{LeasedJob, QueueId, StoreError, Token, Verdict, WorkerId};
 
-use super::dispatch::{Dispatcher, Event};
+use super::dispatch::{Dispatcher, Event, answered};
 use super::quarantine::Step;
+use super::runs::hand_back;
 
 const MAX_CLAIM: u32 = 1_000;
 /// Ended attempts waiting for their settle above which nothing more is claimed.
 const MAX_UNSETTLED: usize = 10_000;
 /// A queue whose suspect turned out not to be ours is not asked again for this long.
 const SUSPECT_REST: Duration = Duration::from_secs(5);
+/// A job leased ahead should have started long before this.
+const SURPLUS_AFTER: Duration = Duration::from_secs(2);
 /// A statement whose connection broke may still commit for this long.
-const DOUBT: Duration = Duration::from_secs(40);
+const DOUBT: Duration = Duration::from_secs(120);
 const DOUBT_EVERY: Duration = Duration::from_secs(5);
 /// An emptied queue is looked at for what comes next, but not more often than this.
 const POLL_GAP: Duration = Duration::from_millis(100);
@@ -29,7 +32,7 @@ pub(super) struct Doubt {
 impl Dispatcher {
     pub(super) fn refill(&mut self, now: Instant) {
         self.clear_doubt(now);
-        if self.disowning {
+        if self.disowning || self.doubt.as_ref().is_some_and(|doubt| now >= doubt.look_at) {
             return;
         }
         let suspects = self.queues.iter().any(|q| q.suspect && !q.paused);
@@ -62,14 +65,34 @@ impl Dispatcher {
         if !work.due || work.claiming || work.paused || self.unsettled.len() > MAX_UNSETTLED {
             return;
         }
-        let ahead = work.pace.prefetch(self.options.prefetch);
-        let held = work.running + work.buffer.len() as u32;
-        let wanted = (work.concurrency + ahead).saturating_sub(held);
+        let ahead = work.pace.prefetch(self.options.prefetch, Instant::now());
+        let held = work.running * work.batch + work.buffer.len() as u32;
+        let wanted = (work.concurrency * work.batch + ahead).saturating_sub(held);
         // While jobs are short, wait for room worth a statement.
         if wanted == 0 || (wanted < ahead / 2 && work.buffer.len() as u32 > ahead / 2) {
             return;
         }
         self.claim(queue, wanted.min(MAX_CLAIM), None);
+    }
+
+    /// Jobs leased ahead that do not get their turn go back for others: the rate they were leased for was another
+    /// kind's. So does everything unstarted of a paused queue.
+    pub(super) fn return_surplus(&mut self, now: Instant) {
+        for queue in 0..self.queues.len() {
+            let work = &self.queues[queue];
+            let waited = work.buffer.front().map_or(Duration::ZERO, |(_, received)| now - *received);
+            let keep = match work.paused {
+                true => 0,
+                false if waited < SURPLUS_AFTER => continue,
+                false => {
+                    work.pace.prefetch(self.options.prefetch, now).max(work.concurrency * work.batch) as usize
+                }
+            };
+            while self.queues[queue].buffer.len() > keep {
+                let Some((job, received)) = self.queues[queue].buffer.pop_back() else { break };
+                self.end_attempt(&job, received, Verdict::Return(hand_back(&job)), now);
+            }
+        }
     }
 
     fn claim(&mut self, queue: usize, limit: u32, suspect: Option<bool>) {
@@ -82,7 +105,7 @@ impl Dispatcher {
         let (store, events, queue) = (self.client.store().clone(), self.events.clone(), work.id);
         tokio::spawn(async move {
             let begun = Instant::now();
-            let mut result = store.claim(&claim).await;
+            let mut result = answered("claim", store.claim(&claim)).await;
             let took = begun.elapsed();
             if suspect == Some(false)
                 && let Ok(jobs) = &result
@@ -107,7 +130,10 @@ impl Dispatcher {
         let Some(work) = self.queues.iter_mut().find(|q| q.id == queue) else { return };
         work.claiming = false;
         let jobs = match result {
-            Ok(jobs) => jobs,
+            Ok(jobs) => {
+                self.trouble = None;
+                jobs
+            }
             Err(error) => {
                 if suspect.is_some() {
                     self.quarantine.claimed(None, now);
@@ -140,7 +166,7 @@ impl Dispatcher {
     /// Hands back what this worker leases without knowing it. Only between claims: a claim under way is unknown too.
     fn clear_doubt(&mut self, now: Instant) {
         let Some(doubt) = &mut self.doubt else { return };
-        if self.disowning || now < doubt.look_at || self.settling || self.queues.iter().any(|q| q.claiming) {
+        if self.disowning || now < doubt.look_at || self.queues.iter().any(|q| q.claiming) {
             return;
         }
         doubt.look_at = now + DOUBT_EVERY;
@@ -150,13 +176,15 @@ impl Dispatcher {
         let leased = self.queues.iter().flat_map(|q| q.buffer.iter().map(|(job, _)| job.token));
         let running = self.runs.values().flat_map(|run| run.jobs.iter().map(|(job, _)| job.token));
         let mut known: Vec<Token> = leased.chain(running).collect();
-        known.extend(self.unsettled.iter().map(|settlement| settlement.token));
+        known.extend(self.unsettled.iter().chain(&self.refused).map(|settlement| settlement.token));
+        known.extend(&self.settling_tokens);
         known.sort_unstable();
         known.dedup();
         self.disowning = true;
         let (store, events, worker) = (self.client.store().clone(), self.events.clone(), self.worker_id());
         tokio::spawn(async move {
-            let _ = events.send(Event::Disowned(store.disown(worker, &known).await));
+            let disowned = answered("disown", store.disown(worker, &known)).await;
+            let _ = events.send(Event::Disowned(disowned));
         });
     }
 

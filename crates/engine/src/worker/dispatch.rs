@@ -8,17 +8,20 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinHandle};
 use windlass_core::store::{Poll, QueueDue, Settled};
-use windlass_core::{KindId, LeasedJob, Outcome, QueueId, Settlement, StoreError, Time, Verdict, WorkerId};
+use windlass_core::{
+    KindId, LeasedJob, Outcome, QueueId, Settlement, StoreError, Time, Token, Verdict, WorkerId,
+};
 
 use super::claims::Doubt;
 use super::pace::Pace;
 use super::quarantine::Quarantine;
 use super::report::ReportSender;
 use super::runs::hand_back;
-use super::settles::{REPORT_EVERY, ROLLUP_EVERY, write_reports};
+use super::settles::{MAX_SETTLE, REPORT_EVERY, ROLLUP_EVERY, write_reports};
 use super::tally::{ClaimTimes, Tally};
 use super::wake::{Hints, WakeBox};
 use super::{Roster, Served, WorkerOptions, heart};
@@ -54,7 +57,9 @@ pub(super) enum Event {
 pub(super) struct QueueWork {
     pub(super) id: QueueId,
     pub(super) kinds: Vec<KindId>,
+    /// Runs at once; each takes up to `batch` jobs.
     pub(super) concurrency: u32,
+    pub(super) batch: u32,
     pub(super) paused: bool,
     pub(super) running: u32,
     pub(super) buffer: VecDeque<(Arc<LeasedJob>, Instant)>,
@@ -112,6 +117,13 @@ pub(super) struct Dispatcher {
     pub(super) report_at: Instant,
     pub(super) rollup_at: Instant,
     pub(super) trouble: Option<(Instant, Duration)>,
+    /// Tokens of the settle under way.
+    pub(super) settling_tokens: Vec<Token>,
+    /// Smaller while the store refuses something in a batch, until it stands alone.
+    pub(super) settle_limit: usize,
+    /// Settlements the store refused one by one; offered again now and then.
+    pub(super) refused: Vec<Settlement>,
+    pub(super) refused_at: Instant,
     /// A claim failed without saying whether it leased anything.
     pub(super) doubt: Option<Doubt>,
     pub(super) disowning: bool,
@@ -138,6 +150,7 @@ impl Dispatcher {
                 id: served.queue,
                 kinds: served.kinds.clone(),
                 concurrency: options.concurrency.unwrap_or(configured),
+                batch: roster.batch(&served.kinds),
                 paused: false,
                 running: 0,
                 buffer: VecDeque::new(),
@@ -187,6 +200,10 @@ impl Dispatcher {
             report_at: now + REPORT_EVERY,
             rollup_at: now + ROLLUP_EVERY,
             trouble: None,
+            settling_tokens: Vec::new(),
+            settle_limit: MAX_SETTLE,
+            refused: Vec::new(),
+            refused_at: now,
             doubt: None,
             disowning: false,
             broken: None,
@@ -238,12 +255,14 @@ impl Dispatcher {
     /// One round: start what can start, write what has ended, ask for more.
     fn tick(&mut self, now: Instant) {
         self.start_polls(now);
-        for queue in 0..self.queues.len() {
-            self.start_runs(queue, now);
+        if matches!(self.phase, Phase::Working) {
+            for queue in 0..self.queues.len() {
+                self.start_runs(queue, now);
+            }
         }
         self.flush_settles(now);
         self.flush_reports(now);
-        if matches!(self.phase, Phase::Working) && self.trouble.is_none_or(|(until, _)| now >= until) {
+        if matches!(self.phase, Phase::Working) && !self.is_troubled(now) {
             self.refill(now);
         }
     }
@@ -265,23 +284,34 @@ impl Dispatcher {
         Ok(())
     }
 
+    /// Never in the past: what is overdue waits for an event, not for the clock.
     fn next_timer(&self) -> Instant {
-        let mut next = self.poll_at.min(self.rollup_at);
+        let now = Instant::now();
+        let mut next = self.rollup_at;
+        match self.trouble {
+            Some((until, _)) if now < until => next = next.min(until),
+            _ if !self.polling => next = next.min(self.poll_at),
+            _ => {}
+        }
         if let (Some((at, instant)), false) = (self.clock, self.polling) {
             for due in self.queues.iter().filter(|q| !q.due && !q.paused).filter_map(|q| q.next_due) {
                 next = next.min(instant + due.since(at));
             }
         }
+        if let Some(at) = self.quarantine.wakes_at() {
+            next = next.min(at.max(now));
+        }
         if !self.runs.is_empty() {
             next = next.min(self.report_at);
         }
         if let Phase::Stopping { deadline } = self.phase {
-            next = next.min(deadline).min(Instant::now() + Duration::from_millis(100));
+            next = next.min(deadline.max(now)).min(now + Duration::from_millis(100));
         }
-        if let Some((until, _)) = self.trouble {
-            next = next.min(until);
-        }
-        next
+        next.max(now + Duration::from_millis(1))
+    }
+
+    fn is_troubled(&self, now: Instant) -> bool {
+        self.trouble.is_some_and(|(until, _)| now < until)
     }
 
     // What is due ------------------------------------------------------------------------------------------------
@@ -308,7 +338,7 @@ impl Dispatcher {
                 }
             }
         }
-        if now >= self.poll_at && !self.polling {
+        if now >= self.poll_at && !self.polling && !self.is_troubled(now) {
             self.polling = true;
             self.polled_at = now;
             self.poll_at = now + self.options.poll;
@@ -316,7 +346,7 @@ impl Dispatcher {
                 (self.client.store().clone(), self.events.clone(), self.worker_id());
             let served = self.roster.queues.clone();
             tokio::spawn(async move {
-                let _ = events.send(Event::Polled(store.poll(worker, &served).await));
+                let _ = events.send(Event::Polled(answered("poll", store.poll(worker, &served)).await));
             });
         }
     }
@@ -337,6 +367,7 @@ impl Dispatcher {
         for id in poll.cancel {
             self.cancel(id);
         }
+        self.return_surplus(now);
     }
 
     // Trouble ----------------------------------------------------------------------------------------------------
@@ -430,8 +461,10 @@ impl Dispatcher {
         self.heart.abort();
         write_reports(&**self.client.store(), self.reports.take()).await;
         let rollups = self.tally.take();
-        if !rollups.is_empty() {
-            self.client.store().record(&rollups).await?;
+        if !rollups.is_empty()
+            && let Err(error) = self.client.store().record(&rollups).await
+        {
+            tracing::warn!(error = error.chain(), "statistics of the last seconds were lost");
         }
         self.client.store().retire_worker(self.worker_id()).await?;
         Ok(())
@@ -450,4 +483,13 @@ fn apply(queue: &mut QueueWork, found: &QueueDue, at: Time, concurrency: Option<
         queue.suspect_rest = None;
         queue.suspect = found.suspect;
     }
+}
+
+/// A store call whose panic becomes an error: without an answer the dispatcher would wait for ever.
+pub(super) async fn answered<T>(
+    what: &'static str,
+    call: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    let guarded = std::panic::AssertUnwindSafe(call).catch_unwind().await;
+    guarded.unwrap_or_else(|_| Err(StoreError::Corrupt { what: format!("{what} panicked") }))
 }

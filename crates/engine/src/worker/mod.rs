@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use windlass_core::input::MAX_BATCH;
 use windlass_core::store::{QueueKinds, WorkerInfo};
 use windlass_core::{Invalid, KindId, WorkerId};
 
@@ -110,7 +111,16 @@ impl Roster {
                 None => roster.queues.push(QueueKinds { queue: kind.queue, kinds: vec![kind.id] }),
             }
         }
+        // Most urgent first: what is asked for in order is asked for in that order.
+        roster.queues.sort_by_key(|served| catalog.queue(served.queue).map(|q| (q.spec.priority, q.id)));
         Ok(roster)
+    }
+
+    /// The largest batch any of these kinds takes per call.
+    pub(crate) fn batch(&self, kinds: &[KindId]) -> u32 {
+        let sizes =
+            kinds.iter().filter_map(|kind| self.kinds.get(kind)).map(|served| served.handler.batch_size());
+        sizes.max().unwrap_or(1).min(MAX_BATCH) as u32
     }
 
     pub(crate) fn info(&self, options: &WorkerOptions) -> WorkerInfo {

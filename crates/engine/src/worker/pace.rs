@@ -6,6 +6,7 @@
 use std::time::{Duration, Instant};
 
 const WINDOW: Duration = Duration::from_millis(20);
+const FADES_AFTER: Duration = Duration::from_millis(200);
 const AHEAD_SECONDS: f64 = 0.1;
 
 #[derive(Debug)]
@@ -31,8 +32,11 @@ impl Pace {
         }
     }
 
-    pub(crate) fn prefetch(&self, most: u32) -> u32 {
-        ((self.per_second * AHEAD_SECONDS) as u32).min(most)
+    /// A rate that nothing has confirmed for a while fades: the next jobs may be longer ones.
+    pub(crate) fn prefetch(&self, most: u32, now: Instant) -> u32 {
+        let silent = now.saturating_duration_since(self.since).as_secs_f64();
+        let fade = (FADES_AFTER.as_secs_f64() / silent.max(f64::EPSILON)).min(1.0);
+        ((self.per_second * fade * AHEAD_SECONDS) as u32).min(most)
     }
 }
 
@@ -40,25 +44,34 @@ impl Pace {
 mod tests {
     use super::*;
 
-    fn paced(jobs: u32, every: Duration, rounds: u32) -> Pace {
+    fn paced(jobs: u32, every: Duration, rounds: u32) -> (Pace, Instant) {
         let mut now = Instant::now();
         let mut pace = Pace::new(now);
         for _ in 0..rounds {
             now += every;
             pace.finished(jobs, now);
         }
-        pace
+        (pace, now)
     }
 
     #[test]
     fn long_jobs_are_not_leased_ahead() {
-        assert_eq!(paced(1, Duration::from_secs(5), 20).prefetch(2_000), 0);
+        let (pace, now) = paced(1, Duration::from_secs(5), 20);
+        assert_eq!(pace.prefetch(2_000, now), 0);
     }
 
     #[test]
     fn short_jobs_are_leased_a_tenth_of_a_second_ahead() {
-        let ahead = paced(100, Duration::from_millis(20), 20).prefetch(2_000);
+        let (pace, now) = paced(100, Duration::from_millis(20), 20);
+        let ahead = pace.prefetch(2_000, now);
         assert!((450..=500).contains(&ahead), "{ahead}");
-        assert_eq!(paced(5_000, Duration::from_millis(20), 20).prefetch(2_000), 2_000);
+        let (pace, now) = paced(5_000, Duration::from_millis(20), 20);
+        assert_eq!(pace.prefetch(2_000, now), 2_000);
+    }
+
+    #[test]
+    fn a_rate_fades_when_nothing_ends() {
+        let (pace, now) = paced(100, Duration::from_millis(20), 20);
+        assert!(pace.prefetch(2_000, now + Duration::from_secs(10)) <= 10);
     }
 }

@@ -12,6 +12,8 @@ use windlass_core::Token;
 const DRAIN: Duration = Duration::from_secs(5);
 /// Rest after a drain that did not empty the process.
 const COOL_DOWN: Duration = Duration::from_secs(20);
+/// After a run this short the next suspect follows at once: hundreds of them are over in a moment.
+const TOO_SHORT_TO_SHARE: Duration = Duration::from_millis(50);
 /// A suspect seen this long ago no longer waits for an idle process.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -57,7 +59,7 @@ impl Quarantine {
         match self.state {
             State::Claiming => Step::Hold,
             State::Alone { token, since } if now - since >= patience => {
-                self.state = State::Clear;
+                self.state = State::CoolDown(now + patience);
                 Step::Release(token)
             }
             State::Alone { .. } => Step::Hold,
@@ -91,10 +93,20 @@ impl Quarantine {
         self.first_seen = None;
     }
 
-    /// The process fell idle: the lone suspect, if any, has ended.
-    pub(crate) fn ended(&mut self) {
-        if matches!(self.state, State::Alone { .. }) {
-            self.state = State::Clear;
+    /// The process fell idle: the lone suspect, if any, has ended. Others get as much time as it had.
+    pub(crate) fn ended(&mut self, now: Instant) {
+        if let State::Alone { since, .. } = self.state {
+            let had = now - since;
+            self.state = if had < TOO_SHORT_TO_SHARE { State::Clear } else { State::CoolDown(now + had) };
+        }
+    }
+
+    /// When the next step may differ without anything happening.
+    pub(crate) fn wakes_at(&self) -> Option<Instant> {
+        match self.state {
+            State::CoolDown(until) => Some(until),
+            State::Draining(since) => Some(since + DRAIN),
+            State::Clear | State::Claiming | State::Alone { .. } => None,
         }
     }
 }
@@ -114,8 +126,16 @@ mod tests {
         assert_eq!(quarantine.step(now, true, true, PATIENT), Step::Hold);
         quarantine.claimed(Some(Token(7)), now);
         assert_eq!(quarantine.step(now + SECOND, true, false, PATIENT), Step::Hold);
-        quarantine.ended();
-        assert_eq!(quarantine.step(now + SECOND, true, true, PATIENT), Step::ClaimSuspect { alone: true });
+        quarantine.ended(now + SECOND);
+        assert_eq!(
+            quarantine.step(now + SECOND, true, true, PATIENT),
+            Step::Normal,
+            "others have their turn"
+        );
+        assert_eq!(
+            quarantine.step(now + SECOND * 2, true, true, PATIENT),
+            Step::ClaimSuspect { alone: true }
+        );
         quarantine.claimed(None, now);
         assert_eq!(quarantine.step(now + SECOND, false, true, PATIENT), Step::Normal);
     }

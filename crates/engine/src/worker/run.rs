@@ -14,8 +14,8 @@ use super::report::ReportSender;
 use crate::Client;
 use crate::handler::{Assignment, Context, outcome_of};
 
-/// One outcome per job, in order. Never panics and never runs longer than the longest timeout allows, per level of
-/// halving.
+/// One outcome per job, in order. Never panics. Each call of the handler is bounded by the longest timeout among its
+/// jobs; a batch that fails as a whole is called again in halves.
 pub(crate) async fn run(
     served: Arc<Served>,
     jobs: Vec<Arc<LeasedJob>>,
@@ -79,15 +79,19 @@ async fn call(
         })
         .collect();
     // The handler may panic before it returns its future, so the call stands inside the guard too.
-    let guarded = AssertUnwindSafe(async { served.handler.run(assignments).await }).catch_unwind();
+    // So does the timeout: what it drops may panic while being dropped.
     let longest = jobs.iter().map(|job| job.timeout).max_by_key(|t| t.unwrap_or(Duration::MAX)).flatten();
-    let ran = match longest {
-        Some(limit) => tokio::time::timeout(limit, guarded)
-            .await
-            .map_err(|_| format!("timed out after {}", windlass_core::duration::format(limit)))?,
-        None => guarded.await,
+    let limited = async {
+        let work = async { served.handler.run(assignments).await };
+        match longest {
+            Some(limit) => tokio::time::timeout(limit, work)
+                .await
+                .map_err(|_| format!("timed out after {}", windlass_core::duration::format(limit))),
+            None => Ok(work.await),
+        }
     };
-    let results = ran.map_err(|panic| format!("panicked: {}", panic_text(&*panic)))?;
+    let ran = AssertUnwindSafe(limited).catch_unwind().await;
+    let results = ran.map_err(|panic| format!("panicked: {}", panic_text(&*panic)))??;
     if results.len() != jobs.len() {
         return Err(format!("the handler answered for {} of {} jobs", results.len(), jobs.len()));
     }

@@ -12,6 +12,9 @@ use crate::handler::{decide, settlement};
 
 impl Dispatcher {
     pub(super) fn start_runs(&mut self, queue: usize, now: Instant) {
+        if self.queues[queue].paused {
+            return;
+        }
         while !self.queues[queue].buffer.is_empty()
             && self.queues[queue].running < self.queues[queue].concurrency
         {

@@ -5,35 +5,42 @@ use std::time::{Duration, Instant};
 use windlass_core::store::{Report, Settled};
 use windlass_core::{Settlement, StoreError};
 
-use super::dispatch::{Dispatcher, Event};
+use super::dispatch::{Dispatcher, Event, answered};
 
-const MAX_SETTLE: usize = 2_000;
+pub(super) const MAX_SETTLE: usize = 2_000;
+const REFUSED_EVERY: Duration = Duration::from_secs(30);
 pub(super) const ROLLUP_EVERY: Duration = Duration::from_secs(10);
 pub(super) const REPORT_EVERY: Duration = Duration::from_millis(200);
 
 impl Dispatcher {
     pub(super) fn flush_settles(&mut self, now: Instant) {
+        if !self.refused.is_empty() && now >= self.refused_at {
+            self.unsettled.extend(self.refused.drain(..));
+        }
         if self.settling || self.unsettled.is_empty() || self.trouble.is_some_and(|(until, _)| now < until) {
             return;
         }
-        let size = self.unsettled.len().min(MAX_SETTLE);
+        let size = self.unsettled.len().min(self.settle_limit);
         let batch: Vec<Settlement> = self.unsettled.drain(..size).collect();
+        self.settling_tokens = batch.iter().map(|settlement| settlement.token).collect();
         let reports = self.reports.take();
         let (store, events) = (self.client.store().clone(), self.events.clone());
         self.settling = true;
         tokio::spawn(async move {
             // A settled job takes no more reports, so its last ones go first.
             write_reports(&*store, reports).await;
-            let result = store.settle(&batch).await;
+            let result = answered("settle", store.settle(&batch)).await;
             let _ = events.send(Event::Settled { batch, result });
         });
     }
 
     pub(super) fn settled(&mut self, batch: Vec<Settlement>, result: Result<Vec<Settled>, StoreError>) {
         self.settling = false;
+        self.settling_tokens.clear();
         match result {
             Ok(answers) => {
                 self.trouble = None;
+                self.settle_limit = (self.settle_limit * 2).min(MAX_SETTLE);
                 for (settlement, answer) in batch.iter().zip(answers) {
                     match answer {
                         // Also the answer for a job that completed itself with `settle_in`.
@@ -44,8 +51,11 @@ impl Dispatcher {
                     }
                 }
                 if self.is_idle() {
-                    self.quarantine.ended();
+                    self.quarantine.ended(Instant::now());
                 }
+            }
+            Err(error) if !error.is_transient() && !matches!(error, StoreError::Broken { .. }) => {
+                self.isolate(batch, &error);
             }
             Err(error) => {
                 // Written or not is unknown; writing again is harmless because of the fence.
@@ -55,6 +65,22 @@ impl Dispatcher {
                 self.troubled("settle", error);
             }
         }
+    }
+
+    /// Something in the batch cannot be written: halve it until that stands alone, then let the others pass.
+    fn isolate(&mut self, batch: Vec<Settlement>, error: &StoreError) {
+        if batch.len() > 1 {
+            self.settle_limit = batch.len() / 2;
+            for settlement in batch.into_iter().rev() {
+                self.unsettled.push_front(settlement);
+            }
+            return;
+        }
+        for settlement in batch {
+            tracing::error!(job = %settlement.id, error = error.chain(), "the store refuses this outcome; it is kept and offered again");
+            self.refused.push(settlement);
+        }
+        self.refused_at = Instant::now() + REFUSED_EVERY;
     }
 
     pub(super) fn flush_reports(&mut self, now: Instant) {

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use windlass_core::store::{Prune, PruneWhat};
 use windlass_core::{JobState, Store};
+use windlass_store_postgres::Options;
 
-use crate::place::{Place, done, ended, settlement};
+use crate::place::{Place, done, ended, open_with, settlement};
 
 const WEEK: Duration = Duration::from_secs(7 * 86_400);
 
@@ -81,5 +82,67 @@ async fn expired_rows_of_a_day_in_use_are_deleted_and_the_rest_stays() {
     assert!(place.store.job(ids[0]).await.unwrap().is_none());
     assert_eq!(place.state(ids[1]).await, JobState::Failed);
     assert_eq!(place.state(ids[4]).await, JobState::Pending);
+    place.end().await;
+}
+
+/// A long reader keeps the day from being dropped; which timeout strikes first must not matter.
+#[tokio::test]
+async fn a_day_that_cannot_be_dropped_keeps_nothing_else_from_being_done() {
+    for statement_timeout in [Duration::from_millis(150), Duration::from_secs(30)] {
+        let place = Place::new().await;
+        let days = place.number(DAYS).await;
+        place
+            .sql(
+                "do $$
+                 declare day text := to_char((now() + interval '3 days') at time zone 'UTC', 'YYYYMMDD');
+                 begin
+                     execute format('drop table windlass.jobs_d%s', day);
+                     execute format('drop table windlass.finished_d%s', day);
+                 end $$",
+            )
+            .await;
+        old_day(&place, 30, JobState::Completed.code()).await;
+        let store = open_with(&place.schema, Options { statement_timeout, ..Options::default() }).await;
+        let mut reader = place.pool.begin().await.unwrap();
+        let read = "do $$ begin
+                        execute format('lock table windlass.jobs_d%s in access share mode',
+                            to_char((now() - interval '30 days') at time zone 'UTC', 'YYYYMMDD'));
+                    end $$";
+        let read = read.replace("windlass.", &format!("{}.", place.schema));
+        sqlx::raw_sql(sqlx::AssertSqlSafe(read)).execute(&mut *reader).await.unwrap();
+        assert_eq!(store.prune(&finished(false)).await.unwrap(), 1, "the row went by itself");
+        assert_eq!(place.number(DAYS).await, days + 1, "the missing day was made, the old one stays");
+        reader.rollback().await.unwrap();
+        assert_eq!(store.prune(&finished(false)).await.unwrap(), 0);
+        assert_eq!(place.number(DAYS).await, days, "the emptied day goes");
+        store.close().await;
+        place.end().await;
+    }
+}
+
+/// The replay is under way when the day is looked at: it commits while the pruning waits for it.
+#[tokio::test]
+async fn a_replay_in_a_day_about_to_be_dropped_is_kept() {
+    let place = Place::new().await;
+    old_day(&place, 30, JobState::Cancelled.code()).await;
+    let days = place.number(DAYS).await;
+    let mut replay = place.pool.begin().await.unwrap();
+    let text = "with d as (delete from windlass.finished returning id)
+                insert into windlass.ready (queue, priority, run_at, id, kind)
+                select queue, priority, now(), id, kind from windlass.jobs where id in (select id from d)";
+    let text = text.replace("windlass.", &format!("{}.", place.schema));
+    sqlx::raw_sql(sqlx::AssertSqlSafe(text)).execute(&mut *replay).await.unwrap();
+    let all = finished(false);
+    let (pruned, ()) = tokio::join!(place.store.prune(&all), async {
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        replay.commit().await.unwrap();
+    });
+    assert_eq!(pruned.unwrap(), 0);
+    assert_eq!(place.store.prune(&all).await.unwrap(), 0);
+    assert_eq!(place.number(DAYS).await, days);
+    let worker = place.worker().await;
+    assert_eq!(place.lease(worker, 5).await.len(), 1);
+    assert_eq!(place.store.prune(&all).await.unwrap(), 0);
+    assert_eq!(place.number(DAYS).await, days, "it runs");
     place.end().await;
 }

@@ -127,9 +127,13 @@ pub(crate) async fn drop_schema(schema: &str) {
 }
 
 pub(crate) async fn open(schema: &str) -> PostgresStore {
+    open_with(schema, Options::default()).await
+}
+
+pub(crate) async fn open_with(schema: &str, options: Options) -> PostgresStore {
     let url = server();
     let join = if url.contains('?') { '&' } else { '?' };
-    PostgresStore::connect(&format!("{url}{join}schema={schema}"), Options::default()).await.unwrap()
+    PostgresStore::connect(&format!("{url}{join}schema={schema}"), options).await.unwrap()
 }
 
 pub(crate) fn settlement(job: &LeasedJob, verdict: Verdict) -> Settlement {

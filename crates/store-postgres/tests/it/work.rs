@@ -211,3 +211,67 @@ async fn an_effect_and_its_completion_are_one_commit() {
     drop(loose);
     place.end().await;
 }
+
+/// As after a step back of the database's clock: for a while every id drawn belongs to another job.
+#[tokio::test]
+async fn an_id_already_in_use_is_drawn_again() {
+    for table in ["jobs", "ready"] {
+        let place = Place::new().await;
+        let old = place.put(1).await[0];
+        place
+            .sql(&format!(
+                "create sequence windlass.inserts;
+                 create function windlass.collide() returns trigger language plpgsql as $$
+                 begin
+                     if nextval('windlass.inserts') <= 2 then new.id := {}; end if;
+                     return new;
+                 end $$;
+                 create trigger collide before insert on windlass.{table}
+                 for each row execute function windlass.collide()",
+                old.0
+            ))
+            .await;
+        let new = place.put(3).await;
+        assert_eq!(new.len(), 3);
+        assert!(place.number("select last_value from windlass.inserts").await >= 4, "{table}: none collided");
+        assert_eq!(place.number("select count(*) from windlass.jobs").await, 4);
+        assert_eq!(place.number("select count(*) from windlass.ready").await, 4);
+        place.end().await;
+    }
+}
+
+#[tokio::test]
+async fn an_endless_delay_fails_neither_its_job_nor_its_batch() {
+    let place = Place::new().await;
+    let endless = NewJob { run_at: RunAt::In(Duration::MAX), ..place.job() };
+    let ids = place.store.enqueue(&[endless, place.job(), place.job()]).await.unwrap();
+    assert_eq!(place.state(ids[0].id).await, JobState::Scheduled);
+    let worker = place.worker().await;
+    let leased = place.lease(worker, 5).await;
+    let snoozed = Verdict::Return(Return {
+        why: ReturnWhy::Snooze,
+        attempts_used: 0,
+        run_at: ReturnAt::In(Duration::MAX),
+        error: None,
+    });
+    let batch = [settlement(&leased[0], snoozed), settlement(&leased[1], done())];
+    assert_eq!(place.store.settle(&batch).await.unwrap(), [Settled::Accepted; 2]);
+    assert_eq!(place.state(leased[0].id).await, JobState::Scheduled);
+    place.end().await;
+}
+
+#[tokio::test]
+async fn a_connection_without_a_transaction_is_refused() {
+    let place = Place::new().await;
+    let id = place.put(1).await[0];
+    let worker = place.worker().await;
+    let leased = place.lease(worker, 1).await;
+    let mut conn = place.pool.acquire().await.unwrap();
+    let settled = place.store.settle_in(TxRef::new(&mut *conn), &settlement(&leased[0], done())).await;
+    assert!(matches!(settled, Err(StoreError::WrongTransaction { .. })), "{settled:?}");
+    let put = place.store.enqueue_in(TxRef::new(&mut *conn), &[place.job()]).await;
+    assert!(matches!(put, Err(StoreError::WrongTransaction { .. })), "{put:?}");
+    assert_eq!(place.state(id).await, JobState::Running);
+    drop(conn);
+    place.end().await;
+}

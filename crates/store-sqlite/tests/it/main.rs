@@ -8,6 +8,7 @@ mod contend;
 mod disk;
 mod open;
 mod processes;
+mod report;
 mod schema;
 mod setup;
 mod wal;
