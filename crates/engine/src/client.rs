@@ -1,5 +1,6 @@
 //! The producer's and operator's side: enqueue, wait, look, act.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,7 @@ const CATALOG_FRESH: Duration = Duration::from_secs(10);
 struct Inner {
     store: Arc<dyn Store>,
     catalog: RwLock<(Arc<Catalog>, Instant)>,
+    refreshing: AtomicBool,
     coalescer: Coalescer,
     depth: DepthCaps,
     waiters: Waiters,
@@ -43,8 +45,8 @@ impl Client {
         store.sync_registry(queues, kinds).await?;
         let catalog = RwLock::new((Arc::new(Catalog::load(store.as_ref()).await?), Instant::now()));
         let coalescer = Coalescer::start(&store);
-        let inner =
-            Inner { store, catalog, coalescer, depth: DepthCaps::default(), waiters: Waiters::default() };
+        let (refreshing, depth, waiters) = (AtomicBool::new(false), DepthCaps::default(), Waiters::default());
+        let inner = Inner { store, catalog, refreshing, coalescer, depth, waiters };
         Ok(Client { inner: Arc::new(inner) })
     }
 
@@ -70,6 +72,24 @@ impl Client {
             *catalog = (fresh.clone(), Instant::now());
         }
         Ok(fresh)
+    }
+
+    /// Refreshes in the background, one at a time: thousands of callers find the catalog old in the same moment, and
+    /// none of them has to wait for a newer one.
+    fn refresh_behind(&self) {
+        if self.inner.refreshing.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let client = self.clone();
+        tokio::spawn(async move {
+            if let Err(error) = client.refresh().await {
+                tracing::debug!(
+                    error = error.chain(),
+                    "the registry could not be read again; the old one stays"
+                );
+            }
+            client.inner.refreshing.store(false, Ordering::Release);
+        });
     }
 
     /// Returns once the job is durable.
@@ -116,9 +136,10 @@ impl Client {
             return Err(Invalid::one("jobs", rule).into());
         }
         let (mut catalog, loaded) = self.dated_catalog();
-        let unknown = requests.iter().any(|r| catalog.kind_named(&r.kind).is_none());
-        if unknown || loaded.elapsed() > CATALOG_FRESH {
+        if requests.iter().any(|r| catalog.kind_named(&r.kind).is_none()) {
             catalog = self.refresh().await?;
+        } else if loaded.elapsed() > CATALOG_FRESH {
+            self.refresh_behind();
         }
         let jobs = resolve_all(requests, &catalog)?;
         self.inner.depth.admit(self.inner.store.as_ref(), &catalog, &jobs).await?;
