@@ -10,7 +10,7 @@ pub enum Wake {
     Queue(QueueId),
     /// Some job somewhere, a setting, or a cancel.
     Any,
-    /// A worker asked for a cancel that may concern us.
+    /// An operator asked for a cancel that may concern us.
     Cancel,
 }
 
