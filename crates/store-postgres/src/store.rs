@@ -34,7 +34,7 @@ impl Store for PostgresStore {
     }
 
     async fn close(&self) {
-        self.waker.stop();
+        self.waker.stop(&self.pool).await;
         self.pool.close().await;
     }
 

@@ -1,14 +1,15 @@
 //! Wake-ups: in this process at once, to other processes through NOTIFY.
 //!
 //! Owns the callback, the coalescing sender and the listening connection. A wake-up is a hint that saves waiting for
-//! the next poll; losing one costs nothing but that wait. Never notifies inside a write of ours: NOTIFY takes one
-//! lock for the whole server at commit, so the sender sends one per few milliseconds for everything written since.
+//! the next poll; losing one costs nothing but that wait. NOTIFY takes one lock for the whole server at commit, so a
+//! process sends one per few milliseconds at most: an enqueue after a quiet time carries its own, which spares a
+//! short-lived process a second commit; everything written soon after is told by the sender together.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use sqlx::{PgPool, Postgres};
@@ -49,6 +50,14 @@ struct Pending {
     queues: BTreeMap<i32, i64>,
     any: bool,
     cancel: bool,
+    /// When the last NOTIFY went out.
+    told: Option<Instant>,
+}
+
+impl Pending {
+    fn is_empty(&self) -> bool {
+        self.queues.is_empty() && !self.any && !self.cancel
+    }
 }
 
 impl Waker {
@@ -78,7 +87,11 @@ impl Waker {
         waker
     }
 
-    pub(crate) fn stop(&self) {
+    /// What was written last is told before the process goes.
+    pub(crate) async fn stop(&self, pool: &PgPool) {
+        if let Some(payload) = self.take() {
+            notify(pool, &self.channel, &payload).await;
+        }
         for task in self.tasks.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             task.abort();
         }
@@ -103,18 +116,39 @@ impl Waker {
         }
     }
 
+    /// What a write may NOTIFY in its own statement, when nothing was told for a while. The write then calls
+    /// [`Waker::here`] after its commit instead of [`Waker::jobs`].
+    pub(crate) fn turn(&self, places: impl IntoIterator<Item = (QueueId, Time)>) -> Option<String> {
+        if !self.notify {
+            return None;
+        }
+        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let quiet = pending.told.is_none_or(|told| told.elapsed() >= SEND_EVERY);
+        if !quiet || !pending.is_empty() {
+            return None;
+        }
+        pending.told = Some(Instant::now());
+        Some(payload(self.instance, &Pending { queues: earliest(places), ..Pending::default() }))
+    }
+
     /// After a commit of ours that put jobs at these places.
     pub(crate) fn jobs(&self, places: impl IntoIterator<Item = (QueueId, Time)>) {
-        let places = earliest(places);
-        for (queue, run_at) in &places {
-            self.hints.lower(QueueId(*queue), Time(*run_at));
-            self.call(Wake::Queue(QueueId(*queue)));
-        }
+        let places = self.here(places);
         self.tell(|pending| {
             for (queue, run_at) in places {
                 pending.queues.entry(queue).and_modify(|at| *at = run_at.min(*at)).or_insert(run_at);
             }
         });
+    }
+
+    /// Wakes this process alone: the others were told in the statement itself.
+    pub(crate) fn here(&self, places: impl IntoIterator<Item = (QueueId, Time)>) -> BTreeMap<i32, i64> {
+        let places = earliest(places);
+        for (queue, run_at) in &places {
+            self.hints.lower(QueueId(*queue), Time(*run_at));
+            self.call(Wake::Queue(QueueId(*queue)));
+        }
+        places
     }
 
     /// After a commit of ours that may concern any queue.
@@ -137,11 +171,12 @@ impl Waker {
     }
 
     fn take(&self) -> Option<String> {
-        let pending = std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
-        if pending.queues.is_empty() && !pending.any && !pending.cancel {
+        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        if pending.is_empty() {
             return None;
         }
-        Some(payload(self.instance, &pending))
+        let told = Pending { told: Some(Instant::now()), ..Pending::default() };
+        Some(payload(self.instance, &std::mem::replace(&mut *pending, told)))
     }
 
     fn heard(&self, text: &str) {
@@ -195,15 +230,15 @@ async fn send(waker: Arc<Waker>, pool: PgPool) {
             (None, Ok(())) => continue,
             (None, Err(_)) => format!("{} ping", waker.instance),
         };
-        let sent = sqlx::query::<Postgres>("select pg_notify($1, $2)")
-            .bind(&waker.channel)
-            .bind(payload)
-            .execute(&pool)
-            .await;
-        if let Err(error) = sent {
-            tracing::debug!(%error, "a wake-up was not sent; others find the work by polling");
-        }
+        notify(&pool, &waker.channel, &payload).await;
         sleep(SEND_EVERY).await;
+    }
+}
+
+async fn notify(pool: &PgPool, channel: &str, payload: &str) {
+    let query = sqlx::query::<Postgres>("select pg_notify($1, $2)").bind(channel).bind(payload);
+    if let Err(error) = query.execute(pool).await {
+        tracing::debug!(%error, "a wake-up was not sent; others find the work by polling");
     }
 }
 
@@ -257,13 +292,13 @@ mod tests {
     #[test]
     fn a_payload_says_the_earliest_time_per_queue() {
         let places = [(QueueId(2), Time(9)), (QueueId(1), Time(5)), (QueueId(2), Time(7))];
-        let pending = Pending { queues: earliest(places), any: false, cancel: true };
+        let pending = Pending { queues: earliest(places), cancel: true, ..Pending::default() };
         assert_eq!(payload(3, &pending), "3 cancel 1:5 2:7");
     }
 
     #[test]
     fn too_many_queues_become_any() {
         let queues = (0..1_000).map(|q| (q, 1_700_000_000_000_000)).collect();
-        assert_eq!(payload(3, &Pending { queues, any: false, cancel: false }), "3 any");
+        assert_eq!(payload(3, &Pending { queues, ..Pending::default() }), "3 any");
     }
 }
