@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from .endurance import RATE
 from .table import number
 
 
@@ -41,12 +42,32 @@ def bars(results):
         against("Postgres burn-down, graphile-worker", postgres, graphile, "drain_per_s", 2.5),
         against("Postgres bulk enqueue, graphile-worker", postgres, graphile, "enqueue_per_s", 2.0),
         Bar("Postgres pickup p95", postgres.get("pickup_p95_ms"), 5, False, "ms"),
+        Bar("Postgres pickup p95 after enqueue_in", postgres.get("pickup_in_p95_ms"), 5, False, "ms"),
+        Bar("Postgres pickup p95 between processes", postgres.get("between_p95_ms"), 5, False, "ms"),
         Bar("Postgres WAL per job", postgres.get("wal_bytes_per_job"), 1.2 * 1024, False, "B", "1.2 KiB"),
         Bar("SQLite burn-down", sqlite.get("drain_per_s"), 40_000, True, "/s"),
         share_of_limit(sqlite),
         Bar("SQLite single durable enqueue", sqlite.get("enqueue_one_per_s"), 30_000, True, "/s"),
         Bar("SQLite single enqueue p95", sqlite.get("enqueue_one_p95_ms"), 4, False, "ms"),
         Bar("SQLite pickup p95", sqlite.get("pickup_p95_ms"), 5, False, "ms"),
+        Bar("SQLite pickup p95 after enqueue_in", sqlite.get("pickup_in_p95_ms"), 5, False, "ms"),
+        Bar("SQLite pickup p95 between processes", sqlite.get("between_p95_ms"), 25, False, "ms"),
+        *endurance(postgres),
+    ]
+
+
+def endurance(postgres):
+    empty = postgres.get("drain_per_s")
+    return [
+        Bar("Postgres 3,000/s offered, completed", postgres.get("soak_completed_per_s"), 0.99 * RATE, True, "/s"),
+        Bar("Postgres 3,000/s offered, deepest", postgres.get("soak_depth_max"), RATE, False, "jobs", "a second's worth"),
+        Bar("Postgres 3,000/s offered, end-to-end p99", postgres.get("soak_end_to_end_p99_ms"), 100, False, "ms"),
+        Bar("the same under a held snapshot", postgres.get("held_completed_per_s"), 0.95 * RATE, True, "/s"),
+        Bar("the same, claim p99 at the end", postgres.get("held_claim_p99_ms_end"), 30, False, "ms"),
+        Bar("Postgres burn-down, 1,000,000 finished kept", postgres.get("retained_drain_per_s"),
+            0.9 * empty if empty else None, True, "/s", f"90 % of {number(empty)} on empty tables"),
+        Bar("idle, queries", postgres.get("idle_queries_per_s"), 2, False, "/s"),
+        Bar("idle, resident", postgres.get("idle_rss_mb"), 40, False, "MB"),
     ]
 
 

@@ -45,6 +45,9 @@ class Server:
         )
         return rows.splitlines()
 
+    def commits(self, database):
+        return int(self.sql(f"select xact_commit from pg_stat_database where datname = '{database}'"))
+
     def wal_meter(self, database):
         return WalMeter(self, database)
 

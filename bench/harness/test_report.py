@@ -8,6 +8,9 @@ from .report import Report, median
 OURS = {
     "enqueue_per_s": 130_000, "drain_per_s": 60_000, "pickup_p95_ms": 5, "wal_bytes_per_job": 1228,
     "enqueue_one_per_s": 30_000, "enqueue_one_p95_ms": 4.1, "limit_drain_per_s": 200_001,
+    "pickup_in_p95_ms": 5.1, "between_p95_ms": 25, "soak_completed_per_s": 2_970, "soak_depth_max": 3_001,
+    "soak_end_to_end_p99_ms": 100, "held_completed_per_s": 2_849, "held_claim_p99_ms_end": 30,
+    "retained_drain_per_s": 54_000, "idle_queries_per_s": 2.1, "idle_rss_mb": 40,
 }
 RESULTS = {
     ("windlass", "0.1.0", "postgres"): OURS,
@@ -30,12 +33,24 @@ class Bars(unittest.TestCase):
             "Postgres burn-down, graphile-worker": "ok",
             "Postgres bulk enqueue, graphile-worker": "ok",
             "Postgres pickup p95": "ok",
+            "Postgres pickup p95 after enqueue_in": "MISSED",
+            "Postgres pickup p95 between processes": "MISSED",
             "Postgres WAL per job": "ok",
             "SQLite burn-down": "ok",
             "SQLite burn-down, share of the limit": "MISSED",
             "SQLite single durable enqueue": "ok",
             "SQLite single enqueue p95": "MISSED",
             "SQLite pickup p95": "ok",
+            "SQLite pickup p95 after enqueue_in": "MISSED",
+            "SQLite pickup p95 between processes": "ok",
+            "Postgres 3,000/s offered, completed": "ok",
+            "Postgres 3,000/s offered, deepest": "MISSED",
+            "Postgres 3,000/s offered, end-to-end p99": "ok",
+            "the same under a held snapshot": "MISSED",
+            "the same, claim p99 at the end": "ok",
+            "Postgres burn-down, 1,000,000 finished kept": "ok",
+            "idle, queries": "MISSED",
+            "idle, resident": "ok",
         })
 
     def test_a_bar_shows_both_numbers_and_the_peer_it_was_set_by(self):

@@ -69,19 +69,20 @@ def bulk_file(jobs):
 
 
 @contextlib.contextmanager
-def worker(binary, url):
-    """Yields a check that fails once the worker is gone, so that nobody waits for its jobs."""
+def worker(binary, url, verb="worker"):
+    """Yields a check that fails once the worker is gone, so that nobody waits for its jobs; it knows the pid."""
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(
-            [binary, "worker", "--database", url],
+            [binary, verb, "--database", url],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment(), cwd=install.work_folder(),
         )
 
         def check():
             if process.poll() is not None:
                 log.seek(0)
-                raise CouldNotRun(f"windlass worker ended early:\n    {log.read()[-800:].strip()}")
+                raise CouldNotRun(f"windlass {verb} ended early:\n    {log.read()[-800:].strip()}")
 
+        check.pid = process.pid
         try:
             yield check
         finally:

@@ -444,6 +444,8 @@ pub(crate) struct Bench {
 pub(crate) enum BenchVerb {
     /// Enqueue, burn-down, pickup and the bare SQL limits, in a schema or file of its own
     Queue(BenchQueue),
+    /// How soon an idle worker starts a job, enqueued plainly and in a caller's transaction
+    Pickup(BenchPickup),
     /// A steady rate for a while: does the queue keep up, and how late do jobs start?
     Soak(BenchSoak),
 }
@@ -459,6 +461,12 @@ pub(crate) struct BenchQueue {
     /// Jobs that run at once
     #[arg(long, value_name = "C", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) workers: u32,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Args)]
+pub(crate) struct BenchPickup {
     #[command(flatten)]
     pub(crate) json: Json,
 }

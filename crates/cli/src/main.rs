@@ -119,6 +119,7 @@ async fn run(session: &Session, verb: Verb) -> Result<(), Failure> {
         }
         Verb::Bench(args) => match args.verb {
             BenchVerb::Queue(queue) => bench::queue(session, &queue).await,
+            BenchVerb::Pickup(pickup) => bench::pickup(session, &pickup).await,
             BenchVerb::Soak(soak) => bench::soak(session, &soak).await,
         },
         Verb::Completions { shell } => completions::run(shell),

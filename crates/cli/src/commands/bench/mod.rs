@@ -1,5 +1,6 @@
 //! `bench`: figures of this machine, measured in a scratch database and printed as one object.
 
+mod pickup;
 mod queue;
 mod soak;
 
@@ -8,7 +9,7 @@ use std::io::IsTerminal;
 use queue::BenchError;
 use serde::Serialize;
 
-use crate::args::{BenchQueue, BenchSoak};
+use crate::args::{BenchPickup, BenchQueue, BenchSoak};
 use crate::compose::Scratch;
 use crate::failure::{During, Failure};
 
@@ -26,6 +27,16 @@ pub(crate) async fn queue(session: &Session, args: &BenchQueue) -> Result<(), Fa
     let limit = async { scratch.limit(args.jobs).await.map_err(|error| BenchError::Engine(error.into())) };
     let size = queue::Size { jobs: args.jobs, workers: args.workers, retain: args.retain };
     let measured = queue::run(scratch.store(), size, limit, phase).await;
+    let ended = scratch.end().await;
+    let report = measured.map_err(|error| Failure::new("the benchmark failed", error))?;
+    ended.during("the scratch database was not removed")?;
+    print(session, &report, args.json.json)
+}
+
+pub(crate) async fn pickup(session: &Session, args: &BenchPickup) -> Result<(), Failure> {
+    let database = &session.config.database;
+    let scratch = Scratch::open(database).await.during(format!("cannot use {}", database.address))?;
+    let measured = pickup::run(scratch.store()).await;
     let ended = scratch.end().await;
     let report = measured.map_err(|error| Failure::new("the benchmark failed", error))?;
     ended.during("the scratch database was not removed")?;

@@ -82,7 +82,7 @@ pub(crate) async fn run(
     let (enqueue_one_per_s, ones) = bench.singles(jobs).await?;
     bench.drain(0).await?;
     phase("pickup on an idle worker");
-    let pickups = bench.pickup().await?;
+    let pickups = bench.pickup(false).await?;
     phase("producer and workers at once");
     let mixed_per_s = bench.mixed(jobs).await?;
     phase("bare loop on the same database");
@@ -104,7 +104,7 @@ pub(crate) async fn run(
     })
 }
 
-struct Bench {
+pub(super) struct Bench {
     client: Client,
     handlers: Handlers,
     options: WorkerOptions,
@@ -113,7 +113,7 @@ struct Bench {
 }
 
 impl Bench {
-    async fn new(store: Arc<dyn Store>, workers: u32) -> Result<Bench, BenchError> {
+    pub(super) async fn new(store: Arc<dyn Store>, workers: u32) -> Result<Bench, BenchError> {
         let done = Arc::new(AtomicU64::new(0));
         let (sender, started) = mpsc::unbounded_channel();
         let counter = done.clone();
@@ -187,21 +187,36 @@ impl Bench {
         Ok((rate, all))
     }
 
-    async fn pickup(&mut self) -> Result<Vec<f64>, BenchError> {
+    /// From the enqueue call to the handler's first line; with `in_transaction` from the commit's call.
+    pub(super) async fn pickup(&mut self, in_transaction: bool) -> Result<Vec<f64>, BenchError> {
         let worker = Worker::start(self.client.clone(), &self.handlers, self.options.clone()).await?;
         let mut took = Vec::with_capacity(PICKUPS);
         for n in 0..PICKUPS {
             // The worker has to be idle again, or a prefetch would flatter the figure.
             tokio::time::sleep(Duration::from_millis(5)).await;
-            let call = Instant::now();
-            let body = format!("{{\"mark\":{n}}}").into_bytes();
-            self.client.enqueue(JobRequest::new(KIND, body)).await?;
+            let request = JobRequest::new(KIND, format!("{{\"mark\":{n}}}").into_bytes());
+            let call = match in_transaction {
+                true => self.commit_one(request).await?,
+                false => {
+                    let call = Instant::now();
+                    self.client.enqueue(request).await?;
+                    call
+                }
+            };
             let Some(first_line) = self.started.recv().await else { break };
             took.push(first_line.saturating_duration_since(call).as_secs_f64() * 1e3);
         }
         worker.shutdown().await?;
         took.sort_by(f64::total_cmp);
         Ok(took)
+    }
+
+    async fn commit_one(&self, request: JobRequest) -> Result<Instant, BenchError> {
+        let mut tx = self.client.store().begin().await.map_err(EngineError::from)?;
+        self.client.enqueue_in(tx.tx(), vec![request]).await?;
+        let call = Instant::now();
+        tx.commit().await.map_err(EngineError::from)?;
+        Ok(call)
     }
 
     async fn mixed(&self, jobs: u64) -> Result<f64, BenchError> {
