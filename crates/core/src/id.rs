@@ -47,6 +47,15 @@ id!(
     QueueId(i32)
 );
 
+id!(
+    /// Row number of an entity type.
+    TypeId(i32)
+);
+id!(
+    /// Row number of an entity: its place in the index, never shown.
+    EntityNo(i64)
+);
+
 /// Bits below the millisecond in a [`JobId`].
 pub const JOB_ID_SEQUENCE_BITS: u32 = 22;
 

@@ -6,12 +6,14 @@
 //!
 //! One word per thing: a **job** is a durable unit of work of one **kind**; a kind belongs to one **queue**.
 //! A worker **leases** jobs with a **token** that grows with each claim, and **settles** each attempt.
-//! A job that ran out of attempts is a **dead letter**.
+//! A job that ran out of attempts is a **dead letter**. An **entity** is application data with a type, an id and a
+//! growing version; its **box** is the job that carries its content to the embedding.
 
 #![forbid(unsafe_code)]
 
 pub mod backoff;
 pub mod duration;
+pub mod entity;
 pub mod id;
 pub mod input;
 pub mod job;
@@ -24,7 +26,8 @@ pub mod sweep;
 pub mod time;
 
 pub use backoff::Backoff;
-pub use id::{JobId, KindId, QueueId, Token, WorkerId};
+pub use entity::{EntityWrite, Strategy, TypeSpec};
+pub use id::{JobId, KindId, QueueId, Token, TypeId, WorkerId};
 pub use input::{Invalid, Problem};
 pub use job::{
     Attempt, EntityRef, Idempotency, JobRecord, LeasedJob, LogLine, NewJob, OnConflict, Progress, RunAt,

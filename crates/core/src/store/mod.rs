@@ -4,6 +4,7 @@
 //! counting) are decided above this seam and handed in; a store only writes them, in one transaction per call.
 //! Every method that changes a leased job is fenced by its token: a stale one changes nothing and says so.
 
+mod entities;
 mod error;
 mod jobs;
 mod tx;
@@ -11,6 +12,9 @@ mod workers;
 
 use async_trait::async_trait;
 
+pub use entities::{
+    BoxDone, BoxOutcome, ChangedEntity, Changes, EntityRecord, EntityStore, FeedMark, Saved, Written,
+};
 pub use error::StoreError;
 pub use jobs::{
     Action, Bulk, Change, Claim, Enqueued, JobDetail, JobFilter, Page, Prune, PruneWhat, Report, ReportBody,

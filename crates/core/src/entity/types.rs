@@ -1,0 +1,96 @@
+//! Entity types: which fields are searched as text, and how writes are indexed.
+
+use serde::{Deserialize, Serialize};
+
+use super::Strategy;
+use crate::Invalid;
+use crate::input::MAX_KEY_BYTES;
+
+/// The type that is always there: `title`, `text` and free metadata.
+pub const DOCUMENT: &str = "document";
+pub const MAX_TEXT_FIELDS: usize = 32;
+const MAX_WEIGHT: u32 = 10;
+
+/// A field whose words and meaning are searched.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TextField {
+    pub name: String,
+    /// How often each of its words counts.
+    #[serde(default = "one")]
+    pub weight: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TypeSpec {
+    #[serde(default)]
+    pub name: String,
+    /// Empty: every field that is a string.
+    #[serde(default)]
+    pub text: Vec<TextField>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<Strategy>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_create: Option<Strategy>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_update: Option<Strategy>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_delete: Option<Strategy>,
+}
+
+impl TypeSpec {
+    pub fn named(name: &str) -> TypeSpec {
+        TypeSpec {
+            name: name.to_owned(),
+            text: Vec::new(),
+            strategy: None,
+            on_create: None,
+            on_update: None,
+            on_delete: None,
+        }
+    }
+
+    pub fn document() -> TypeSpec {
+        let field = |name: &str| TextField { name: name.to_owned(), weight: 1 };
+        TypeSpec { text: vec![field("title"), field("text")], ..TypeSpec::named(DOCUMENT) }
+    }
+
+    pub fn check(&self) -> Result<(), Invalid> {
+        let mut invalid = Invalid::default();
+        check_type_name(&mut invalid, &self.name);
+        if self.text.len() > MAX_TEXT_FIELDS {
+            invalid
+                .add("text", format!("has {} fields; at most {MAX_TEXT_FIELDS} are taken", self.text.len()));
+        }
+        for (n, field) in self.text.iter().enumerate() {
+            let at = format!("text[{n}]");
+            if field.name.is_empty() || field.name.len() > MAX_KEY_BYTES {
+                invalid.add(format!("{at}.name"), format!("must be 1–{MAX_KEY_BYTES} bytes"));
+            }
+            if !(1..=MAX_WEIGHT).contains(&field.weight) {
+                invalid
+                    .add(format!("{at}.weight"), format!("must be 1 to {MAX_WEIGHT}, not {}", field.weight));
+            }
+            if self.text[..n].iter().any(|other| other.name == field.name) {
+                invalid.add(format!("{at}.name"), "is there twice");
+            }
+        }
+        invalid.into_result()
+    }
+}
+
+fn check_type_name(invalid: &mut Invalid, name: &str) {
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-');
+    let begins = name.starts_with(|c: char| c.is_ascii_lowercase());
+    if !begins || name.len() > crate::input::MAX_NAME_BYTES || !name.chars().all(fits) {
+        let most = crate::input::MAX_NAME_BYTES;
+        let name = crate::input::shown(name);
+        invalid
+            .add("type", format!("must begin with a–z and be at most {most} of a–z 0–9 _ -, not `{name}`"));
+    }
+}

@@ -1,0 +1,422 @@
+//! What a write does to an entity's row: the one rule behind both stores.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::{ContentHash, Fields, Operation, Strategy, TypeSpec, content_hash, parts, resolve};
+use crate::input::MAX_PAYLOAD_BYTES;
+use crate::{EntityRef, Invalid, KindId, NewJob, OnConflict, QueueId, RunAt, TypeId, Unique};
+
+pub const MAX_ID_BYTES: usize = 512;
+
+/// A checked write of one entity.
+#[derive(Clone, Debug)]
+pub struct EntityWrite {
+    pub type_id: TypeId,
+    pub spec: Arc<TypeSpec>,
+    pub id: String,
+    pub change: Change,
+    pub expected: Expected,
+    /// What the call said.
+    pub strategy: Option<Strategy>,
+    pub priority: Option<u8>,
+    pub delay: Option<Duration>,
+    pub max_attempts: Option<u16>,
+    /// A vector made beforehand, for sync. One of other content is not used.
+    pub prepared: Option<Prepared>,
+}
+
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// All fields.
+    Put(Fields),
+    /// The given fields; `null` removes one.
+    Patch(Fields),
+    Delete,
+}
+
+/// What must be so for the write to happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expected {
+    Anything,
+    /// Nothing, or a tombstone.
+    Absent,
+    Version(u64),
+}
+
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    pub hash: ContentHash,
+    pub space: String,
+    pub vector: Vec<u8>,
+}
+
+/// The row as it stands, read under its lock.
+#[derive(Clone, Debug)]
+pub struct Current {
+    pub version: u64,
+    /// `None`: a tombstone.
+    pub fields: Option<Fields>,
+    pub hash: Option<ContentHash>,
+    pub state: IndexState,
+    /// The strategy of the box that waits, if one does.
+    pub waiting: Option<Strategy>,
+}
+
+/// Whether a vector of the present content is in the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IndexState {
+    Pending,
+    Indexed,
+    Failed,
+    Deleted,
+}
+
+impl IndexState {
+    pub const ALL: [IndexState; 4] =
+        [IndexState::Pending, IndexState::Indexed, IndexState::Failed, IndexState::Deleted];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            IndexState::Pending => "pending",
+            IndexState::Indexed => "indexed",
+            IndexState::Failed => "failed",
+            IndexState::Deleted => "deleted",
+        }
+    }
+
+    /// As stored.
+    pub fn code(self) -> i16 {
+        match self {
+            IndexState::Pending => 1,
+            IndexState::Indexed => 2,
+            IndexState::Failed => 3,
+            IndexState::Deleted => 4,
+        }
+    }
+
+    pub fn from_code(code: i16) -> Option<IndexState> {
+        IndexState::ALL.into_iter().find(|state| state.code() == code)
+    }
+}
+
+#[derive(Clone, Debug)]
+pub enum Decision {
+    Refused(Refusal),
+    Write(Plan),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// There is no such entity.
+    Missing,
+    /// It is there, and was to be new.
+    Exists { version: u64 },
+    /// It has another version than the caller saw.
+    Version { found: u64 },
+    /// The patched entity would be too large.
+    TooLarge { bytes: usize },
+}
+
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub operation: Operation,
+    /// Old + 1; tombstones count on.
+    pub version: u64,
+    /// `None`: a tombstone is left.
+    pub fields: Option<Fields>,
+    pub hash: Option<ContentHash>,
+    pub index: IndexPlan,
+}
+
+#[derive(Clone, Debug)]
+pub enum IndexPlan {
+    /// The text did not change and its vector stands.
+    Keep,
+    /// The vector is here: indexed with this write.
+    Ready(Prepared),
+    /// Queue a box, or replace the one that waits.
+    Box(Strategy),
+    /// Nothing to index; the vector goes with this write, and so does a waiting box.
+    Gone,
+}
+
+pub fn decide(current: Option<&Current>, write: &EntityWrite) -> Decision {
+    let live = current.filter(|row| row.fields.is_some());
+    if let Some(refusal) = refuse(live, write) {
+        return Decision::Refused(refusal);
+    }
+    let version = current.map_or(0, |row| row.version) + 1;
+    let operation = match (&write.change, live) {
+        (Change::Delete, _) => Operation::Delete,
+        (_, None) => Operation::Create,
+        (_, Some(_)) => Operation::Update,
+    };
+    let fields = match &write.change {
+        Change::Delete => {
+            return Decision::Write(Plan {
+                operation,
+                version,
+                fields: None,
+                hash: None,
+                index: IndexPlan::Gone,
+            });
+        }
+        Change::Put(fields) => fields.clone(),
+        Change::Patch(patch) => patched(live.and_then(|row| row.fields.as_ref()), patch),
+    };
+    if matches!(write.change, Change::Patch(_)) {
+        let bytes = serde_json::to_vec(&fields).map_or(0, |json| json.len());
+        if bytes > MAX_PAYLOAD_BYTES {
+            return Decision::Refused(Refusal::TooLarge { bytes });
+        }
+    }
+    let hash = content_hash(&parts(&write.spec, &fields));
+    let index = index_plan(live, write, operation, hash);
+    Decision::Write(Plan { operation, version, fields: Some(fields), hash: Some(hash), index })
+}
+
+fn refuse(live: Option<&Current>, write: &EntityWrite) -> Option<Refusal> {
+    match (live, write.expected) {
+        (Some(row), Expected::Absent) => Some(Refusal::Exists { version: row.version }),
+        (Some(row), Expected::Version(wanted)) if row.version != wanted => {
+            Some(Refusal::Version { found: row.version })
+        }
+        (None, Expected::Version(_)) => Some(Refusal::Missing),
+        (None, _) if !matches!(write.change, Change::Put(_)) => Some(Refusal::Missing),
+        _ => None,
+    }
+}
+
+fn patched(old: Option<&Fields>, patch: &Fields) -> Fields {
+    let mut fields = old.cloned().unwrap_or_default();
+    for (name, value) in patch {
+        match value.is_null() {
+            true => drop(fields.shift_remove(name)),
+            false => drop(fields.insert(name.clone(), value.clone())),
+        }
+    }
+    fields
+}
+
+fn index_plan(
+    live: Option<&Current>,
+    write: &EntityWrite,
+    operation: Operation,
+    hash: ContentHash,
+) -> IndexPlan {
+    if live.is_some_and(|row| row.hash == Some(hash) && row.state == IndexState::Indexed) {
+        return IndexPlan::Keep;
+    }
+    let wanted = resolve(write.strategy, operation, &write.spec).strategy;
+    if wanted == Strategy::Sync
+        && let Some(prepared) = write.prepared.as_ref().filter(|prepared| prepared.hash == hash)
+    {
+        return IndexPlan::Ready(prepared.clone());
+    }
+    // Without its vector a sync write is queued as urgently as can be.
+    let wanted = wanted.max(Strategy::Async);
+    let waiting = live.and_then(|row| row.waiting.filter(|_| row.state == IndexState::Pending));
+    IndexPlan::Box(waiting.map_or(wanted, |waiting| waiting.min(wanted)))
+}
+
+/// Ids are any text a database can hold.
+pub fn check_id(invalid: &mut Invalid, field: &str, id: &str) {
+    if id.is_empty() || id.len() > MAX_ID_BYTES || id.contains('\0') {
+        invalid.add(field, format!("must be 1–{MAX_ID_BYTES} bytes without NUL"));
+    }
+}
+
+/// How boxes of one strategy are queued.
+#[derive(Clone, Debug)]
+pub struct BoxKind {
+    pub kind: KindId,
+    pub queue: QueueId,
+    pub priority: u8,
+    pub max_attempts: u16,
+    pub timeout: Option<Duration>,
+}
+
+/// The two kinds of box. Sync writes that came without their vector go with async.
+#[derive(Clone, Debug)]
+pub struct BoxKinds {
+    pub soon: BoxKind,
+    pub bulk: BoxKind,
+}
+
+/// What a box carries.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Boxed {
+    #[serde(rename = "type")]
+    pub entity_type: String,
+    pub id: String,
+    pub version: u64,
+    pub fields: Fields,
+}
+
+impl BoxKinds {
+    /// The box of a planned write.
+    pub fn boxed(&self, write: &EntityWrite, plan: &Plan, strategy: Strategy) -> NewJob {
+        let kind = if strategy == Strategy::Batch { &self.bulk } else { &self.soon };
+        let boxed = Boxed {
+            entity_type: write.spec.name.clone(),
+            id: write.id.clone(),
+            version: plan.version,
+            fields: plan.fields.clone().unwrap_or_default(),
+        };
+        NewJob {
+            kind: kind.kind,
+            queue: kind.queue,
+            priority: write.priority.unwrap_or(kind.priority),
+            // A map of strings to JSON values cannot fail to be written.
+            payload: serde_json::to_vec(&boxed).unwrap_or_default(),
+            run_at: write.delay.map_or(RunAt::Now, RunAt::In),
+            max_attempts: write.max_attempts.unwrap_or(kind.max_attempts),
+            timeout: kind.timeout,
+            unique: Some(Unique {
+                key: box_key(&write.spec.name, &write.id),
+                on_conflict: OnConflict::Replace,
+            }),
+            idempotency: None,
+            concurrency_key: None,
+            tags: Vec::new(),
+            entity: Some(EntityRef { entity_type: write.spec.name.clone(), entity_id: write.id.clone() }),
+            tenant: None,
+        }
+    }
+}
+
+/// At most one box waits per entity. Ids may be longer than keys, so the key is a hash.
+pub fn box_key(entity_type: &str, id: &str) -> String {
+    let mut hash = Sha256::new();
+    hash.update(entity_type.as_bytes());
+    hash.update([0]);
+    hash.update(id.as_bytes());
+    let digest = hash.finalize();
+    let mut key = String::with_capacity(36);
+    key.push_str("box:");
+    for byte in &digest[..16] {
+        key.push_str(&format!("{byte:02x}"));
+    }
+    key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(json: &str) -> Fields {
+        serde_json::from_str(json).unwrap()
+    }
+
+    fn write(change: Change) -> EntityWrite {
+        EntityWrite {
+            type_id: TypeId(1),
+            spec: Arc::new(TypeSpec::document()),
+            id: "a".to_owned(),
+            change,
+            expected: Expected::Anything,
+            strategy: None,
+            priority: None,
+            delay: None,
+            max_attempts: None,
+            prepared: None,
+        }
+    }
+
+    fn put(json: &str) -> EntityWrite {
+        write(Change::Put(fields(json)))
+    }
+
+    fn stood(json: &str, state: IndexState, waiting: Option<Strategy>) -> Current {
+        let fields = fields(json);
+        let hash = content_hash(&parts(&TypeSpec::document(), &fields));
+        Current { version: 4, fields: Some(fields), hash: Some(hash), state, waiting }
+    }
+
+    fn plan(current: Option<&Current>, write: &EntityWrite) -> Plan {
+        match decide(current, write) {
+            Decision::Write(plan) => plan,
+            Decision::Refused(refusal) => panic!("{refusal:?}"),
+        }
+    }
+
+    fn refusal(current: Option<&Current>, write: &EntityWrite) -> Refusal {
+        match decide(current, write) {
+            Decision::Refused(refusal) => refusal,
+            Decision::Write(plan) => panic!("{plan:?}"),
+        }
+    }
+
+    #[test]
+    fn versions_only_grow_across_a_tombstone() {
+        assert_eq!(plan(None, &put("{}")).version, 1);
+        let tombstone =
+            Current { version: 9, fields: None, hash: None, state: IndexState::Deleted, waiting: None };
+        let again = plan(Some(&tombstone), &put("{}"));
+        assert_eq!((again.version, again.operation), (10, Operation::Create));
+        assert_eq!(refusal(Some(&tombstone), &write(Change::Delete)), Refusal::Missing);
+    }
+
+    #[test]
+    fn the_same_text_keeps_its_vector() {
+        let row = stood(r#"{"text":"x","price":1}"#, IndexState::Indexed, None);
+        let plan_of = |json: &str| plan(Some(&row), &put(json)).index;
+        assert!(matches!(plan_of(r#"{"text":"x","price":2}"#), IndexPlan::Keep));
+        assert!(matches!(plan_of(r#"{"text":"y","price":1}"#), IndexPlan::Box(Strategy::Async)));
+    }
+
+    #[test]
+    fn a_waiting_box_takes_the_more_urgent_strategy() {
+        let row = stood(r#"{"text":"x"}"#, IndexState::Pending, Some(Strategy::Async));
+        let batch = EntityWrite { strategy: Some(Strategy::Batch), ..put(r#"{"text":"y"}"#) };
+        assert!(matches!(plan(Some(&row), &batch).index, IndexPlan::Box(Strategy::Async)));
+        let row = Current { waiting: Some(Strategy::Batch), ..row };
+        let soon = EntityWrite { strategy: Some(Strategy::Async), ..batch.clone() };
+        assert!(matches!(plan(Some(&row), &soon).index, IndexPlan::Box(Strategy::Async)));
+        assert!(matches!(plan(Some(&row), &batch).index, IndexPlan::Box(Strategy::Batch)));
+    }
+
+    #[test]
+    fn sync_uses_the_vector_of_this_content_and_no_other() {
+        let of = |json: &str| Prepared {
+            hash: content_hash(&parts(&TypeSpec::document(), &fields(json))),
+            space: "s".to_owned(),
+            vector: vec![1],
+        };
+        let sync = EntityWrite { strategy: Some(Strategy::Sync), ..put(r#"{"text":"x"}"#) };
+        let ready = EntityWrite { prepared: Some(of(r#"{"text":"x"}"#)), ..sync.clone() };
+        assert!(matches!(plan(None, &ready).index, IndexPlan::Ready(_)));
+        let other = EntityWrite { prepared: Some(of(r#"{"text":"y"}"#)), ..sync };
+        assert!(matches!(plan(None, &other).index, IndexPlan::Box(Strategy::Async)));
+    }
+
+    #[test]
+    fn a_patch_sets_and_removes() {
+        let row = stood(r#"{"title":"t","text":"x","price":1}"#, IndexState::Indexed, None);
+        let patch = write(Change::Patch(fields(r#"{"price":2,"title":null}"#)));
+        let patched = plan(Some(&row), &patch).fields.unwrap();
+        assert_eq!(serde_json::to_string(&patched).unwrap(), r#"{"text":"x","price":2}"#);
+        assert_eq!(refusal(None, &patch), Refusal::Missing);
+    }
+
+    #[test]
+    fn what_the_caller_expects_must_be_so() {
+        let row = stood("{}", IndexState::Indexed, None);
+        let expecting = |expected| EntityWrite { expected, ..put("{}") };
+        assert_eq!(refusal(Some(&row), &expecting(Expected::Absent)), Refusal::Exists { version: 4 });
+        assert_eq!(refusal(Some(&row), &expecting(Expected::Version(3))), Refusal::Version { found: 4 });
+        assert_eq!(refusal(None, &expecting(Expected::Version(3))), Refusal::Missing);
+        assert_eq!(plan(Some(&row), &expecting(Expected::Version(4))).version, 5);
+        assert_eq!(plan(None, &expecting(Expected::Absent)).version, 1);
+    }
+
+    #[test]
+    fn boxes_of_one_entity_share_a_key_and_no_others_do() {
+        assert_eq!(box_key("a", "b"), box_key("a", "b"));
+        assert_ne!(box_key("ab", "c"), box_key("a", "bc"));
+    }
+}

@@ -1,0 +1,27 @@
+//! Turning text into vectors.
+//!
+//! Owns the [`Embedder`] contract and the embedding that ships with the binary. Never touches a store or the network.
+
+mod static_table;
+mod wordpiece;
+
+pub use static_table::StaticTable;
+
+use crate::vector::Vector;
+
+/// One way of embedding. Vectors of different spaces are never compared.
+pub trait Embedder: Send + Sync {
+    /// Names the model and its version; stored with every vector.
+    fn space(&self) -> &str;
+
+    fn dimension(&self) -> usize;
+
+    /// One vector per text, in order. A text without a known word has the zero vector.
+    fn embed(&self, texts: &[&str]) -> Result<Vec<Vector>, EmbedError>;
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum EmbedError {
+    #[error("the embedding model cannot be read: {0}")]
+    Model(String),
+}

@@ -1,0 +1,132 @@
+//! The keyword index of one type: BM25 over stemmed words, live.
+//!
+//! Owns words, postings and lengths by document number. A changed document is a new number and a dead old one; dead
+//! ones are left out of every count, so a ranking depends on the documents alone and never on how they came to be.
+
+mod dictionary;
+
+pub use dictionary::Dictionary;
+
+use crate::analysis;
+
+/// Saturation of repeated words.
+const K1: f32 = 1.2;
+/// How much a long text is discounted.
+const B: f32 = 0.75;
+/// A posting holds the document above this bit and the capped count below.
+const COUNT_BITS: u32 = 8;
+const MOST_COUNTED: u32 = (1 << COUNT_BITS) - 1;
+/// What a posting can address.
+pub const MOST_DOCUMENTS: usize = 1 << (32 - COUNT_BITS);
+
+/// Postings are read in document order, which is the order they are written in.
+#[derive(Default)]
+pub struct Keywords {
+    dictionary: Dictionary,
+    postings: Vec<Vec<u32>>,
+    lengths: Vec<u32>,
+    scratch: Vec<u32>,
+}
+
+/// Which documents count, and how long they are together.
+pub trait Living {
+    fn is_live(&self, doc: u32) -> bool;
+    fn count(&self) -> usize;
+    /// Nothing has died since the last clean-up.
+    fn all(&self) -> bool;
+}
+
+/// What a query's words found.
+pub struct Matches {
+    /// By document number; 0 where no word matched.
+    pub scores: Vec<f32>,
+    /// What a document could reach that has every word in abundance.
+    pub ceiling: f32,
+}
+
+impl Keywords {
+    /// The next document, in parts with how often each counts.
+    pub fn push<'a>(&mut self, parts: impl IntoIterator<Item = (&'a str, u32)>) {
+        let doc = self.lengths.len() as u32;
+        let mut terms = std::mem::take(&mut self.scratch);
+        terms.clear();
+        for (text, times) in parts {
+            analysis::words(text, |word, _| {
+                let term = self.dictionary.add(word);
+                terms.extend(std::iter::repeat_n(term, times as usize));
+            });
+        }
+        self.lengths.push(terms.len() as u32);
+        terms.sort_unstable();
+        self.postings.resize_with(self.dictionary.len(), Vec::new);
+        for run in terms.chunk_by(|a, b| a == b) {
+            let count = (run.len() as u32).min(MOST_COUNTED);
+            self.postings[run[0] as usize].push(doc << COUNT_BITS | count);
+        }
+        self.scratch = terms;
+    }
+
+    pub fn length(&self, doc: u32) -> u32 {
+        self.lengths.get(doc as usize).copied().unwrap_or(0)
+    }
+
+    /// The words of a query that are known here and how often it has each, without stop words unless it has no others.
+    pub fn terms(&self, query: &str) -> Vec<(u32, u32)> {
+        let (mut telling, mut stops): (Vec<(u32, u32)>, Vec<(u32, u32)>) = Default::default();
+        let mut others = false;
+        analysis::words(query, |word, _| {
+            let stop = analysis::is_stop_word(word);
+            others |= !stop;
+            let list = if stop { &mut stops } else { &mut telling };
+            let Some(term) = self.dictionary.find(word) else { return };
+            match list.iter_mut().find(|(known, _)| *known == term) {
+                Some((_, times)) => *times += 1,
+                None => list.push((term, 1)),
+            }
+        });
+        if others { telling } else { stops }
+    }
+
+    /// BM25 of every document. `total_length` is that of the living.
+    pub fn score(&self, terms: &[(u32, u32)], living: &impl Living, total_length: u64) -> Matches {
+        let mut scores = vec![0f32; self.lengths.len()];
+        let count = living.count() as f32;
+        let average = (total_length as f32 / count.max(1.0)).max(1.0);
+        let mut ceiling = 0.0;
+        for (term, asked) in terms {
+            let postings = &self.postings[*term as usize];
+            let found = match living.all() {
+                true => postings.len(),
+                false => postings.iter().filter(|p| living.is_live(**p >> COUNT_BITS)).count(),
+            } as f32;
+            if found == 0.0 {
+                continue;
+            }
+            let weight = (1.0 + (count - found + 0.5) / (found + 0.5)).ln() * *asked as f32;
+            ceiling += weight * (K1 + 1.0);
+            for posting in postings {
+                let doc = (posting >> COUNT_BITS) as usize;
+                let times = (posting & MOST_COUNTED) as f32;
+                let length = self.lengths[doc] as f32 / average;
+                scores[doc] += weight * times * (K1 + 1.0) / (times + K1 * (1.0 - B + B * length));
+            }
+        }
+        Matches { scores, ceiling }
+    }
+
+    /// Forgets dead documents; `renumber` gives each living one its new number.
+    pub fn retain(&mut self, renumber: &[Option<u32>]) {
+        for postings in &mut self.postings {
+            let kept = postings.iter().filter_map(|posting| {
+                let doc = renumber[(posting >> COUNT_BITS) as usize]?;
+                Some(doc << COUNT_BITS | posting & MOST_COUNTED)
+            });
+            *postings = kept.collect();
+        }
+        let mut doc = 0;
+        self.lengths.retain(|_| {
+            doc += 1;
+            renumber[doc - 1].is_some()
+        });
+    }
+}
