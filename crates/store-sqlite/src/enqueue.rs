@@ -140,7 +140,7 @@ fn start(run_at: RunAt, now: Time) -> Time {
 pub(crate) struct Twin {
     pub(crate) id: JobId,
     pub(crate) run_at: Time,
-    attempt: u16,
+    pub(crate) attempt: u16,
 }
 
 pub(crate) fn twin_of(connection: &Connection, key: &str) -> Answer<Option<Twin>> {

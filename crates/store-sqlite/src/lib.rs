@@ -12,6 +12,7 @@ mod claim;
 mod clock;
 mod connect;
 mod enqueue;
+mod entity;
 mod error;
 mod examine;
 mod gate;

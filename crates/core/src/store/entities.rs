@@ -47,9 +47,10 @@ pub trait EntityStore: Send + Sync {
     /// and a settlement that ends the job, such an entity becomes `failed`. The answer is in the order of the question.
     async fn index(&self, done: &[BoxDone]) -> Result<Vec<Settled>, StoreError>;
 
-    /// What changed since `after`, in commit order per entity; never misses a late commit. `limit` bounds the answer
-    /// where the database allows it.
-    async fn changes(&self, after: &FeedMark, limit: u32) -> Result<Changes, StoreError>;
+    /// What changed since `after`, with vectors of one space; never misses a late commit. An entity that changed often
+    /// is there once, as it is now. `limit` bounds the answer where the database allows it. The first answers, from an
+    /// empty mark, hold every entity and no tombstone.
+    async fn changes(&self, after: &FeedMark, space: &str, limit: u32) -> Result<Changes, StoreError>;
 
     /// Entities whose state is pending, counted no further than `cap`.
     async fn pending_entities(&self, cap: u64) -> Result<u64, StoreError>;

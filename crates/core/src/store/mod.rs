@@ -29,7 +29,7 @@ pub use workers::{
 use crate::{JobId, KindSpec, NewJob, QueueId, QueueSpec, Settlement, Time, Token, WorkerId};
 
 #[async_trait]
-pub trait Store: Send + Sync + 'static {
+pub trait Store: EntityStore + Send + Sync + 'static {
     /// `sqlite` or `postgres`.
     fn name(&self) -> &'static str;
 

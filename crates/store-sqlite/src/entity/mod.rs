@@ -1,0 +1,80 @@
+//! Entities: rows, tombstones, boxes and the change feed.
+//!
+//! Owns: types, entities and vectors. The writer thread is the row's lock. What a write does is `core::entity::decide`'s;
+//! here it is written down, box and all, in one transaction.
+
+mod index;
+mod read;
+mod save;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use windlass_core::entity::{BoxKinds, EntityWrite, TypeSpec};
+use windlass_core::id::EntityNo;
+use windlass_core::store::{BoxDone, Changes, EntityRecord, EntityStore, FeedMark, Saved, Settled};
+use windlass_core::{StoreError, TxRef, TypeId};
+
+use crate::SqliteStore;
+
+#[async_trait]
+impl EntityStore for SqliteStore {
+    async fn types(&self) -> Result<Vec<(TypeId, TypeSpec)>, StoreError> {
+        self.read("list types", read::types).await
+    }
+
+    async fn put_type(&self, spec: &TypeSpec) -> Result<TypeId, StoreError> {
+        let spec = spec.clone();
+        self.write("write a type", 1, move |scope| save::put_type(scope, &spec)).await
+    }
+
+    async fn save(&self, boxes: &BoxKinds, writes: &[EntityWrite]) -> Result<Vec<Saved>, StoreError> {
+        let (boxes, writes): (_, Arc<[EntityWrite]>) = (boxes.clone(), writes.into());
+        self.write("save entities", writes.len() * 2, move |scope| save::save(scope, &boxes, &writes)).await
+    }
+
+    async fn save_in(
+        &self,
+        tx: TxRef<'_>,
+        boxes: &BoxKinds,
+        writes: &[EntityWrite],
+    ) -> Result<Vec<Saved>, StoreError> {
+        self.write_in("save entities", tx, |scope| save::save(scope, boxes, writes)).await
+    }
+
+    async fn entity(&self, entity_type: TypeId, id: &str) -> Result<Option<EntityRecord>, StoreError> {
+        let id = id.to_owned();
+        self.read("read an entity", move |connection| read::entity(connection, entity_type, &id)).await
+    }
+
+    async fn entities(
+        &self,
+        entity_type: TypeId,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<EntityRecord>, StoreError> {
+        let after = after.unwrap_or("").to_owned();
+        self.read("list entities", move |connection| read::entities(connection, entity_type, &after, limit))
+            .await
+    }
+
+    async fn entities_numbered(&self, numbers: &[EntityNo]) -> Result<Vec<EntityRecord>, StoreError> {
+        let numbers = numbers.to_vec();
+        self.read("read entities", move |connection| read::numbered(connection, &numbers)).await
+    }
+
+    async fn index(&self, done: &[BoxDone]) -> Result<Vec<Settled>, StoreError> {
+        let done = done.to_vec();
+        self.write("index entities", done.len() * 2, move |scope| index::index(scope, &done)).await
+    }
+
+    async fn changes(&self, after: &FeedMark, space: &str, limit: u32) -> Result<Changes, StoreError> {
+        let (after, space) = (after.clone(), space.to_owned());
+        self.read("read the change feed", move |connection| read::changes(connection, &after, &space, limit))
+            .await
+    }
+
+    async fn pending_entities(&self, cap: u64) -> Result<u64, StoreError> {
+        self.read("count pending entities", move |connection| read::pending(connection, cap)).await
+    }
+}
