@@ -1,8 +1,18 @@
-//! Search of Windlass: text analysis, embedding, keyword and vector index.
+//! Entities and their search: text analysis, embedding, keyword and vector index, and the service over a store.
 //!
-//! Pure and in memory; what is stored, and when it is read, is decided above. Never does IO.
+//! `service` is what applications call; everything beside it is pure and in memory. Never holds SQL.
 
 pub mod analysis;
 pub mod embed;
+pub mod filter;
 pub mod keyword;
+mod live;
+mod rank;
+pub mod service;
+pub mod snippet;
+mod type_index;
+mod values;
 pub mod vector;
+
+pub use rank::Mode;
+pub use service::{Entities, EntityError, Hit, Indexing, SaveRequest, SearchAnswer, SearchRequest};

@@ -191,7 +191,8 @@ fn refuse(live: Option<&Current>, write: &EntityWrite) -> Option<Refusal> {
     }
 }
 
-fn patched(old: Option<&Fields>, patch: &Fields) -> Fields {
+/// The fields after a patch.
+pub fn patched(old: Option<&Fields>, patch: &Fields) -> Fields {
     let mut fields = old.cloned().unwrap_or_default();
     for (name, value) in patch {
         match value.is_null() {

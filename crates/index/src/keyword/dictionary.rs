@@ -1,24 +1,35 @@
 //! Words and their stems. Each spelling is stemmed once and remembered.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use rust_stemmers::{Algorithm, Stemmer};
 
+/// What makes `wings` and `wing` one word.
+pub struct Stems(Stemmer);
+
+impl Default for Stems {
+    fn default() -> Self {
+        Stems(Stemmer::create(Algorithm::English))
+    }
+}
+
+impl Stems {
+    /// Words that are not plain English letters stay as they are.
+    pub fn stem<'a>(&self, word: &'a str) -> Cow<'a, str> {
+        match word.bytes().all(|b| b.is_ascii_lowercase()) {
+            true => self.0.stem(word),
+            false => Cow::Borrowed(word),
+        }
+    }
+}
+
+#[derive(Default)]
 pub struct Dictionary {
     /// Every spelling seen, to its stem's number.
     words: HashMap<Box<str>, u32>,
     stems: HashMap<Box<str>, u32>,
-    stemmer: Stemmer,
-}
-
-impl Default for Dictionary {
-    fn default() -> Self {
-        Dictionary {
-            words: HashMap::new(),
-            stems: HashMap::new(),
-            stemmer: Stemmer::create(Algorithm::English),
-        }
-    }
+    stemmer: Stems,
 }
 
 impl Dictionary {
@@ -34,22 +45,15 @@ impl Dictionary {
         if let Some(term) = self.words.get(word) {
             return *term;
         }
-        let stem = self.stem(word);
+        let stem = self.stemmer.stem(word);
         let next = self.stems.len() as u32;
-        let term = *self.stems.entry(stem.into()).or_insert(next);
+        let term = *self.stems.entry(stem.into_owned().into_boxed_str()).or_insert(next);
         self.words.insert(word.into(), term);
         term
     }
 
     /// Also for spellings never seen whose stem was.
     pub fn find(&self, word: &str) -> Option<u32> {
-        self.words.get(word).or_else(|| self.stems.get(self.stem(word).as_str())).copied()
-    }
-
-    fn stem(&self, word: &str) -> String {
-        match word.bytes().all(|b| b.is_ascii_lowercase()) {
-            true => self.stemmer.stem(word).into_owned(),
-            false => word.to_owned(),
-        }
+        self.words.get(word).or_else(|| self.stems.get(self.stemmer.stem(word).as_ref())).copied()
     }
 }

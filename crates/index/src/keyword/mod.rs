@@ -5,7 +5,7 @@
 
 mod dictionary;
 
-pub use dictionary::Dictionary;
+pub use dictionary::{Dictionary, Stems};
 
 use crate::analysis;
 
@@ -26,6 +26,14 @@ pub struct Keywords {
     postings: Vec<Vec<u32>>,
     lengths: Vec<u32>,
     scratch: Vec<u32>,
+}
+
+/// A query's words here.
+pub struct Terms {
+    /// Each known word and how often the query has it.
+    pub known: Vec<(u32, u32)>,
+    /// How many words no document ever had.
+    pub unknown: u32,
 }
 
 /// Which documents count, and how long they are together.
@@ -70,30 +78,35 @@ impl Keywords {
         self.lengths.get(doc as usize).copied().unwrap_or(0)
     }
 
-    /// The words of a query that are known here and how often it has each, without stop words unless it has no others.
-    pub fn terms(&self, query: &str) -> Vec<(u32, u32)> {
+    /// The words of a query, without stop words unless it has no others.
+    pub fn terms(&self, query: &str) -> Terms {
         let (mut telling, mut stops): (Vec<(u32, u32)>, Vec<(u32, u32)>) = Default::default();
-        let mut others = false;
+        let (mut others, mut unknown) = (false, 0);
         analysis::words(query, |word, _| {
             let stop = analysis::is_stop_word(word);
             others |= !stop;
             let list = if stop { &mut stops } else { &mut telling };
-            let Some(term) = self.dictionary.find(word) else { return };
+            let Some(term) = self.dictionary.find(word) else {
+                unknown += u32::from(!stop);
+                return;
+            };
             match list.iter_mut().find(|(known, _)| *known == term) {
                 Some((_, times)) => *times += 1,
                 None => list.push((term, 1)),
             }
         });
-        if others { telling } else { stops }
+        Terms { known: if others { telling } else { stops }, unknown }
     }
 
     /// BM25 of every document. `total_length` is that of the living.
-    pub fn score(&self, terms: &[(u32, u32)], living: &impl Living, total_length: u64) -> Matches {
+    pub fn score(&self, terms: &Terms, living: &impl Living, total_length: u64) -> Matches {
         let mut scores = vec![0f32; self.lengths.len()];
         let count = living.count() as f32;
         let average = (total_length as f32 / count.max(1.0)).max(1.0);
-        let mut ceiling = 0.0;
-        for (term, asked) in terms {
+        // A word that no document has is as telling as can be, and nobody can match it.
+        let rarest = (1.0 + (count + 0.5) / 0.5).ln();
+        let mut ceiling = terms.unknown as f32 * rarest * (K1 + 1.0);
+        for (term, asked) in &terms.known {
             let postings = &self.postings[*term as usize];
             let found = match living.all() {
                 true => postings.len(),

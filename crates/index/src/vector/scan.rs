@@ -35,11 +35,28 @@ impl Vectors {
     pub fn push(&mut self, vector: &Vector) {
         let fits = vector.cells().len() == self.dimension;
         for n in 0..self.dimension {
-            let cell = if fits { vector.cells()[n] } else { 0 };
-            let upper = ((i32::from(cell) + 128) >> 8).clamp(-128, 127);
-            self.upper.push(upper as i8);
-            self.lower.push((i32::from(cell) - upper * 256).clamp(-128, 127) as i8);
+            let (upper, lower) = halves(if fits { vector.cells()[n] } else { 0 });
+            self.upper.push(upper);
+            self.lower.push(lower);
         }
+    }
+
+    /// Replaces a document's.
+    pub fn set(&mut self, doc: u32, vector: &Vector) {
+        let at = doc as usize * self.dimension;
+        if vector.cells().len() != self.dimension || at + self.dimension > self.upper.len() {
+            return;
+        }
+        for (n, cell) in vector.cells().iter().enumerate() {
+            (self.upper[at + n], self.lower[at + n]) = halves(*cell);
+        }
+    }
+
+    /// As it was put in.
+    pub fn get(&self, doc: u32) -> Vector {
+        let at = doc as usize * self.dimension;
+        let cells = at..(at + self.dimension).min(self.upper.len());
+        Vector(cells.map(|n| (i32::from(self.upper[n]) * 256 + i32::from(self.lower[n])) as i16).collect())
     }
 
     /// Keeps the documents for which `keep` is true, in order.
@@ -90,5 +107,53 @@ impl Vectors {
         exact.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         exact.truncate(limit);
         exact
+    }
+}
+
+/// The nearest multiple of 256, and what is left.
+fn halves(cell: i16) -> (i8, i8) {
+    let upper = ((i32::from(cell) + 128) >> 8).clamp(-128, 127);
+    (upper as i8, (i32::from(cell) - upper * 256).clamp(-128, 127) as i8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of points in a cloud, as a linear congruence scatters them.
+    fn cloud(count: usize, dimension: usize) -> Vec<Vector> {
+        let mut state = 1u64;
+        let mut next = move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+        };
+        (0..count).map(|_| Vector::of(&(0..dimension).map(|_| next()).collect::<Vec<_>>())).collect()
+    }
+
+    #[test]
+    fn the_scan_finds_what_comparing_all_finds() {
+        let all = cloud(2_000, 64);
+        let mut vectors = Vectors::new(64);
+        all.iter().for_each(|vector| vectors.push(vector));
+        for query in cloud(20, 64) {
+            let mut exact: Vec<(u32, f32)> =
+                all.iter().enumerate().map(|(n, v)| (n as u32, v.cosine(&query))).collect();
+            exact.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+            let found: Vec<u32> = vectors.nearest(&query, 10, |_| true).iter().map(|hit| hit.0).collect();
+            assert_eq!(found, exact[..10].iter().map(|hit| hit.0).collect::<Vec<_>>());
+            let even = vectors.nearest(&query, 10, |doc| doc % 2 == 0);
+            assert!(even.len() == 10 && even.iter().all(|hit| hit.0 % 2 == 0));
+        }
+    }
+
+    #[test]
+    fn documents_are_replaced_and_forgotten() {
+        let all = cloud(10, 64);
+        let mut vectors = Vectors::new(64);
+        all.iter().for_each(|vector| vectors.push(vector));
+        vectors.set(3, &all[7]);
+        assert_eq!(vectors.nearest(&all[7], 2, |_| true).iter().map(|hit| hit.0).collect::<Vec<_>>(), [3, 7]);
+        vectors.retain(|doc| doc != 3);
+        assert_eq!((vectors.len(), vectors.nearest(&all[7], 1, |_| true)[0].0), (9, 6));
     }
 }

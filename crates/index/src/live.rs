@@ -1,0 +1,146 @@
+//! The index of all types, searched while it changes.
+//!
+//! Owns the lock. Changes go in in small groups, so a search waits a millisecond or two at most. Ranking is pure; what is
+//! shown of a hit is read from the store afterwards.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use windlass_core::id::EntityNo;
+use windlass_core::store::ChangedEntity;
+use windlass_core::{TypeId, TypeSpec};
+
+use crate::rank::{Question, Ranking};
+use crate::type_index::{Entry, TypeIndex};
+use crate::vector::Vector;
+
+/// Documents per hold of the lock.
+const GROUP: usize = 64;
+
+pub(crate) struct LiveIndex {
+    dimension: usize,
+    types: RwLock<HashMap<TypeId, TypeIndex>>,
+}
+
+impl LiveIndex {
+    pub(crate) fn new(dimension: usize) -> LiveIndex {
+        LiveIndex { dimension, types: RwLock::default() }
+    }
+
+    /// Entities of types unknown to `spec` are left out; they come again when their type is known.
+    pub(crate) fn apply(&self, changes: Vec<ChangedEntity>, spec: impl Fn(TypeId) -> Option<Arc<TypeSpec>>) {
+        let mut entries = changes.into_iter().filter_map(entry).peekable();
+        while entries.peek().is_some() {
+            let group: Vec<(TypeId, Entry)> = entries.by_ref().take(GROUP).collect();
+            let mut types = self.types.write().unwrap_or_else(PoisonError::into_inner);
+            for (entity_type, entry) in group {
+                let index = match types.entry(entity_type) {
+                    std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
+                    std::collections::hash_map::Entry::Vacant(place) => {
+                        let Some(spec) = spec(entity_type) else { continue };
+                        place.insert(TypeIndex::new(spec, self.dimension))
+                    }
+                };
+                index.apply(entry);
+            }
+        }
+    }
+
+    pub(crate) fn rank(&self, entity_type: TypeId, question: &Question<'_>) -> Option<Ranking> {
+        let types = self.types.read().unwrap_or_else(PoisonError::into_inner);
+        types.get(&entity_type).map(|index| index.rank(question))
+    }
+
+    /// The vector an entity has, of whichever content.
+    pub(crate) fn vector_of(&self, entity_type: TypeId, no: EntityNo) -> Option<Vector> {
+        let types = self.types.read().unwrap_or_else(PoisonError::into_inner);
+        let index = types.get(&entity_type)?;
+        let doc = index.number(no)?;
+        index.documents[doc as usize].placed.then(|| index.vectors.get(doc))
+    }
+
+    /// Entities whose vector is of their present content.
+    pub(crate) fn indexed(&self) -> u64 {
+        let types = self.types.read().unwrap_or_else(PoisonError::into_inner);
+        types.values().map(|index| index.indexed() as u64).sum()
+    }
+}
+
+/// `None` for a row that cannot be read: it is not searched, and the store's own reader reports it.
+fn entry(changed: ChangedEntity) -> Option<(TypeId, Entry)> {
+    let fields = match &changed.fields {
+        Some(json) => Some(serde_json::from_slice(json).ok()?),
+        None => None,
+    };
+    let vector = changed.vector.as_deref().and_then(Vector::from_bytes);
+    let indexed = changed.indexed && vector.is_some();
+    let (no, id, version) = (changed.no, changed.id, changed.version);
+    Some((changed.entity_type, Entry { no, id, version, fields, vector, indexed }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rank::Mode;
+
+    const TYPE: TypeId = TypeId(1);
+
+    fn changed(no: i64, version: u64, text: Option<&str>) -> ChangedEntity {
+        let fields =
+            text.map(|text| serde_json::json!({"text": text, "group": no % 2}).to_string().into_bytes());
+        let id = format!("e{no:05}");
+        ChangedEntity {
+            no: EntityNo(no),
+            entity_type: TYPE,
+            id,
+            version,
+            fields,
+            vector: None,
+            indexed: false,
+        }
+    }
+
+    fn apply(index: &LiveIndex, changes: Vec<ChangedEntity>) {
+        index.apply(changes, |_| Some(Arc::new(TypeSpec::document())));
+    }
+
+    fn found(index: &LiveIndex, text: &str) -> Vec<(String, f32)> {
+        let question = Question {
+            text: Some(text),
+            vector: None,
+            mode: Mode::Keyword,
+            filter: None,
+            depth: 20,
+            without: None,
+        };
+        let ranking = index.rank(TYPE, &question).unwrap();
+        ranking.hits.iter().map(|hit| (hit.id.to_string(), hit.score)).collect()
+    }
+
+    /// However the documents came to be, only what they are counts.
+    #[test]
+    fn a_ranking_does_not_remember() {
+        let fresh = LiveIndex::new(4);
+        let lived = LiveIndex::new(4);
+        let text = |no: i64| {
+            format!("wing number {} of the {} aircraft", no, if no % 3 == 0 { "heavy" } else { "light" })
+        };
+        apply(&fresh, (0..3_000).map(|no| changed(no, 2, Some(&text(no)))).collect());
+        apply(&lived, (0..4_000).rev().map(|no| changed(no, 1, Some("heavy old wing"))).collect());
+        apply(&lived, (0..3_000).rev().map(|no| changed(no, 2, Some(&text(no)))).collect());
+        apply(&lived, (3_000..4_000).map(|no| changed(no, 2, None)).collect());
+        for query in ["heavy wing", "number 77", "aircraft", "light 12 14"] {
+            assert_eq!(found(&fresh, query), found(&lived, query), "{query}");
+        }
+        assert!(found(&lived, "old").is_empty());
+    }
+
+    #[test]
+    fn a_deleted_document_is_gone_and_a_newer_one_stands() {
+        let index = LiveIndex::new(4);
+        apply(&index, vec![changed(1, 1, Some("alpha")), changed(2, 1, Some("alpha"))]);
+        apply(&index, vec![changed(1, 2, None), changed(2, 2, Some("beta"))]);
+        assert!(found(&index, "alpha").is_empty());
+        assert_eq!(found(&index, "beta").len(), 1);
+    }
+}

@@ -1,0 +1,60 @@
+//! Why something with entities could not be done.
+
+use windlass_core::entity::Refusal;
+use windlass_core::{Invalid, StoreError};
+
+use crate::embed::EmbedError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum EntityError {
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+
+    #[error(transparent)]
+    Store(#[from] StoreError),
+
+    #[error(transparent)]
+    Embed(#[from] EmbedError),
+
+    #[error("there is no type `{name}`; known types: {known}")]
+    UnknownType { name: String, known: String },
+
+    #[error("there is no {entity_type} `{id}`")]
+    Missing { entity_type: String, id: String },
+
+    #[error("`{id}` was not written: {}", why(refusal))]
+    Refused { id: String, refusal: Refusal },
+
+    #[error(
+        "the text fields of `{name}` cannot change while it has entities: their vectors are of the old ones"
+    )]
+    TextChanged { name: String },
+
+    #[error("kind {kind} is not registered; open the client with the handlers of this index")]
+    NotRegistered { kind: &'static str },
+
+    #[error("the index could not answer: {0}")]
+    Index(String),
+
+    #[error("the store did not answer for every entity")]
+    Unanswered,
+}
+
+fn why(refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::Missing => "there is no such entity".to_owned(),
+        Refusal::Exists { version } => format!("it is there already, at version {version}"),
+        Refusal::Version { found } => format!("it is at version {found} now"),
+        Refusal::TooLarge { bytes } => format!("it would be {bytes} bytes; at most 1 MiB is taken"),
+    }
+}
+
+impl EntityError {
+    /// The error with its causes, for a log line.
+    pub fn chain(&self) -> String {
+        match self {
+            EntityError::Store(error) => error.chain(),
+            other => other.to_string(),
+        }
+    }
+}

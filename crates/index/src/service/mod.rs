@@ -1,0 +1,264 @@
+//! What an application does with entities: save, read, delete, search.
+//!
+//! Owns the types in force and the follower that keeps the index in step with the store. Every search drains the change
+//! feed first, so what was committed before it began, by whichever process, is in its answer.
+
+mod boxes;
+mod error;
+mod follow;
+mod request;
+mod search;
+mod types;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::entity::{
+    BoxKind, BoxKinds, Change, EntityWrite, IndexState, Operation, Prepared, Strategy,
+};
+use windlass_core::entity::{content_hash, parts, resolve};
+use windlass_core::store::{EntityRecord, Saved, Written};
+use windlass_core::{Store, TxRef, TypeSpec};
+use windlass_engine::Client;
+
+pub use boxes::{ASYNC_KIND, BATCH_KIND, Indexing, queues};
+pub use error::EntityError;
+pub use request::SaveRequest;
+pub use search::{Hit, SearchAnswer, SearchRequest};
+
+use crate::embed::Embedder;
+use follow::Follower;
+use types::Types;
+
+/// Entities counted as pending stop here.
+const PENDING_SHOWN: u64 = 1_000_000;
+/// A sync write whose entity changes under it is prepared again this often, then queued.
+const SYNC_TRIES: usize = 3;
+/// How often the index looks for other processes' changes when nobody searches.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// Cheap to clone; all clones share one index.
+#[derive(Clone)]
+pub struct Entities {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    client: Client,
+    embedder: Arc<dyn Embedder>,
+    types: Arc<Types>,
+    follower: Arc<Follower>,
+    boxes: BoxKinds,
+}
+
+/// Figures of all entities together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntityStats {
+    pub pending: u64,
+    pub indexed: u64,
+}
+
+impl Entities {
+    /// Registers `types` beside those that are there. `indexing` must be the one whose handlers `client` knows.
+    pub async fn open(
+        client: Client,
+        indexing: &Indexing,
+        types: &[TypeSpec],
+    ) -> Result<Entities, EntityError> {
+        let store = client.store().clone();
+        indexing.types.load(store.as_ref()).await?;
+        let mut wanted = vec![TypeSpec::document()];
+        wanted.extend_from_slice(types);
+        for spec in wanted {
+            if indexing.types.named(&spec.name).is_none_or(|(_, known)| *known != spec) {
+                put_type(store.as_ref(), &indexing.types, spec).await?;
+            }
+        }
+        let boxes = box_kinds(&client)?;
+        let (embedder, types) = (indexing.embedder.clone(), indexing.types.clone());
+        let follower = indexing.follower.clone();
+        Ok(Entities { inner: Arc::new(Inner { client, embedder, types, follower, boxes }) })
+    }
+
+    fn store(&self) -> &dyn Store {
+        self.inner.client.store().as_ref()
+    }
+
+    /// Keeps the index in step until dropped or aborted.
+    pub async fn follow(self) {
+        loop {
+            if let Err(error) = self.inner.follower.drain(self.store()).await {
+                tracing::debug!(
+                    error = error.chain(),
+                    "the change feed could not be read; the next look will"
+                );
+            }
+            self.inner.follower.nudged(LOOK_EVERY).await;
+        }
+    }
+
+    // Types ----------------------------------------------------------------------------------------------------
+
+    pub async fn types(&self) -> Result<Vec<Arc<TypeSpec>>, EntityError> {
+        self.inner.types.load(self.store()).await?;
+        Ok(self.inner.types.all())
+    }
+
+    pub async fn type_named(&self, name: &str) -> Result<Arc<TypeSpec>, EntityError> {
+        Ok(self.inner.types.find(self.store(), name).await?.1)
+    }
+
+    /// Adds a type, or changes how one is indexed. Which fields are text cannot change while entities have vectors of it.
+    pub async fn put_type(&self, spec: TypeSpec) -> Result<Arc<TypeSpec>, EntityError> {
+        self.inner.types.load(self.store()).await?;
+        put_type(self.store(), &self.inner.types, spec).await
+    }
+
+    // Writing --------------------------------------------------------------------------------------------------
+
+    pub async fn save(&self, request: SaveRequest) -> Result<Written, EntityError> {
+        let mut write = self.check(request).await?;
+        for _ in 0..SYNC_TRIES {
+            self.prepare(&mut write).await?;
+            let saved = self.store().save(&self.inner.boxes, std::slice::from_ref(&write)).await?;
+            let Some(saved) = saved.into_iter().next() else { continue };
+            let written = refused(saved, &write.id)?;
+            self.inner.follower.nudge();
+            // A sync write that was queued met another in between; its content is there, so only the vector is missing.
+            if write.prepared.is_some() && written.state == IndexState::Pending {
+                continue;
+            }
+            return Ok(written);
+        }
+        let saved = self.store().save(&self.inner.boxes, std::slice::from_ref(&write)).await?;
+        let saved = saved.into_iter().next().ok_or(EntityError::Unanswered)?;
+        refused(saved, &write.id)
+    }
+
+    /// One transaction for all; each has its own answer.
+    pub async fn save_many(
+        &self,
+        requests: Vec<SaveRequest>,
+    ) -> Result<Vec<Result<Written, EntityError>>, EntityError> {
+        let mut answers: Vec<Option<Result<Written, EntityError>>> = Vec::with_capacity(requests.len());
+        let (mut writes, mut places) = (Vec::with_capacity(requests.len()), Vec::new());
+        for request in requests {
+            match self.check(request).await {
+                Ok(write) => {
+                    places.push(answers.len());
+                    writes.push(write);
+                    answers.push(None);
+                }
+                Err(error) => answers.push(Some(Err(error))),
+            }
+        }
+        for write in &mut writes {
+            self.prepare(write).await?;
+        }
+        let saved = self.store().save(&self.inner.boxes, &writes).await?;
+        for ((saved, write), place) in saved.into_iter().zip(&writes).zip(places) {
+            answers[place] = Some(refused(saved, &write.id));
+        }
+        self.inner.follower.nudge();
+        Ok(answers.into_iter().map(|answer| answer.unwrap_or(Err(EntityError::Unanswered))).collect())
+    }
+
+    /// Inside the caller's transaction. A sync strategy is honoured only by a vector prepared before it began.
+    pub async fn save_in(&self, tx: TxRef<'_>, request: SaveRequest) -> Result<Written, EntityError> {
+        let write = self.check(request).await?;
+        let saved = self.store().save_in(tx, &self.inner.boxes, std::slice::from_ref(&write)).await?;
+        let saved = saved.into_iter().next().ok_or(EntityError::Unanswered)?;
+        refused(saved, &write.id)
+    }
+
+    async fn check(&self, request: SaveRequest) -> Result<EntityWrite, EntityError> {
+        let (type_id, spec) = self.inner.types.find(self.store(), &request.entity_type).await?;
+        Ok(request.checked(type_id, spec)?)
+    }
+
+    /// Embeds beforehand what will be indexed with the write: never inside a transaction.
+    async fn prepare(&self, write: &mut EntityWrite) -> Result<(), EntityError> {
+        let spec = &write.spec;
+        let said = [write.strategy, spec.strategy, spec.on_create, spec.on_update];
+        if !said.contains(&Some(Strategy::Sync)) || matches!(write.change, Change::Delete) {
+            return Ok(());
+        }
+        let current = self.store().entity(write.type_id, &write.id).await?.and_then(|row| row.fields);
+        let operation = if current.is_some() { Operation::Update } else { Operation::Create };
+        if resolve(write.strategy, operation, spec).strategy != Strategy::Sync {
+            return Ok(());
+        }
+        let fields = match &write.change {
+            Change::Put(fields) => fields.clone(),
+            Change::Patch(patch) => windlass_core::entity::patched(current.as_ref(), patch),
+            Change::Delete => return Ok(()),
+        };
+        let texts = parts(spec, &fields);
+        let hash = content_hash(&texts);
+        let vectors = self.inner.embedder.embed(&[&boxes::text_of(&texts)])?;
+        let Some(vector) = vectors.first() else { return Ok(()) };
+        let (space, vector) = (self.inner.embedder.space().to_owned(), vector.to_bytes());
+        write.prepared = Some(Prepared { hash, space, vector });
+        Ok(())
+    }
+
+    // Reading --------------------------------------------------------------------------------------------------
+
+    pub async fn get(&self, entity_type: &str, id: &str) -> Result<EntityRecord, EntityError> {
+        let (type_id, _) = self.inner.types.find(self.store(), entity_type).await?;
+        let found = self.store().entity(type_id, id).await?.filter(|row| row.fields.is_some());
+        found.ok_or_else(|| EntityError::Missing { entity_type: entity_type.to_owned(), id: id.to_owned() })
+    }
+
+    /// By id, those after `after`.
+    pub async fn list(
+        &self,
+        entity_type: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<EntityRecord>, EntityError> {
+        let (type_id, _) = self.inner.types.find(self.store(), entity_type).await?;
+        Ok(self.store().entities(type_id, after, limit).await?)
+    }
+
+    pub async fn stats(&self) -> Result<EntityStats, EntityError> {
+        let pending = self.store().pending_entities(PENDING_SHOWN).await?;
+        self.inner.follower.drain(self.store()).await?;
+        Ok(EntityStats { pending, indexed: self.inner.follower.live.indexed() })
+    }
+}
+
+async fn put_type(store: &dyn Store, types: &Types, spec: TypeSpec) -> Result<Arc<TypeSpec>, EntityError> {
+    spec.check()?;
+    if let Some((id, known)) = types.named(&spec.name)
+        && known.text != spec.text
+        && !store.entities(id, None, 1).await?.is_empty()
+    {
+        return Err(EntityError::TextChanged { name: spec.name });
+    }
+    let id = store.put_type(&spec).await?;
+    Ok(types.put(id, spec))
+}
+
+fn refused(saved: Saved, id: &str) -> Result<Written, EntityError> {
+    match saved {
+        Saved::Written(written) => Ok(written),
+        Saved::Refused(refusal) => Err(EntityError::Refused { id: id.to_owned(), refusal }),
+    }
+}
+
+fn box_kinds(client: &Client) -> Result<BoxKinds, EntityError> {
+    let catalog = client.catalog();
+    let kind = |name: &'static str| {
+        let entry = catalog.kind_named(name).ok_or(EntityError::NotRegistered { kind: name })?;
+        let of_queue = catalog.queue(entry.queue).map_or(5, |queue| queue.spec.priority);
+        Ok::<BoxKind, EntityError>(BoxKind {
+            kind: entry.id,
+            queue: entry.queue,
+            priority: entry.spec.priority.unwrap_or(of_queue),
+            max_attempts: entry.spec.max_attempts,
+            timeout: entry.spec.timeout,
+        })
+    };
+    Ok(BoxKinds { soon: kind(ASYNC_KIND)?, bulk: kind(BATCH_KIND)? })
+}

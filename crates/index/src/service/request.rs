@@ -1,0 +1,110 @@
+//! From what a caller asked to a checked write. Pure.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::entity::{Change, EntityWrite, Expected, Strategy, check_id};
+use windlass_core::input::MAX_DELAY;
+use windlass_core::{Invalid, TypeId, TypeSpec};
+
+/// A write as a caller describes it.
+#[derive(Clone, Debug)]
+pub struct SaveRequest {
+    pub entity_type: String,
+    /// One is made when there is none.
+    pub id: Option<String>,
+    pub change: Change,
+    pub expected: Expected,
+    pub strategy: Option<Strategy>,
+    pub priority: Option<i64>,
+    pub delay: Option<Duration>,
+    pub max_attempts: Option<i64>,
+}
+
+impl SaveRequest {
+    pub fn new(entity_type: &str, id: &str, change: Change) -> SaveRequest {
+        SaveRequest {
+            entity_type: entity_type.to_owned(),
+            id: Some(id.to_owned()),
+            change,
+            expected: Expected::Anything,
+            strategy: None,
+            priority: None,
+            delay: None,
+            max_attempts: None,
+        }
+    }
+
+    pub(crate) fn checked(self, type_id: TypeId, spec: Arc<TypeSpec>) -> Result<EntityWrite, Invalid> {
+        let mut invalid = Invalid::default();
+        let id = self.id.unwrap_or_else(new_id);
+        check_id(&mut invalid, "id", &id);
+        if let Change::Put(fields) | Change::Patch(fields) = &self.change {
+            let bytes = serde_json::to_vec(fields).map_or(0, |json| json.len());
+            invalid.check_payload("fields", bytes);
+            if let Some(name) = fields.keys().find(|name| name.contains('\0') || name.is_empty()) {
+                let name = windlass_core::input::shown(name);
+                invalid.add("fields", format!("a name must not be empty or hold NUL: `{name}`"));
+            }
+        }
+        if let Some(priority) = self.priority {
+            invalid.check_priority("priority", priority);
+        }
+        if let Some(attempts) = self.max_attempts {
+            invalid.check_attempts("max_attempts", attempts);
+        }
+        if self.delay.is_some_and(|delay| delay > MAX_DELAY) {
+            invalid.add("delay", "must be at most 366 days");
+        }
+        invalid.into_result()?;
+        Ok(EntityWrite {
+            type_id,
+            spec,
+            id,
+            change: self.change,
+            expected: self.expected,
+            strategy: self.strategy,
+            priority: self.priority.and_then(|priority| u8::try_from(priority).ok()),
+            delay: self.delay,
+            max_attempts: self.max_attempts.and_then(|attempts| u16::try_from(attempts).ok()),
+            prepared: None,
+        })
+    }
+}
+
+/// The time and chance, in letters that need no quoting anywhere; ids made later sort later.
+fn new_id() -> String {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let mut number = (now.as_millis() << 64) | u128::from(fastrand::u64(..));
+    let mut letters = [0u8; 22];
+    for place in letters.iter_mut().rev() {
+        *place = b"0123456789abcdefghjkmnpqrstvwxyz"[(number & 31) as usize];
+        number >>= 5;
+    }
+    String::from_utf8_lossy(&letters).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn made_ids_differ_and_grow() {
+        let ids: Vec<String> = (0..1_000).map(|_| new_id()).collect();
+        assert_eq!(ids.iter().collect::<std::collections::HashSet<_>>().len(), ids.len());
+        std::thread::sleep(Duration::from_millis(2));
+        assert!(new_id() > ids[0]);
+    }
+
+    #[test]
+    fn every_problem_is_named() {
+        let mut request = SaveRequest::new("document", "", Change::Delete);
+        request.priority = Some(11);
+        request.max_attempts = Some(0);
+        let spec = Arc::new(TypeSpec::document());
+        let invalid = request.checked(TypeId(1), spec).unwrap_err().to_string();
+        for field in ["id:", "priority:", "max_attempts:"] {
+            assert!(invalid.contains(field), "{invalid}");
+        }
+    }
+}

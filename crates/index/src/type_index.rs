@@ -1,0 +1,160 @@
+//! One type's documents in memory: words, vectors and the fields filters look at.
+//!
+//! Owns document numbers. A document is dead once its entity changed its content or went; the dead are left out of
+//! everything and cleared away when they are many. Never knows where entities come from.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use windlass_core::TypeSpec;
+use windlass_core::entity::{Fields, parts};
+use windlass_core::id::EntityNo;
+
+use crate::keyword::{Keywords, Living};
+use crate::values::{Row, Values};
+use crate::vector::{Vector, Vectors};
+
+/// Clearing away copies everything once; it is worth it when this share is dead.
+const DEAD_SHARE: usize = 4;
+const FEW: usize = 1_000;
+
+pub(crate) struct TypeIndex {
+    pub(crate) spec: Arc<TypeSpec>,
+    pub(crate) keywords: Keywords,
+    pub(crate) vectors: Vectors,
+    pub(crate) values: Values,
+    pub(crate) documents: Vec<Document>,
+    numbers: HashMap<EntityNo, u32>,
+    /// Words in living documents.
+    pub(crate) words: u64,
+}
+
+pub(crate) struct Document {
+    pub(crate) no: EntityNo,
+    pub(crate) id: Box<str>,
+    pub(crate) version: u64,
+    pub(crate) alive: bool,
+    /// Has a vector, of whichever content.
+    pub(crate) placed: bool,
+    /// The vector is of the present content.
+    pub(crate) indexed: bool,
+    pub(crate) row: Row,
+}
+
+/// An entity as the index needs it, read outside the lock.
+pub(crate) struct Entry {
+    pub(crate) no: EntityNo,
+    pub(crate) id: String,
+    pub(crate) version: u64,
+    /// `None`: it is gone.
+    pub(crate) fields: Option<Fields>,
+    pub(crate) vector: Option<Vector>,
+    pub(crate) indexed: bool,
+}
+
+impl TypeIndex {
+    pub(crate) fn new(spec: Arc<TypeSpec>, dimension: usize) -> TypeIndex {
+        TypeIndex {
+            spec,
+            keywords: Keywords::default(),
+            vectors: Vectors::new(dimension),
+            values: Values::default(),
+            documents: Vec::new(),
+            numbers: HashMap::new(),
+            words: 0,
+        }
+    }
+
+    pub(crate) fn number(&self, no: EntityNo) -> Option<u32> {
+        self.numbers.get(&no).copied()
+    }
+
+    pub(crate) fn indexed(&self) -> usize {
+        self.documents.iter().filter(|document| document.alive && document.indexed).count()
+    }
+
+    pub(crate) fn apply(&mut self, entry: Entry) {
+        let old = self.number(entry.no);
+        let Some(fields) = entry.fields else { return self.kill(old) };
+        if let Some(doc) = old
+            && self.documents[doc as usize].version == entry.version
+        {
+            return self.place(doc, entry.vector.as_ref(), entry.indexed);
+        }
+        self.kill(old);
+        let doc = self.documents.len() as u32;
+        let texts = parts(&self.spec, &fields);
+        self.keywords.push(texts.iter().map(|part| (part.text, part.weight)));
+        self.words += u64::from(self.keywords.length(doc));
+        self.vectors.push(&Vector::zero(0));
+        let row = self.values.row(&fields);
+        self.documents.push(Document {
+            no: entry.no,
+            id: entry.id.into(),
+            version: entry.version,
+            alive: true,
+            placed: false,
+            indexed: false,
+            row,
+        });
+        self.numbers.insert(entry.no, doc);
+        self.place(doc, entry.vector.as_ref(), entry.indexed);
+    }
+
+    fn place(&mut self, doc: u32, vector: Option<&Vector>, indexed: bool) {
+        let document = &mut self.documents[doc as usize];
+        document.indexed = indexed;
+        document.placed = vector.is_some();
+        if let Some(vector) = vector {
+            self.vectors.set(doc, vector);
+        }
+    }
+
+    fn kill(&mut self, doc: Option<u32>) {
+        let Some(doc) = doc else { return };
+        let document = &mut self.documents[doc as usize];
+        document.alive = false;
+        self.numbers.remove(&document.no);
+        self.words -= u64::from(self.keywords.length(doc));
+        let dead = self.documents.len() - self.numbers.len();
+        if dead > FEW && dead > self.documents.len() / DEAD_SHARE {
+            self.clear_dead();
+        }
+    }
+
+    fn clear_dead(&mut self) {
+        let mut next = 0;
+        let renumber: Vec<Option<u32>> = self
+            .documents
+            .iter()
+            .map(|document| {
+                document.alive.then(|| {
+                    next += 1;
+                    next - 1
+                })
+            })
+            .collect();
+        self.keywords.retain(&renumber);
+        self.vectors.retain(|doc| renumber[doc as usize].is_some());
+        self.documents.retain(|document| document.alive);
+        for number in self.numbers.values_mut() {
+            if let Some(new) = renumber[*number as usize] {
+                *number = new;
+            }
+        }
+    }
+}
+
+impl Living for TypeIndex {
+    fn is_live(&self, doc: u32) -> bool {
+        self.documents[doc as usize].alive
+    }
+
+    fn count(&self) -> usize {
+        self.numbers.len()
+    }
+
+    fn all(&self) -> bool {
+        self.numbers.len() == self.documents.len()
+    }
+}

@@ -1,0 +1,114 @@
+//! The scalar fields of documents, kept small so that a filter can look at each.
+//!
+//! Owns field names and short strings, each held once. A string too long to be worth keeping is known by its hash: it
+//! can be equal, not smaller.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use serde_json::Value as Json;
+
+const LONGEST_TEXT: usize = 128;
+/// More values of one document are not filtered by.
+const MOST_VALUES: usize = 256;
+const DEEPEST: usize = 4;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Value {
+    Bool(bool),
+    Number(f64),
+    Text(u32),
+    Long(u64),
+}
+
+/// One document's.
+pub(crate) type Row = Box<[(u32, Value)]>;
+
+#[derive(Default)]
+pub(crate) struct Values {
+    fields: Names,
+    texts: Names,
+}
+
+#[derive(Default)]
+struct Names {
+    numbers: HashMap<Box<str>, u32>,
+    names: Vec<Box<str>>,
+}
+
+impl Names {
+    fn add(&mut self, name: &str) -> u32 {
+        if let Some(number) = self.numbers.get(name) {
+            return *number;
+        }
+        let number = self.names.len() as u32;
+        self.numbers.insert(name.into(), number);
+        self.names.push(name.into());
+        number
+    }
+}
+
+impl Values {
+    /// Fields of objects inside are named `outer.inner`; lists have one entry per element.
+    pub(crate) fn row(&mut self, fields: &windlass_core::entity::Fields) -> Row {
+        let mut row = Vec::with_capacity(fields.len());
+        for (name, value) in fields {
+            self.add(&mut row, name, value, 0);
+        }
+        row.truncate(MOST_VALUES);
+        row.into_boxed_slice()
+    }
+
+    fn add(&mut self, row: &mut Vec<(u32, Value)>, name: &str, value: &Json, depth: usize) {
+        if row.len() >= MOST_VALUES || depth > DEEPEST {
+            return;
+        }
+        let scalar = match value {
+            Json::Null => return,
+            Json::Bool(value) => Value::Bool(*value),
+            Json::Number(value) => Value::Number(value.as_f64().unwrap_or(f64::NAN)),
+            Json::String(text) if text.len() > LONGEST_TEXT => Value::Long(hash(text)),
+            Json::String(text) => Value::Text(self.texts.add(text)),
+            Json::Array(values) => {
+                for value in values {
+                    self.add(row, name, value, depth + 1);
+                }
+                return;
+            }
+            Json::Object(fields) => {
+                for (inner, value) in fields {
+                    self.add(row, &format!("{name}.{inner}"), value, depth + 1);
+                }
+                return;
+            }
+        };
+        let field = self.fields.add(name);
+        row.push((field, scalar));
+    }
+
+    /// `None` when no document has the field.
+    pub(crate) fn field(&self, name: &str) -> Option<u32> {
+        self.fields.numbers.get(name).copied()
+    }
+
+    /// The value as documents hold it; `None` when no document can have it.
+    pub(crate) fn find(&self, value: &Json) -> Option<Value> {
+        match value {
+            Json::Bool(value) => Some(Value::Bool(*value)),
+            Json::Number(value) => value.as_f64().map(Value::Number),
+            Json::String(text) if text.len() > LONGEST_TEXT => Some(Value::Long(hash(text))),
+            Json::String(text) => self.texts.numbers.get(text.as_str()).copied().map(Value::Text),
+            Json::Null | Json::Array(_) | Json::Object(_) => None,
+        }
+    }
+
+    pub(crate) fn text(&self, number: u32) -> &str {
+        self.texts.names.get(number as usize).map_or("", |text| text)
+    }
+}
+
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
