@@ -85,7 +85,7 @@ const KEEP_PRIORITY: &str = "update windlass.jobs set priority = $2 where id = $
 const OP: &str = "change jobs";
 
 impl PostgresStore {
-    pub(crate) async fn apply_action(
+    pub(crate) async fn act(
         &self,
         filter: &JobFilter,
         action: Action,
@@ -172,7 +172,7 @@ impl PostgresStore {
         ids(&rows)
     }
 
-    pub(crate) async fn move_waiting(&self, id: JobId, change: &Change) -> Result<bool, StoreError> {
+    pub(crate) async fn change(&self, id: JobId, change: &Change) -> Result<bool, StoreError> {
         let op = "change a job";
         let mut tx = self.pool.begin().await.map_err(failed(op))?;
         let row = sqlx::query(self.sql(CHANGE))

@@ -34,7 +34,7 @@ const POLL: &str = "
     from n left join windlass.queues q on q.id = any ($3::int[])";
 
 impl PostgresStore {
-    pub(crate) async fn look(&self, worker: WorkerId, served: &[QueueKinds]) -> Result<Poll, StoreError> {
+    pub(crate) async fn poll(&self, worker: WorkerId, served: &[QueueKinds]) -> Result<Poll, StoreError> {
         let (mut queues, mut lanes, mut lows) = (Vec::new(), Vec::new(), Vec::new());
         let begun = Instant::now();
         let full = self.hints.poll_from_bottom(begun);

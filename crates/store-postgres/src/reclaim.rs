@@ -78,7 +78,7 @@ const DEAD_LETTER: i16 = 5;
 const CANCELLED: i16 = 6;
 
 impl PostgresStore {
-    pub(crate) async fn take_back(&self, beat: &Beat) -> Result<Option<Reclaimed>, StoreError> {
+    pub(crate) async fn reclaim(&self, beat: &Beat) -> Result<Option<Reclaimed>, StoreError> {
         let mut tx = self.pool.begin().await.map_err(failed(OP))?;
         let dropped = sqlx::query(self.sql(DROP_SILENT))
             .bind(beat.worker.0)
@@ -104,7 +104,7 @@ impl PostgresStore {
         }))
     }
 
-    pub(crate) async fn retire(&self, worker: WorkerId) -> Result<(), StoreError> {
+    pub(crate) async fn retire_worker(&self, worker: WorkerId) -> Result<(), StoreError> {
         let mut tx = self.pool.begin().await.map_err(failed(OP))?;
         sqlx::query(self.sql(DROP)).bind(worker.0).execute(&mut *tx).await.map_err(failed(OP))?;
         self.hand_back(&mut tx, worker, &[]).await?;
@@ -113,7 +113,7 @@ impl PostgresStore {
         Ok(())
     }
 
-    pub(crate) async fn give_up(&self, worker: WorkerId, known: &[Token]) -> Result<u64, StoreError> {
+    pub(crate) async fn disown(&self, worker: WorkerId, known: &[Token]) -> Result<u64, StoreError> {
         let mut tx = self.pool.begin().await.map_err(failed(OP))?;
         let left = self.hand_back(&mut tx, worker, known).await?;
         tx.commit().await.map_err(failed(OP))?;

@@ -78,7 +78,11 @@ const OP: &str = "write the registry";
 
 impl PostgresStore {
     /// In name order, so that processes starting together wait for each other in one direction.
-    pub(crate) async fn sync(&self, queues: &[QueueSpec], kinds: &[KindSpec]) -> Result<(), StoreError> {
+    pub(crate) async fn sync_registry(
+        &self,
+        queues: &[QueueSpec],
+        kinds: &[KindSpec],
+    ) -> Result<(), StoreError> {
         let mut queues: Vec<&QueueSpec> = queues.iter().collect();
         let mut kinds: Vec<&KindSpec> = kinds.iter().collect();
         queues.sort_by(|a, b| a.name.cmp(&b.name));
@@ -141,7 +145,7 @@ impl PostgresStore {
         Ok(())
     }
 
-    pub(crate) async fn list_kinds(&self) -> Result<Vec<(KindId, QueueId, KindSpec)>, StoreError> {
+    pub(crate) async fn kinds(&self) -> Result<Vec<(KindId, QueueId, KindSpec)>, StoreError> {
         let rows =
             sqlx::query(self.sql(KINDS)).fetch_all(&self.pool).await.map_err(failed("read the kinds"))?;
         rows.iter()
@@ -163,7 +167,7 @@ impl PostgresStore {
             .collect()
     }
 
-    pub(crate) async fn list_queues(&self) -> Result<Vec<QueueState>, StoreError> {
+    pub(crate) async fn queues(&self) -> Result<Vec<QueueState>, StoreError> {
         let rows = sqlx::query(self.sql(QUEUES))
             .bind(self.offset())
             .bind(big_in(DEPTH_SHOWN))
@@ -173,7 +177,11 @@ impl PostgresStore {
         rows.iter().map(read_queue).collect()
     }
 
-    pub(crate) async fn set_queue(&self, queue: QueueId, update: &QueueUpdate) -> Result<bool, StoreError> {
+    pub(crate) async fn update_queue(
+        &self,
+        queue: QueueId,
+        update: &QueueUpdate,
+    ) -> Result<bool, StoreError> {
         let done = sqlx::query(self.sql(UPDATE_QUEUE))
             .bind(queue.0)
             .bind(update.paused)
@@ -187,7 +195,7 @@ impl PostgresStore {
         Ok(done.rows_affected() > 0)
     }
 
-    pub(crate) async fn waiting(&self, queue: QueueId, cap: u64) -> Result<u64, StoreError> {
+    pub(crate) async fn depth(&self, queue: QueueId, cap: u64) -> Result<u64, StoreError> {
         let row = sqlx::query(self.sql(DEPTH))
             .bind(queue.0)
             .bind(big_in(cap))

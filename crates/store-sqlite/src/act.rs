@@ -19,7 +19,7 @@ use crate::settle::{End, finish, waiting_columns};
 const CHUNK: usize = 250;
 
 impl SqliteStore {
-    pub(crate) async fn act_on(
+    pub(crate) async fn act(
         &self,
         filter: &JobFilter,
         action: Action,

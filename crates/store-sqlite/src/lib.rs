@@ -170,7 +170,7 @@ impl SqliteStore {
         self.shared.writer.write(op, rows, work).await
     }
 
-    async fn end(&self) {
+    async fn close(&self) {
         self.shared.closed.store(true, Ordering::Release);
         self.shared.writer.close().await;
         self.shared.idle.close().await;

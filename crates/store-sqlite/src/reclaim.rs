@@ -87,7 +87,7 @@ fn forget_claims(scope: &Scope<'_>, worker: WorkerId) -> Answer<()> {
 }
 
 /// A clean goodbye. What is still leased goes back through the ordinary settlement, as if handed back.
-pub(crate) fn retire(scope: &mut Scope<'_>, worker: WorkerId) -> Answer<()> {
+pub(crate) fn retire_worker(scope: &mut Scope<'_>, worker: WorkerId) -> Answer<()> {
     disown(scope, worker, &[])?;
     scope.connection.prepare_cached("delete from windlass_workers where id = ?1")?.execute([worker.0])?;
     scope.wake(Wake::Any);

@@ -15,7 +15,7 @@ use crate::error::{Answer, other};
 use crate::row::{duration, small};
 use crate::scope::Scope;
 
-pub(crate) fn sync(scope: &mut Scope<'_>, queues: &[QueueSpec], kinds: &[KindSpec]) -> Answer<()> {
+pub(crate) fn sync_registry(scope: &mut Scope<'_>, queues: &[QueueSpec], kinds: &[KindSpec]) -> Answer<()> {
     for queue in queues {
         put_queue(scope.connection, queue)?;
     }
@@ -173,7 +173,7 @@ fn fill_depths(connection: &Connection, queue: &mut QueueState, now: Time) -> An
     Ok(())
 }
 
-pub(crate) fn update(scope: &mut Scope<'_>, queue: QueueId, update: &QueueUpdate) -> Answer<bool> {
+pub(crate) fn update_queue(scope: &mut Scope<'_>, queue: QueueId, update: &QueueUpdate) -> Answer<bool> {
     let lifted = update.depth_cap.map(|cap| cap.map(|cap| i64::try_from(cap).unwrap_or(i64::MAX)));
     let changed = scope
         .connection

@@ -98,7 +98,7 @@ impl StoreTx for SqliteTx {
 }
 
 impl SqliteStore {
-    pub(crate) async fn begin_for_caller(&self) -> Result<Box<dyn StoreTx>, StoreError> {
+    pub(crate) async fn begin(&self) -> Result<Box<dyn StoreTx>, StoreError> {
         const OP: &str = "begin a transaction";
         let shared = &self.shared;
         shared.check_open(OP)?;
