@@ -106,7 +106,7 @@ impl PostgresStore {
         self.offset.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn move_clock(&self, micros: i64) {
+    pub(crate) fn set_clock_offset(&self, micros: i64) {
         self.offset.store(micros, Ordering::Relaxed);
         self.hints.forget();
     }

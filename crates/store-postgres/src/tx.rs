@@ -30,7 +30,7 @@ impl StoreTx for PgTx {
 }
 
 impl PostgresStore {
-    pub(crate) async fn begin_tx(&self) -> Result<Box<dyn StoreTx>, StoreError> {
+    pub(crate) async fn begin(&self) -> Result<Box<dyn StoreTx>, StoreError> {
         let tx = self.pool.begin().await.map_err(failed("begin a transaction"))?;
         Ok(Box::new(PgTx(tx)))
     }

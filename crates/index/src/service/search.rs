@@ -16,8 +16,8 @@ use crate::rank::{Mode, Question, Ranked};
 use crate::snippet::snippet;
 use crate::vector::Vector;
 
-pub const MAX_LIMIT: usize = 1_000;
-pub const MAX_OFFSET: usize = 10_000;
+const MAX_LIMIT: usize = 1_000;
+const MAX_OFFSET: usize = 10_000;
 const MAX_QUERY_BYTES: usize = 64 * 1024;
 /// A hit that changed between ranking and reading is ranked again; after this often its present self is shown.
 const TRIES: usize = 3;
