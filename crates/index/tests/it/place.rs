@@ -1,0 +1,94 @@
+//! A store in a folder of its own, with the index over it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+use windlass_core::entity::{Change, IndexState, Strategy};
+use windlass_core::queue;
+use windlass_engine::{Client, Handlers, Worker, WorkerHandle, WorkerOptions};
+use windlass_index::embed::{EmbedError, Embedder, StaticTable};
+use windlass_index::service::queues;
+use windlass_index::vector::Vector;
+use windlass_index::{Entities, Indexing, SaveRequest, SearchRequest};
+use windlass_store_sqlite::{SqliteOptions, SqliteStore};
+use windlass_testkit::signal::{Seen, wait_until};
+
+pub(crate) const SOON: Duration = Duration::from_secs(30);
+
+/// The embedding that ships, counting.
+pub(crate) struct Counting {
+    table: StaticTable,
+    pub(crate) texts: AtomicU64,
+}
+
+impl Embedder for Counting {
+    fn space(&self) -> &str {
+        self.table.space()
+    }
+
+    fn dimension(&self) -> usize {
+        self.table.dimension()
+    }
+
+    fn embed(&self, texts: &[&str]) -> Result<Vec<Vector>, EmbedError> {
+        self.texts.fetch_add(texts.len() as u64, Ordering::Relaxed);
+        self.table.embed(texts)
+    }
+}
+
+pub(crate) struct Place {
+    pub(crate) entities: Entities,
+    pub(crate) client: Client,
+    pub(crate) embedder: Arc<Counting>,
+    handlers: Handlers,
+}
+
+impl Place {
+    pub(crate) async fn open(folder: &Path) -> Place {
+        let store = SqliteStore::open(folder.join("app.db"), SqliteOptions::default()).unwrap();
+        windlass_core::Store::migrate_up(&store, None).await.unwrap();
+        let embedder = Arc::new(Counting { table: StaticTable::load().unwrap(), texts: AtomicU64::new(0) });
+        let indexing = Indexing::new(embedder.clone());
+        let mut handlers = Handlers::default();
+        indexing.add_to(&mut handlers);
+        let mut all = queue::families();
+        all.extend(queues());
+        let client = Client::open(Arc::new(store), &all, &handlers.specs()).await.unwrap();
+        let entities = Entities::open(client.clone(), &indexing, &[]).await.unwrap();
+        Place { entities, client, embedder, handlers }
+    }
+
+    pub(crate) async fn work(&self) -> WorkerHandle {
+        Worker::start(self.client.clone(), &self.handlers, WorkerOptions::default()).await.unwrap()
+    }
+
+    pub(crate) async fn put(&self, id: &str, fields: Value) -> IndexState {
+        self.save(id, fields, None).await
+    }
+
+    pub(crate) async fn save(&self, id: &str, fields: Value, strategy: Option<Strategy>) -> IndexState {
+        let Value::Object(fields) = fields else { panic!("fields are an object") };
+        let request = SaveRequest { strategy, ..SaveRequest::new("document", id, Change::Put(fields)) };
+        self.entities.save(request).await.unwrap().state
+    }
+
+    pub(crate) async fn delete(&self, id: &str) {
+        self.entities.save(SaveRequest::new("document", id, Change::Delete)).await.unwrap();
+    }
+
+    pub(crate) async fn ids(&self, query: &str) -> Vec<String> {
+        let answer = self.entities.search(SearchRequest::new("document", query)).await.unwrap();
+        answer.hits.into_iter().map(|hit| hit.id).collect()
+    }
+
+    pub(crate) async fn indexed(&self, id: &str) {
+        wait_until("the entity to be indexed", SOON, || async {
+            let row = self.entities.get("document", id).await.unwrap();
+            Seen::when(row.state, |state| *state == IndexState::Indexed)
+        })
+        .await;
+    }
+}

@@ -1,0 +1,180 @@
+//! What an application sees of entities and their search.
+
+use std::sync::atomic::Ordering;
+
+use serde_json::json;
+use windlass_core::JobState;
+use windlass_core::entity::{Change, Expected, IndexState, Strategy, TextField, TypeSpec};
+use windlass_core::store::JobFilter;
+use windlass_index::filter::Filter;
+use windlass_index::{EntityError, Mode, SaveRequest, SearchRequest};
+
+use crate::place::Place;
+
+type Test = tempfile::TempDir;
+
+fn folder() -> Test {
+    tempfile::tempdir().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn words_are_found_at_once_and_meaning_when_indexed() {
+    let folder = folder();
+    let place = Place::open(folder.path()).await;
+    assert_eq!(
+        place.put("a", json!({"title": "Red bicycle", "text": "for children"})).await,
+        IndexState::Pending
+    );
+    place.put("b", json!({"title": "Legal notice", "text": "terms and conditions"})).await;
+    let hit = place.entities.search(SearchRequest::new("document", "bicycles")).await.unwrap().hits.remove(0);
+    assert_eq!((hit.id.as_str(), hit.stale), ("a", true));
+    let worker = place.work().await;
+    place.indexed("a").await;
+    place.indexed("b").await;
+    let hits =
+        place.entities.search(SearchRequest::new("document", "toy for a kid to ride")).await.unwrap().hits;
+    assert_eq!((hits[0].id.as_str(), hits[0].stale), ("a", false));
+    worker.shutdown().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_price_is_seen_at_once_and_needs_no_embedding() {
+    let folder = folder();
+    let place = Place::open(folder.path()).await;
+    place.save("a", json!({"text": "garden chair", "price": 40}), Some(Strategy::Sync)).await;
+    let embedded = place.embedder.texts.load(Ordering::Relaxed);
+    assert_eq!(place.put("a", json!({"text": "garden chair", "price": 30})).await, IndexState::Indexed);
+    assert_eq!(place.embedder.texts.load(Ordering::Relaxed), embedded);
+    let cheap = SearchRequest {
+        filter: Some(Filter::parse(&json!({"price": {"lt": 35}})).unwrap()),
+        ..SearchRequest::new("document", "chair")
+    };
+    let hits = place.entities.search(cheap).await.unwrap().hits;
+    assert_eq!((hits[0].fields["price"].as_i64(), hits[0].stale), (Some(30), false));
+    assert_eq!(place.client.store().count(&JobFilter::default()).await.unwrap(), 0, "no box");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deleted_entity_is_gone_at_once_and_its_box_with_it() {
+    let folder = folder();
+    let place = Place::open(folder.path()).await;
+    place.put("a", json!({"text": "copper kettle"})).await;
+    place.delete("a").await;
+    assert!(place.ids("kettle").await.is_empty());
+    assert!(matches!(place.entities.get("document", "a").await, Err(EntityError::Missing { .. })));
+    let waiting = JobFilter { states: vec![JobState::Pending], ..JobFilter::default() };
+    assert_eq!(place.client.store().count(&waiting).await.unwrap(), 0);
+    let again =
+        SaveRequest::new("document", "a", Change::Put(json!({"text": "x"}).as_object().unwrap().clone()));
+    assert_eq!(place.entities.save(again).await.unwrap().version, 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sync_is_indexed_when_it_returns() {
+    let folder = folder();
+    let place = Place::open(folder.path()).await;
+    assert_eq!(
+        place.save("a", json!({"text": "a loud trumpet"}), Some(Strategy::Sync)).await,
+        IndexState::Indexed
+    );
+    let mut request = SearchRequest::new("document", "brass musical instrument");
+    request.mode = Mode::Vector;
+    assert_eq!(place.entities.search(request).await.unwrap().hits[0].id, "a");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_thousand_updates_are_few_embeddings_and_the_last_wins() {
+    let folder = folder();
+    let place = Place::open(folder.path()).await;
+    let worker = place.work().await;
+    for n in 0..100 {
+        let many = (0..100).map(|m| {
+            let fields = json!({"text": format!("state number {}", n * 100 + m)});
+            SaveRequest::new("document", "busy", Change::Put(fields.as_object().unwrap().clone()))
+        });
+        for saved in place.entities.save_many(many.collect()).await.unwrap() {
+            saved.unwrap();
+        }
+    }
+    place.indexed("busy").await;
+    let embeddings = place.embedder.texts.load(Ordering::Relaxed);
+    assert!(embeddings < 1_000, "{embeddings} embeddings for 10,000 updates");
+    assert_eq!(place.entities.get("document", "busy").await.unwrap().version, 10_000);
+    assert_eq!(place.ids("9999").await, ["busy"]);
+    let words = SearchRequest { mode: Mode::Keyword, ..SearchRequest::new("document", "9998") };
+    assert!(place.entities.search(words).await.unwrap().hits.is_empty(), "an older state is found");
+    worker.shutdown().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_process_sees_the_next_moment() {
+    let folder = folder();
+    let (one, other) = (Place::open(folder.path()).await, Place::open(folder.path()).await);
+    one.save("a", json!({"text": "walnut table"}), Some(Strategy::Sync)).await;
+    assert_eq!(other.ids("walnut").await, ["a"]);
+    one.delete("a").await;
+    assert!(other.ids("walnut").await.is_empty());
+    let spec =
+        TypeSpec { text: vec![TextField { name: "name".into(), weight: 1 }], ..TypeSpec::named("part") };
+    one.entities.put_type(spec).await.unwrap();
+    let fields = json!({"name": "hinge"}).as_object().unwrap().clone();
+    other.entities.save(SaveRequest::new("part", "h", Change::Put(fields))).await.unwrap();
+    assert_eq!(one.entities.search(SearchRequest::new("part", "hinges")).await.unwrap().hits.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_answers_as_before() {
+    let folder = folder();
+    let place = Place::open(folder.path()).await;
+    for n in 0..200 {
+        let strategy = if n % 3 == 0 { None } else { Some(Strategy::Sync) };
+        place
+            .save(&format!("d{n}"), json!({"text": format!("wing {n} of aircraft {}", n % 7)}), strategy)
+            .await;
+    }
+    place.delete("d7").await;
+    let before = place.ids("aircraft wing 4").await;
+    place.client.store().close().await;
+    assert_eq!(Place::open(folder.path()).await.ids("aircraft wing 4").await, before);
+    assert_eq!(before.len(), 10);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn any_text_and_any_id_is_taken() {
+    let folder = folder();
+    let place = Place::open(folder.path()).await;
+    let worker = place.work().await;
+    let long = "lorem ipsum ".repeat(80_000);
+    let texts =
+        ["", " ", "東京タワー", "مرحبا بالعالم", "Ünïcödé ﬁ", "🦀🦀", "\u{0}\u{200b}", "ไทย ภาษา", &long];
+    for (n, text) in texts.iter().enumerate() {
+        let id = format!("'{n}\" \n🦀 ../%2f\u{202e}");
+        place.put(&id, json!({ "text": text })).await;
+        place.indexed(&id).await;
+        assert_eq!(place.entities.get("document", &id).await.unwrap().fields.unwrap()["text"], *text);
+    }
+    for (query, n) in [("東京", "2"), ("مرحبا", "3"), ("unicode fi", "4"), ("ไทย", "7")] {
+        assert!(place.ids(query).await[0].starts_with(&format!("'{n}")), "{query}");
+    }
+    assert!(place.ids("").await.is_empty());
+    worker.shutdown().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_refused_is_named_and_leaves_nothing() {
+    let folder = folder();
+    let place = Place::open(folder.path()).await;
+    let put = |entity_type: &str, id: &str| {
+        SaveRequest::new(entity_type, id, Change::Put(json!({"text": "x"}).as_object().unwrap().clone()))
+    };
+    let unknown = place.entities.save(put("thing", "a")).await.unwrap_err().to_string();
+    assert!(unknown.contains("`thing`") && unknown.contains("document"), "{unknown}");
+    assert!(matches!(place.entities.save(put("document", "")).await, Err(EntityError::Invalid(_))));
+    place.entities.save(put("document", "a")).await.unwrap();
+    let stale = SaveRequest { expected: Expected::Version(7), ..put("document", "a") };
+    assert!(matches!(place.entities.save(stale).await, Err(EntityError::Refused { .. })));
+    let spec = TypeSpec { text: Vec::new(), ..TypeSpec::document() };
+    assert!(matches!(place.entities.put_type(spec).await, Err(EntityError::TextChanged { .. })));
+    assert_eq!(place.entities.get("document", "a").await.unwrap().version, 1);
+    assert_eq!(place.client.store().count(&JobFilter::default()).await.unwrap(), 1);
+}
