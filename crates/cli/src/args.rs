@@ -96,6 +96,14 @@ pub(crate) enum Verb {
     Doctor(Json),
     /// Show the effective configuration, or write a commented file
     Config(ConfigNoun),
+    /// Load a file of entities: one {"id", …fields} a line
+    Index(Index),
+    /// Search entities by words and meaning
+    Search(Search),
+    /// Entities like this one
+    Similar(Similar),
+    /// Entity types: which fields are searched, and how writes are indexed
+    Types(Types),
     /// Measure this machine
     Bench(Bench),
     /// Print a completion script for a shell
@@ -435,6 +443,100 @@ pub(crate) enum ConfigVerb {
 }
 
 #[derive(Args)]
+pub(crate) struct Index {
+    /// Lines of JSON, or - for standard input
+    #[arg(value_name = "FILE.ndjson")]
+    pub(crate) file: Option<PathBuf>,
+    /// Type of the entities
+    #[arg(long = "type", value_name = "TYPE", default_value = "document")]
+    pub(crate) entity_type: String,
+    /// sync, async or batch; the type decides when it is not said
+    #[arg(long, value_name = "STRATEGY")]
+    pub(crate) strategy: Option<windlass_core::Strategy>,
+    /// Return when everything is searchable by meaning
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// Only say which strategy would be taken, and why
+    #[arg(long)]
+    pub(crate) explain: bool,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Args)]
+pub(crate) struct Search {
+    #[arg(value_name = "TYPE")]
+    pub(crate) entity_type: String,
+    #[arg(value_name = "WORDS")]
+    pub(crate) words: String,
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) limit: usize,
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) offset: usize,
+    /// Only entities with this value; may be repeated
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) filter: Vec<String>,
+    #[arg(long, value_enum, default_value_t = SearchMode::Hybrid)]
+    pub(crate) mode: SearchMode,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(crate) enum SearchMode {
+    /// Words and meaning, weighed by how well the words match
+    Hybrid,
+    /// Meaning alone
+    Vector,
+    /// Words alone
+    Keyword,
+}
+
+impl From<SearchMode> for windlass_index::Mode {
+    fn from(mode: SearchMode) -> windlass_index::Mode {
+        match mode {
+            SearchMode::Hybrid => windlass_index::Mode::Hybrid,
+            SearchMode::Vector => windlass_index::Mode::Vector,
+            SearchMode::Keyword => windlass_index::Mode::Keyword,
+        }
+    }
+}
+
+#[derive(Args)]
+pub(crate) struct Similar {
+    #[arg(value_name = "TYPE")]
+    pub(crate) entity_type: String,
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) limit: usize,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Types {
+    #[command(subcommand)]
+    pub(crate) verb: Option<TypesVerb>,
+    #[command(flatten)]
+    pub(crate) list: Json,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum TypesVerb {
+    /// Every type
+    List(Json),
+    /// One type, and which strategy applies to what
+    Show {
+        #[arg(value_name = "TYPE")]
+        name: String,
+        #[command(flatten)]
+        json: Json,
+    },
+}
+
+#[derive(Args)]
 pub(crate) struct Bench {
     #[command(subcommand)]
     pub(crate) verb: BenchVerb,
@@ -446,6 +548,10 @@ pub(crate) enum BenchVerb {
     Queue(BenchQueue),
     /// How soon an idle worker starts a job, enqueued plainly and in a caller's transaction
     Pickup(BenchPickup),
+    /// Bulk load and single writes until they are searchable
+    Index(BenchIndex),
+    /// Searches over many entities: how fast, how exact, how soon after a start
+    Search(BenchSearch),
     /// A steady rate for a while: does the queue keep up, and how late do jobs start?
     Soak(BenchSoak),
 }
@@ -461,6 +567,27 @@ pub(crate) struct BenchQueue {
     /// Jobs that run at once
     #[arg(long, value_name = "C", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) workers: u32,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Args)]
+pub(crate) struct BenchIndex {
+    /// Entities of about a hundred words
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    pub(crate) docs: u64,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Args)]
+pub(crate) struct BenchSearch {
+    /// Entities of about a hundred words
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    pub(crate) docs: u64,
+    /// Searches
+    #[arg(long, value_name = "Q", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) queries: u64,
     #[command(flatten)]
     pub(crate) json: Json,
 }

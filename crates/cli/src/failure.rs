@@ -7,6 +7,7 @@ use std::io;
 
 use windlass_core::StoreError;
 use windlass_engine::{EngineError, EnqueueError};
+use windlass_index::EntityError;
 
 use crate::output::visible_lines;
 
@@ -104,6 +105,18 @@ impl<T> During<T> for Result<T, EnqueueError> {
             EnqueueError::IdempotencyMismatch { existing, .. }
             | EnqueueError::UniqueRejected { existing, .. } => Failure::new(what, &error)
                 .hint(format!("nothing was written; see `windlass jobs show {existing}`")),
+        })
+    }
+}
+
+impl<T> During<T> for Result<T, EntityError> {
+    fn during(self, what: impl Into<String>) -> Result<T, Failure> {
+        self.map_err(|error| match &error {
+            EntityError::Store(store) => of_store(what.into(), store),
+            EntityError::Invalid(_) | EntityError::Refused { .. } | EntityError::UnknownType { .. } => {
+                Failure::new(what, &error).hint("nothing was written; `windlass types` lists the types")
+            }
+            other => Failure::new(what, other),
         })
     }
 }

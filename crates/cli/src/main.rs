@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
 
-use args::{BenchVerb, Cli, ConfigVerb, NounVerb, Verb};
+use args::{BenchVerb, Cli, ConfigVerb, NounVerb, TypesVerb, Verb};
 use commands::Session;
 use config::{Config, Environment, Flags};
 use failure::{During, Failure};
@@ -117,9 +117,19 @@ async fn run(session: &Session, verb: Verb) -> Result<(), Failure> {
             let json = matches!(args.verb, Some(ConfigVerb::Show(json)) if json.json) || args.list.json;
             config::show(&session.config, &session.output, json)
         }
+        Verb::Index(args) => entities::index::run(session, &args).await,
+        Verb::Search(args) => entities::search::search(session, &args).await,
+        Verb::Similar(args) => entities::search::similar(session, &args).await,
+        Verb::Types(args) => match args.verb {
+            Some(TypesVerb::Show { name, json }) => entities::types::show(session, &name, json.json).await,
+            Some(TypesVerb::List(json)) => entities::types::list(session, json.json).await,
+            None => entities::types::list(session, args.list.json).await,
+        },
         Verb::Bench(args) => match args.verb {
             BenchVerb::Queue(queue) => bench::queue(session, &queue).await,
             BenchVerb::Pickup(pickup) => bench::pickup(session, &pickup).await,
+            BenchVerb::Index(index) => bench::index(session, &index).await,
+            BenchVerb::Search(search) => bench::search(session, &search).await,
             BenchVerb::Soak(soak) => bench::soak(session, &soak).await,
         },
         Verb::Completions { shell } => completions::run(shell),

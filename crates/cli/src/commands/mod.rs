@@ -10,6 +10,7 @@ pub(crate) mod dead_letters;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod enqueue;
+pub(crate) mod entities;
 pub(crate) mod jobs;
 pub(crate) mod kinds;
 pub(crate) mod migrate;
@@ -74,7 +75,9 @@ impl Session {
         let queues: Vec<QueueSpec> = self.config.queues.clone();
         let queues: Vec<QueueSpec> =
             queues.into_iter().filter(|queue| catalog.queue_named(&queue.name).is_none()).collect();
-        let kinds: Vec<KindSpec> = self.config.kinds.apply(carried(false).specs());
+        let mut kinds = carried(false).specs();
+        kinds.extend(windlass_index::service::kinds());
+        let kinds: Vec<KindSpec> = self.config.kinds.apply(kinds);
         let kinds: Vec<KindSpec> =
             kinds.into_iter().filter(|kind| catalog.kind_named(&kind.name).is_none()).collect();
         if !queues.is_empty() || !kinds.is_empty() {

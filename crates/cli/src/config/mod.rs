@@ -27,6 +27,13 @@ use raw::{Origin, RawConfig, Value};
 
 pub(crate) const FILE: &str = "windlass.toml";
 
+/// The five families and the two queues of boxes.
+pub(crate) fn default_queues() -> Vec<QueueSpec> {
+    let mut queues = queue::families();
+    queues.extend(windlass_index::service::queues());
+    queues
+}
+
 /// What the command line says about configuration.
 #[derive(Debug, Default)]
 pub(crate) struct Flags {
@@ -187,7 +194,7 @@ impl Resolver {
     }
 
     fn queues(&mut self) -> Vec<QueueSpec> {
-        let mut queues = queue::families();
+        let mut queues = default_queues();
         for name in self.raw.names(Section::Queue) {
             if !queues.iter().any(|queue| queue.name == name) {
                 self.check_name(Section::Queue, &name);

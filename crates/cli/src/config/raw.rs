@@ -116,7 +116,7 @@ impl RawConfig {
 
     /// `high` means HIGH; a name seen before keeps its first spelling.
     fn canonical(&self, section: Section, name: String) -> String {
-        let families = queue::families();
+        let families = super::default_queues();
         let known = families.iter().map(|family| &family.name).filter(|_| section == Section::Queue);
         let seen = self.entries.keys().filter(|at| at.0 == section).filter_map(|at| at.1.as_ref());
         let same = known.chain(seen).find(|known| known.eq_ignore_ascii_case(&name));

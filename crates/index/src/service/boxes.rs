@@ -53,22 +53,27 @@ impl Indexing {
         Indexing { embedder, types, follower }
     }
 
-    /// The kinds a process needs to produce boxes, whether or not it runs them.
+    /// The handlers of both kinds.
     pub fn add_to(&self, handlers: &mut Handlers) {
-        for (name, size, attempts, what) in [
-            (ASYNC_KIND, ASYNC_SIZE, 3, "Embeds a saved entity within seconds"),
-            (BATCH_KIND, BATCH_SIZE, 5, "Embeds saved entities in bulk"),
-        ] {
-            let spec = KindSpec {
-                max_attempts: attempts,
-                timeout: Some(TIMEOUT),
-                backoff: BACKOFF,
-                description: what.to_owned(),
-                ..KindSpec::new(name, name)
-            };
+        for (spec, size) in kinds().into_iter().zip([ASYNC_SIZE, BATCH_SIZE]) {
             handlers.add(spec, Boxes { size, indexing: self.clone() });
         }
     }
+}
+
+/// What a process must register to produce boxes, whether or not it runs them.
+pub fn kinds() -> Vec<KindSpec> {
+    let kind = |name: &str, max_attempts, what: &str| KindSpec {
+        max_attempts,
+        timeout: Some(TIMEOUT),
+        backoff: BACKOFF,
+        description: what.to_owned(),
+        ..KindSpec::new(name, name)
+    };
+    vec![
+        kind(ASYNC_KIND, 3, "Embeds a saved entity within seconds"),
+        kind(BATCH_KIND, 5, "Embeds saved entities in bulk"),
+    ]
 }
 
 struct Boxes {

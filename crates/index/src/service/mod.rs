@@ -21,7 +21,7 @@ use windlass_core::store::{EntityRecord, Saved, Written};
 use windlass_core::{Store, TxRef, TypeSpec};
 use windlass_engine::Client;
 
-pub use boxes::{ASYNC_KIND, BATCH_KIND, Indexing, queues};
+pub use boxes::{ASYNC_KIND, BATCH_KIND, Indexing, kinds, queues};
 pub use error::EntityError;
 pub use request::SaveRequest;
 pub use search::{Hit, SearchAnswer, SearchRequest};

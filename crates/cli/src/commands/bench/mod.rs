@@ -1,15 +1,18 @@
 //! `bench`: figures of this machine, measured in a scratch database and printed as one object.
 
+mod index;
 mod pickup;
 mod queue;
+mod search;
 mod soak;
+mod texts;
 
 use std::io::IsTerminal;
 
 use queue::BenchError;
 use serde::Serialize;
 
-use crate::args::{BenchPickup, BenchQueue, BenchSoak};
+use crate::args::{BenchIndex, BenchPickup, BenchQueue, BenchSearch, BenchSoak};
 use crate::compose::Scratch;
 use crate::failure::{During, Failure};
 
@@ -37,6 +40,26 @@ pub(crate) async fn pickup(session: &Session, args: &BenchPickup) -> Result<(), 
     let database = &session.config.database;
     let scratch = Scratch::open(database).await.during(format!("cannot use {}", database.address))?;
     let measured = pickup::run(scratch.store()).await;
+    let ended = scratch.end().await;
+    let report = measured.map_err(|error| Failure::new("the benchmark failed", error))?;
+    ended.during("the scratch database was not removed")?;
+    print(session, &report, args.json.json)
+}
+
+pub(crate) async fn index(session: &Session, args: &BenchIndex) -> Result<(), Failure> {
+    let database = &session.config.database;
+    let scratch = Scratch::open(database).await.during(format!("cannot use {}", database.address))?;
+    let measured = index::run(scratch.store(), args.docs, session.output).await;
+    let ended = scratch.end().await;
+    let report = measured.map_err(|error| Failure::new("the benchmark failed", error))?;
+    ended.during("the scratch database was not removed")?;
+    print(session, &report, args.json.json)
+}
+
+pub(crate) async fn search(session: &Session, args: &BenchSearch) -> Result<(), Failure> {
+    let database = &session.config.database;
+    let scratch = Scratch::open(database).await.during(format!("cannot use {}", database.address))?;
+    let measured = search::run(scratch.store(), args.docs, args.queries, session.output).await;
     let ended = scratch.end().await;
     let report = measured.map_err(|error| Failure::new("the benchmark failed", error))?;
     ended.during("the scratch database was not removed")?;
@@ -87,7 +110,7 @@ fn percentile(sorted: &[f64], share: f64) -> f64 {
 }
 
 /// Three places: what is finer is noise.
-fn rounded(figure: f64) -> f64 {
+pub(super) fn rounded(figure: f64) -> f64 {
     (figure * 1e3).round() / 1e3
 }
 

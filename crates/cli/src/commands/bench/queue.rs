@@ -30,6 +30,8 @@ pub(crate) enum BenchError {
     Engine(#[from] EngineError),
     #[error(transparent)]
     Enqueue(#[from] EnqueueError),
+    #[error(transparent)]
+    Entity(#[from] windlass_index::EntityError),
     #[error("{0}")]
     Failed(String),
 }
