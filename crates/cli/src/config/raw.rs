@@ -9,7 +9,7 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-use windlass_core::{duration, input, queue};
+use windlass_core::{duration, input};
 
 use super::keys::{self, Key, Section, Shape};
 

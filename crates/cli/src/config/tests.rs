@@ -22,7 +22,7 @@ fn the_defaults_are_the_engines() {
     assert_eq!(config.server.prefetch, worker.prefetch);
     assert_eq!(config.server.quarantine, worker.quarantine);
     assert_eq!(config.retention, Retention::default());
-    assert_eq!(config.queues, queue::families());
+    assert_eq!(config.queues, super::default_queues());
     assert!(config.database.is_default);
 }
 
@@ -104,7 +104,7 @@ fn the_written_file_is_the_default_and_each_line_can_be_used() {
     let config = load(&used, &[]).unwrap();
     assert_eq!(
         config.queues[0],
-        queue::families()
+        super::default_queues()
             .into_iter()
             .map(|mut q| {
                 if q.name == "HIGH" {
