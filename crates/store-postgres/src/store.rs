@@ -5,8 +5,8 @@
 
 use async_trait::async_trait;
 use windlass_core::store::{
-    Action, Beat, Bulk, Change, Claim, Enqueued, Finding, JobDetail, JobFilter, Migration, Page, Poll, Prune,
-    QueueKinds, QueueState, QueueUpdate, Reclaimed, Report, Rollup, Settled, StoreTx, Wake, WorkerInfo,
+    Action, Beat, Bulk, Change, Claim, Enqueued, Finding, JobDetail, JobFilter, Migration, OnWake, Page, Poll, Prune,
+    QueueKinds, QueueState, QueueUpdate, Reclaimed, Report, Rollup, Settled, StoreTx, WorkerInfo,
     WorkerRow,
 };
 use windlass_core::{
@@ -32,8 +32,8 @@ impl Store for PostgresStore {
         self.set_clock_offset(micros);
     }
 
-    fn on_wake(&self, wake: Box<dyn Fn(Wake) + Send + Sync>) {
-        self.waker.set_callback(wake);
+    fn on_wake(&self, wake: OnWake) {
+        self.waker.wakers.add(wake);
     }
 
     async fn close(&self) {

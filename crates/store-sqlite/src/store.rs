@@ -5,8 +5,8 @@
 
 use async_trait::async_trait;
 use windlass_core::store::{
-    Action, Beat, Bulk, Change, Claim, Enqueued, Finding, JobDetail, JobFilter, Migration, Page, Poll, Prune,
-    QueueKinds, QueueState, QueueUpdate, Reclaimed, Report, Rollup, Settled, StoreTx, Wake, WorkerInfo,
+    Action, Beat, Bulk, Change, Claim, Enqueued, Finding, JobDetail, JobFilter, Migration, OnWake, Page, Poll, Prune,
+    QueueKinds, QueueState, QueueUpdate, Reclaimed, Report, Rollup, Settled, StoreTx, WorkerInfo,
     WorkerRow,
 };
 use windlass_core::{
@@ -35,8 +35,8 @@ impl Store for SqliteStore {
         self.shared.clock.set_offset(micros);
     }
 
-    fn on_wake(&self, wake: Box<dyn Fn(Wake) + Send + Sync>) {
-        self.shared.waker.set(wake);
+    fn on_wake(&self, wake: OnWake) {
+        self.shared.wakers.add(wake);
     }
 
     async fn close(&self) {

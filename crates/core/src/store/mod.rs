@@ -7,6 +7,7 @@
 mod error;
 mod jobs;
 mod tx;
+mod wake;
 mod workers;
 
 use async_trait::async_trait;
@@ -17,9 +18,10 @@ pub use jobs::{
     Settled,
 };
 pub use tx::{StoreTx, TxRef};
+pub use wake::{OnWake, Wake, Wakers};
 pub use workers::{
     Beat, DEPTH_SHOWN, LATENCY_BUCKETS, Poll, QueueDue, QueueKinds, QueueState, QueueUpdate, Reclaimed,
-    Rollup, Wake, WorkerInfo, WorkerRow, latency_bucket, latency_quantile,
+    Rollup, WorkerInfo, WorkerRow, latency_bucket, latency_quantile,
 };
 
 use crate::{JobId, KindSpec, NewJob, QueueId, QueueSpec, Settlement, Time, Token, WorkerId};
@@ -35,8 +37,9 @@ pub trait Store: Send + Sync + 'static {
     /// Moves this handle's view of the database clock; 0 outside tests.
     fn set_clock_offset(&self, micros: i64);
 
-    /// Called after each commit, notification or foreign write that may have made work due. Must not block.
-    fn on_wake(&self, wake: Box<dyn Fn(Wake) + Send + Sync>);
+    /// Called after each commit, notification or foreign write that may have made work due, until it answers false.
+    /// Any number may listen; each hears everything.
+    fn on_wake(&self, wake: OnWake);
 
     /// Ends background tasks and closes connections. Calls after it fail.
     async fn close(&self);

@@ -4,16 +4,6 @@ use std::time::Duration;
 
 use crate::{JobId, KindId, QueueId, QueueSpec, Time, WorkerId};
 
-/// A hint that work may be due. Losing one costs at most a poll interval.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wake {
-    Queue(QueueId),
-    /// Some job somewhere, a setting, or a cancel.
-    Any,
-    /// An operator asked for a cancel that may concern us.
-    Cancel,
-}
-
 /// A queue and those of its kinds that a worker handles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueKinds {

@@ -141,8 +141,8 @@ impl Dispatcher {
     ) -> Dispatcher {
         let (events, inbox) = mpsc::unbounded_channel();
         let wakes = WakeBox::default();
-        let (waker, now) = (wakes.clone(), Instant::now());
-        client.store().on_wake(Box::new(move |wake| waker.put(wake)));
+        let now = Instant::now();
+        client.store().on_wake(wakes.listener());
         let catalog = client.catalog();
         let queues = roster.queues.iter().map(|served| {
             let configured = catalog.queue(served.queue).map_or(1, |q| q.spec.concurrency);

@@ -1,10 +1,10 @@
 //! Collects wake-up hints from the store's threads for the dispatcher.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use tokio::sync::Notify;
 use windlass_core::QueueId;
-use windlass_core::store::Wake;
+use windlass_core::store::{OnWake, Wake};
 
 #[derive(Clone, Default)]
 pub(crate) struct WakeBox {
@@ -25,8 +25,30 @@ pub(crate) struct Hints {
 }
 
 impl WakeBox {
-    pub(crate) fn put(&self, wake: Wake) {
-        let Ok(mut hints) = self.inner.hints.lock() else { return };
+    /// For the store's list: wants hints for as long as the box is there.
+    pub(crate) fn listener(&self) -> OnWake {
+        let inner: Weak<Inner> = Arc::downgrade(&self.inner);
+        Box::new(move |wake| match inner.upgrade() {
+            Some(inner) => {
+                inner.put(wake);
+                true
+            }
+            None => false,
+        })
+    }
+
+    pub(crate) async fn woken(&self) -> Hints {
+        self.inner.notify.notified().await;
+        match self.inner.hints.lock() {
+            Ok(mut hints) => std::mem::take(&mut *hints),
+            Err(_) => Hints { queues: Vec::new(), any: true },
+        }
+    }
+}
+
+impl Inner {
+    fn put(&self, wake: Wake) {
+        let Ok(mut hints) = self.hints.lock() else { return };
         let fresh = match wake {
             Wake::Queue(queue) if hints.queues.contains(&queue) => false,
             Wake::Queue(queue) => {
@@ -37,15 +59,7 @@ impl WakeBox {
         };
         drop(hints);
         if fresh {
-            self.inner.notify.notify_one();
-        }
-    }
-
-    pub(crate) async fn woken(&self) -> Hints {
-        self.inner.notify.notified().await;
-        match self.inner.hints.lock() {
-            Ok(mut hints) => std::mem::take(&mut *hints),
-            Err(_) => Hints { queues: Vec::new(), any: true },
+            self.notify.notify_one();
         }
     }
 }
