@@ -16,7 +16,7 @@ use windlass_core::{
 };
 
 use crate::Client;
-use crate::worker::ReportSender;
+use crate::worker::{ReportSender, SettledInside};
 
 /// Runs jobs of one kind. Most users pass an async function to [`handler`] or [`batch_handler`] instead.
 pub trait Handler: Send + Sync + 'static {
@@ -124,8 +124,21 @@ fn fits(result: &[u8]) -> bool {
 #[derive(Clone)]
 pub struct Context {
     pub(crate) job: Arc<LeasedJob>,
+    pub(crate) desk: Desk,
+}
+
+/// What every run of one worker shares.
+#[derive(Clone)]
+pub(crate) struct Desk {
     pub(crate) client: Client,
     pub(crate) reports: ReportSender,
+    pub(crate) inside: SettledInside,
+}
+
+impl Desk {
+    pub(crate) fn new(client: Client) -> Desk {
+        Desk { client, reports: ReportSender::default(), inside: SettledInside::default() }
+    }
 }
 
 impl Context {
@@ -158,7 +171,7 @@ impl Context {
 
     /// For enqueueing further work.
     pub fn client(&self) -> &Client {
-        &self.client
+        &self.desk.client
     }
 
     /// Shown by `jobs show`; written in the background, dropped if the lease was lost.
@@ -174,7 +187,12 @@ impl Context {
     }
 
     fn report(&self, body: ReportBody) {
-        self.reports.send(Report { id: self.job.id, token: self.job.token, attempt: self.job.attempt, body });
+        self.desk.reports.send(Report {
+            id: self.job.id,
+            token: self.job.token,
+            attempt: self.job.attempt,
+            body,
+        });
     }
 
     /// Completes this job inside the caller's transaction, so that its effect and its completion are one commit.
@@ -182,7 +200,10 @@ impl Context {
     pub async fn settle_in(&self, tx: TxRef<'_>) -> Result<bool, StoreError> {
         let verdict = Verdict::End { state: JobState::Completed, result: None, error: None };
         let settlement = settlement(&self.job, self.job.claimed_at, verdict);
-        let settled = self.client.store().settle_in(tx, &settlement).await?;
+        let settled = self.desk.client.store().settle_in(tx, &settlement).await?;
+        if settled == Settled::Accepted {
+            self.desk.inside.put(&self.job);
+        }
         Ok(settled == Settled::Accepted)
     }
 }

@@ -191,10 +191,17 @@ mod tests {
             hints.end_poll(QUEUE, &KINDS, now, now + Duration::from_millis(1));
             assert!(hints.start_poll(QueueId(2), &KINDS, now).1, "another queue, second {second}");
             assert!(hints.start_poll(QUEUE, &[KindId(7)], now).1, "other kinds, second {second}");
-            assert_eq!(hints.start_poll(QUEUE, &KINDS, now), ([Time(8_000_000); LANES], false), "no second one");
+            assert_eq!(
+                hints.start_poll(QUEUE, &KINDS, now),
+                ([Time(8_000_000); LANES], false),
+                "no second one"
+            );
         }
         let late = now + Duration::from_secs(9);
         hints.end_poll(QUEUE, &KINDS, late, late + Duration::from_secs(1));
-        assert!(!hints.start_poll(QUEUE, &KINDS, late + Duration::from_secs(40)).1, "a slow one rests longer");
+        assert!(
+            !hints.start_poll(QUEUE, &KINDS, late + Duration::from_secs(40)).1,
+            "a slow one rests longer"
+        );
     }
 }

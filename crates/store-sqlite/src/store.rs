@@ -5,9 +5,9 @@
 
 use async_trait::async_trait;
 use windlass_core::store::{
-    Action, Beat, Bulk, Change, Claim, Enqueued, Finding, JobDetail, JobFilter, Migration, OnWake, Page, Poll, Prune,
-    QueueKinds, QueueState, QueueUpdate, Reclaimed, Report, Rollup, Settled, StoreTx, WorkerInfo,
-    WorkerRow,
+    Action, Beat, Bulk, Change, Claim, Enqueued, Finding, JobDetail, JobFilter, Migration, OnWake, Page,
+    Poll, Prune, QueueKinds, QueueState, QueueUpdate, Reclaimed, Report, Rollup, Settled, StoreTx,
+    WorkerInfo, WorkerRow,
 };
 use windlass_core::{
     JobId, JobRecord, KindId, KindSpec, LeasedJob, NewJob, QueueId, QueueSpec, Settlement, Store, StoreError,

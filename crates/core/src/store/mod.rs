@@ -20,8 +20,8 @@ pub use jobs::{
 pub use tx::{StoreTx, TxRef};
 pub use wake::{OnWake, Wake, Wakers};
 pub use workers::{
-    Beat, DEPTH_SHOWN, LATENCY_BUCKETS, Poll, QueueDue, QueueKinds, QueueState, QueueUpdate, Reclaimed,
-    Rollup, WorkerInfo, WorkerRow, latency_bucket, latency_quantile,
+    Beat, Counted, DEPTH_SHOWN, DeadLetter, LATENCY_BUCKETS, Poll, QueueDue, QueueKinds, QueueState,
+    QueueUpdate, Reclaimed, Rollup, WorkerInfo, WorkerRow, latency_bucket, latency_quantile,
 };
 
 use crate::{JobId, KindSpec, NewJob, QueueId, QueueSpec, Settlement, Time, Token, WorkerId};
@@ -146,7 +146,7 @@ pub trait Store: Send + Sync + 'static {
     /// Removes what retention allows, in short transactions.
     async fn prune(&self, prune: &Prune) -> Result<u64, StoreError>;
 
-    /// Appends what workers counted since their last call.
+    /// Appends what workers and sweepers counted since their last call.
     async fn record(&self, rollups: &[Rollup]) -> Result<(), StoreError>;
 
     async fn rollups(&self, since: Time) -> Result<Vec<Rollup>, StoreError>;

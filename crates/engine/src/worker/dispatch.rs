@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinHandle};
-use windlass_core::store::{Poll, QueueDue, Settled};
+use windlass_core::store::{Counted, Poll, QueueDue, Settled};
 use windlass_core::{
     KindId, LeasedJob, Outcome, QueueId, Settlement, StoreError, Time, Token, Verdict, WorkerId,
 };
@@ -19,12 +19,12 @@ use windlass_core::{
 use super::claims::Doubt;
 use super::pace::Pace;
 use super::quarantine::Quarantine;
-use super::report::ReportSender;
 use super::runs::hand_back;
 use super::settles::{MAX_SETTLE, REPORT_EVERY, ROLLUP_EVERY, write_reports};
-use super::tally::{ClaimTimes, Tally};
+use super::tally::{ClaimTimes, Ran, Tally};
 use super::wake::{Hints, WakeBox};
 use super::{Roster, Served, WorkerOptions, heart};
+use crate::handler::Desk;
 use crate::{Client, EngineError};
 
 const MAX_TROUBLE: Duration = Duration::from_secs(5);
@@ -42,9 +42,11 @@ pub(super) enum Event {
         result: Result<Vec<LeasedJob>, StoreError>,
     },
     Settled {
-        batch: Vec<Settlement>,
+        batch: Vec<Ended>,
         result: Result<Vec<Settled>, StoreError>,
     },
+    /// What stands in the database of runs whose settlement came too late to say.
+    LookedUp(Vec<(Ended, Option<Counted>)>),
     Polled(Result<Poll, StoreError>),
     Lost {
         worker: WorkerId,
@@ -84,6 +86,15 @@ pub(super) struct Run {
     pub(super) abort: AbortHandle,
 }
 
+/// An attempt that ended and is not known to be written.
+pub(super) struct Ended {
+    pub(super) settlement: Settlement,
+    /// For statistics; none of a job that was not run to an end.
+    pub(super) ran: Option<Ran>,
+    /// It was sent to the store and the answer was lost.
+    pub(super) in_doubt: bool,
+}
+
 pub(super) enum Phase {
     Working,
     Stopping { deadline: Instant },
@@ -102,11 +113,13 @@ pub(super) struct Dispatcher {
     pub(super) queues: Vec<QueueWork>,
     pub(super) runs: HashMap<u64, Run>,
     pub(super) next_run: u64,
-    pub(super) unsettled: VecDeque<Settlement>,
+    pub(super) unsettled: VecDeque<Ended>,
     pub(super) settling: bool,
-    pub(super) reports: ReportSender,
+    pub(super) desk: Desk,
     pub(super) reporting: bool,
     pub(super) tally: Tally,
+    /// Answers to come before the tally is whole.
+    pub(super) looking_up: usize,
     pub(super) claim_times: ClaimTimes,
     pub(super) quarantine: Quarantine,
     pub(super) polling: bool,
@@ -122,7 +135,7 @@ pub(super) struct Dispatcher {
     /// Smaller while the store refuses something in a batch, until it stands alone.
     pub(super) settle_limit: usize,
     /// Settlements the store refused one by one; offered again now and then.
-    pub(super) refused: Vec<Settlement>,
+    pub(super) refused: Vec<Ended>,
     pub(super) refused_at: Instant,
     /// A claim failed without saying whether it leased anything.
     pub(super) doubt: Option<Doubt>,
@@ -175,7 +188,6 @@ impl Dispatcher {
         let heart = tokio::spawn(heart::beat(client.store().clone(), worker, options.lease, events.clone()));
         Dispatcher {
             queues: queues.collect(),
-            client,
             roster,
             options,
             worker: watch::channel(worker).0,
@@ -188,7 +200,9 @@ impl Dispatcher {
             next_run: 0,
             unsettled: VecDeque::new(),
             settling: false,
-            reports: ReportSender::default(),
+            desk: Desk::new(client.clone()),
+            client,
+            looking_up: 0,
             reporting: false,
             tally: Tally::default(),
             claim_times: ClaimTimes::default(),
@@ -275,6 +289,7 @@ impl Dispatcher {
                 self.claimed(worker, queue, suspect, result);
             }
             Event::Settled { batch, result } => self.settled(batch, result),
+            Event::LookedUp(found) => self.looked_up(found),
             Event::Polled(result) => self.polled(result),
             Event::Reported => self.reporting = false,
             Event::Disowned(result) => self.disowned(result),
@@ -396,6 +411,7 @@ impl Dispatcher {
             run.abort.abort();
         }
         self.unsettled.clear();
+        self.desk.inside.clear();
         self.quarantine = Quarantine::default();
         for queue in &mut self.queues {
             queue.buffer.clear();
@@ -454,12 +470,12 @@ impl Dispatcher {
         }
         let gave_up = now >= deadline + MAX_TROUBLE;
         self.flush_settles(now);
-        self.is_idle() || gave_up
+        (self.is_idle() && self.looking_up == 0) || gave_up
     }
 
     async fn end(mut self) -> Result<(), EngineError> {
         self.heart.abort();
-        write_reports(&**self.client.store(), self.reports.take()).await;
+        write_reports(&**self.client.store(), self.desk.reports.take()).await;
         let rollups = self.tally.take();
         if !rollups.is_empty()
             && let Err(error) = self.client.store().record(&rollups).await

@@ -28,6 +28,7 @@ use windlass_core::{Invalid, KindId, WorkerId};
 
 pub(crate) use report::ReportSender;
 pub use step::Drained;
+pub(crate) use tally::SettledInside;
 
 use crate::sweep::Sweeper;
 use crate::{Client, EngineError, Handler, Handlers};

@@ -5,3 +5,4 @@
 
 mod listeners;
 mod place;
+mod statistics;
