@@ -17,7 +17,8 @@ pub enum StoreError {
     #[error("the disk failed while trying to {op}; nothing was acknowledged. Check the disk, then restart")]
     Broken { op: &'static str, source: Source },
 
-    #[error("{op}: another process held the database's write lock too long; see `windlass doctor`")]
+    /// Somebody, in this process or another, held what the call needs for too long; the source says who and what to do.
+    #[error("could not {op} in time: the database was busy")]
     Busy { op: &'static str, source: Source },
 
     #[error("the database has no Windlass schema yet; run `windlass migrate up`")]
