@@ -134,7 +134,8 @@ fn lock(file: &File, deadline: Instant, op: &'static str) -> Result<(), StoreErr
                 return Err(StoreError::Other { store: crate::error::STORE, op, source: error.into() });
             }
             Err(TryLockError::WouldBlock) if Instant::now() >= deadline => {
-                let source = "another process held the store for too long; `windlass doctor` tells more".into();
+                let source =
+                    "another process held the store for too long; `windlass doctor` tells more".into();
                 return Err(StoreError::Busy { op, source });
             }
             Err(TryLockError::WouldBlock) if tries < SPINS => thread::yield_now(),

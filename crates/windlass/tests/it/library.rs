@@ -25,6 +25,8 @@ enum Ask {
     Fail,
     Hang,
     FailOnce,
+    /// Settled by its handler with a result, then answered without one.
+    Inside,
 }
 
 impl Job for Ask {
@@ -50,6 +52,12 @@ async fn answer(context: Context, ask: Ask) -> Result<Completion, JobError> {
         }
         Ask::FailOnce if context.attempt() == 1 => Err(JobError::retry("the first time")),
         Ask::FailOnce => Ok(Completion::done()),
+        Ask::Inside => {
+            let mut tx = context.begin().await?;
+            assert!(context.settle_in_with(&mut tx, Completion::with(&"kept")?).await?);
+            tx.commit().await?;
+            Ok(Completion::done())
+        }
     }
 }
 
@@ -81,6 +89,8 @@ on_both! {
         assert!(late.last_error.unwrap().contains("timed out after 50ms"));
         let second = finished(&windlass, Ask::FailOnce).await;
         assert_eq!((second.state, second.attempt), (JobState::Completed, 2));
+        let inside = finished(&windlass, Ask::Inside).await;
+        assert_eq!((inside.state, inside.result.as_deref()), (JobState::Completed, Some(&b"\"kept\""[..])));
         let snoozed = windlass.enqueue(Ask::Snooze).await.unwrap().id;
         wait_until("the snooze", SOON, || async {
             Seen::when(state_of(&windlass, snoozed).await, |state| *state == JobState::Scheduled)
