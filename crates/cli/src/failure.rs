@@ -97,6 +97,7 @@ impl<T> During<T> for Result<T, EnqueueError> {
         self.map_err(|error| match &error {
             EnqueueError::Store(store) => of_store(what.into(), store),
             EnqueueError::Invalid(invalid) => Failure::new(what, invalid).hint("nothing was written"),
+            EnqueueError::InlineInTransaction => Failure::new(what, &error).hint("nothing was written"),
             EnqueueError::DepthCap { .. } => {
                 Failure::new(what, &error).hint("nothing was written; `windlass queues` shows the depths")
             }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use windlass::{
-    Backoff, Builder, Completion, Context, Job, JobError, JobState, KindSpec, QueueSpec, Request, TestMode,
-    Waited, Windlass, WorkerOptions,
+    Backoff, Builder, Completion, Context, EnqueueError, Job, JobError, JobState, KindSpec, QueueSpec,
+    Request, TestMode, Waited, Windlass, WorkerOptions,
 };
 use windlass_core::store::{Action, JobFilter, QueueUpdate};
 use windlass_testkit::signal::{Seen, wait_until};
@@ -201,6 +201,13 @@ on_both! {
         let inline = builder(&world).test_mode(TestMode::Inline).build().await.unwrap();
         let id = inline.enqueue(Ask::Double(5)).await.unwrap().id;
         assert_eq!(state_of(&inline, id).await, JobState::Completed);
+        let mut tx = inline.begin().await.unwrap();
+        let refused = inline.enqueue_in(&mut tx, Ask::Double(6)).await.unwrap_err();
+        assert!(matches!(refused, EnqueueError::InlineInTransaction), "{refused:?}");
+        let text = refused.to_string();
+        assert!(text.contains("test mode Inline") && text.contains("drain()"), "{text}");
+        tx.commit().await.unwrap();
+        assert!(inline.enqueued::<Ask>().await.unwrap().is_empty(), "nothing waits for nobody");
         world.end().await;
     }
 
