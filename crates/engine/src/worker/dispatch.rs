@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinHandle};
-use windlass_core::store::{Counted, Poll, QueueDue, Settled};
+use windlass_core::store::{Counted, Poll, QueueDue, QueueKinds, Settled};
 use windlass_core::{
     KindId, LeasedJob, Outcome, QueueId, Settlement, StoreError, Time, Token, Verdict, WorkerId,
 };
@@ -25,7 +25,7 @@ use super::tally::{ClaimTimes, Ran, Tally};
 use super::wake::{Hints, WakeBox};
 use super::{Roster, Served, WorkerOptions, heart};
 use crate::handler::Desk;
-use crate::{Client, EngineError};
+use crate::{Catalog, Client, EngineError};
 
 const MAX_TROUBLE: Duration = Duration::from_secs(5);
 
@@ -76,6 +76,41 @@ pub(super) struct QueueWork {
     pub(super) suspect: bool,
     pub(super) suspect_rest: Option<Instant>,
     pub(super) pace: Pace,
+}
+
+impl QueueWork {
+    fn new(
+        served: &QueueKinds,
+        catalog: &Catalog,
+        roster: &Roster,
+        options: &WorkerOptions,
+        now: Instant,
+    ) -> QueueWork {
+        let configured = catalog.queue(served.queue).map_or(1, |q| q.spec.concurrency);
+        QueueWork {
+            id: served.queue,
+            kinds: served.kinds.clone(),
+            concurrency: options.concurrency.unwrap_or(configured),
+            batch: roster.batch(&served.kinds),
+            paused: false,
+            running: 0,
+            buffer: VecDeque::new(),
+            due: false,
+            due_again: false,
+            hinted: false,
+            claiming: false,
+            next_due: None,
+            suspect: false,
+            suspect_rest: None,
+            pace: Pace::new(now),
+        }
+    }
+}
+
+/// One query looks at all queues, so it is as frequent as the most demanding of them asks.
+fn poll_every(roster: &Roster, catalog: &Catalog, wanted: Duration) -> Duration {
+    let queues = roster.queues.iter().filter_map(|served| catalog.queue(served.queue));
+    queues.map(|queue| queue.spec.cadence).min().map_or(wanted, |cadence| wanted.min(cadence))
 }
 
 pub(super) struct Run {
@@ -157,37 +192,13 @@ impl Dispatcher {
         let now = Instant::now();
         client.store().on_wake(wakes.listener());
         let catalog = client.catalog();
-        let queues = roster.queues.iter().map(|served| {
-            let configured = catalog.queue(served.queue).map_or(1, |q| q.spec.concurrency);
-            QueueWork {
-                id: served.queue,
-                kinds: served.kinds.clone(),
-                concurrency: options.concurrency.unwrap_or(configured),
-                batch: roster.batch(&served.kinds),
-                paused: false,
-                running: 0,
-                buffer: VecDeque::new(),
-                due: false,
-                due_again: false,
-                hinted: false,
-                claiming: false,
-                next_due: None,
-                suspect: false,
-                suspect_rest: None,
-                pace: Pace::new(now),
-            }
-        });
-        // One query looks at all queues, so it is as frequent as the most demanding of them asks.
-        let cadence = roster
-            .queues
-            .iter()
-            .filter_map(|served| catalog.queue(served.queue))
-            .map(|q| q.spec.cadence)
-            .min();
-        options.poll = cadence.map_or(options.poll, |cadence| options.poll.min(cadence));
+        let queues =
+            roster.queues.iter().map(|served| QueueWork::new(served, &catalog, &roster, &options, now));
+        let queues = queues.collect();
+        options.poll = poll_every(&roster, &catalog, options.poll);
         let heart = tokio::spawn(heart::beat(client.store().clone(), worker, options.lease, events.clone()));
         Dispatcher {
-            queues: queues.collect(),
+            queues,
             roster,
             options,
             worker: watch::channel(worker).0,
@@ -267,7 +278,7 @@ impl Dispatcher {
     }
 
     /// One round: start what can start, write what has ended, ask for more.
-    fn tick(&mut self, now: Instant) {
+    pub(super) fn tick(&mut self, now: Instant) {
         self.start_polls(now);
         if matches!(self.phase, Phase::Working) {
             for queue in 0..self.queues.len() {
@@ -281,7 +292,7 @@ impl Dispatcher {
         }
     }
 
-    async fn handle(&mut self, event: Event) -> Result<(), EngineError> {
+    pub(super) async fn handle(&mut self, event: Event) -> Result<(), EngineError> {
         match event {
             Event::Ran { run, outcomes } => self.ran(run, outcomes, Instant::now()),
             Event::Claimed { worker, queue, suspect, took, result } => {
@@ -331,7 +342,7 @@ impl Dispatcher {
 
     // What is due ------------------------------------------------------------------------------------------------
 
-    fn woken(&mut self, hints: Hints) {
+    pub(super) fn woken(&mut self, hints: Hints) {
         for queue in self.queues.iter_mut().filter(|q| hints.queues.contains(&q.id)) {
             queue.due = true;
             queue.due_again = true;
@@ -446,7 +457,7 @@ impl Dispatcher {
 
     // Stopping ---------------------------------------------------------------------------------------------------
 
-    fn begin_stop(&mut self, now: Instant) {
+    pub(super) fn begin_stop(&mut self, now: Instant) {
         self.phase = Phase::Stopping { deadline: now + self.options.grace };
         self.hand_back_buffers(now);
     }
@@ -459,7 +470,7 @@ impl Dispatcher {
         }
     }
 
-    fn is_over(&mut self, now: Instant) -> bool {
+    pub(super) fn is_over(&mut self, now: Instant) -> bool {
         let Phase::Stopping { deadline } = self.phase else { return false };
         // A claim under way at the stop may still bring jobs.
         self.hand_back_buffers(now);
@@ -473,7 +484,7 @@ impl Dispatcher {
         (self.is_idle() && self.looking_up == 0) || gave_up
     }
 
-    async fn end(mut self) -> Result<(), EngineError> {
+    pub(super) async fn end(mut self) -> Result<(), EngineError> {
         self.heart.abort();
         write_reports(&**self.client.store(), self.desk.reports.take()).await;
         let rollups = self.tally.take();

@@ -14,6 +14,8 @@ mod runs;
 mod settles;
 mod step;
 mod tally;
+#[cfg(test)]
+mod tests;
 mod wake;
 
 use std::collections::HashMap;
