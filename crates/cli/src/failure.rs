@@ -134,7 +134,7 @@ fn of_store(what: String, error: &StoreError) -> Failure {
         StoreError::Open { .. } => {
             "check the path and its permissions, or name another database with --database"
         }
-        StoreError::KindMoved { .. } => "give the kind its old queue, or use a new name for it",
+        StoreError::KindsMoved { .. } => "give each its old queue, or use a new name for it",
         _ => "`windlass doctor` looks for what is wrong",
     };
     Failure::new(what, error.chain()).hint(hint)

@@ -5,7 +5,7 @@
 
 use sqlx::PgConnection;
 use sqlx::postgres::PgRow;
-use windlass_core::store::{DEPTH_SHOWN, QueueState, QueueUpdate};
+use windlass_core::store::{DEPTH_SHOWN, KindMoved, QueueState, QueueUpdate};
 use windlass_core::time::micros;
 use windlass_core::{Backoff, KindId, KindSpec, QueueId, QueueSpec, StoreError};
 
@@ -91,10 +91,14 @@ impl PostgresStore {
         for queue in queues {
             self.put_queue(&mut tx, queue, true).await?;
         }
+        let mut moved = Vec::new();
         for kind in kinds {
             // A queue nobody described gets the default figures; one that is there keeps its own.
             self.put_queue(&mut tx, &QueueSpec::named(&kind.queue), false).await?;
-            self.put_kind(&mut tx, kind).await?;
+            moved.extend(self.put_kind(&mut tx, kind).await?);
+        }
+        if !moved.is_empty() {
+            return Err(StoreError::KindsMoved { moved });
         }
         tx.commit().await.map_err(failed(OP))?;
         self.ensure_days().await
@@ -122,7 +126,12 @@ impl PostgresStore {
         Ok(())
     }
 
-    async fn put_kind(&self, conn: &mut PgConnection, kind: &KindSpec) -> Result<(), StoreError> {
+    /// Answers with a kind that belongs to another queue.
+    async fn put_kind(
+        &self,
+        conn: &mut PgConnection,
+        kind: &KindSpec,
+    ) -> Result<Option<KindMoved>, StoreError> {
         sqlx::query(self.sql(PUT_KIND))
             .bind(&kind.name)
             .bind(&kind.queue)
@@ -138,11 +147,8 @@ impl PostgresStore {
         let row =
             sqlx::query(self.sql(KIND_HOME)).bind(&kind.name).fetch_one(conn).await.map_err(failed(OP))?;
         let stored: String = get(&row, "name")?;
-        if stored != kind.queue {
-            let (kind, wanted) = (kind.name.clone(), kind.queue.clone());
-            return Err(StoreError::KindMoved { kind, stored, wanted });
-        }
-        Ok(())
+        let wanted = kind.queue.clone();
+        Ok((stored != wanted).then(|| KindMoved { kind: kind.name.clone(), stored, wanted }))
     }
 
     pub(crate) async fn kinds(&self) -> Result<Vec<(KindId, QueueId, KindSpec)>, StoreError> {

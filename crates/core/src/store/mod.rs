@@ -12,7 +12,7 @@ mod workers;
 
 use async_trait::async_trait;
 
-pub use error::StoreError;
+pub use error::{KindMoved, StoreError};
 pub use jobs::{
     Action, Bulk, Change, Claim, Enqueued, JobDetail, JobFilter, Page, Prune, PruneWhat, Report, ReportBody,
     Settled,
@@ -60,8 +60,8 @@ pub trait Store: Send + Sync + 'static {
 
     // Registry -------------------------------------------------------------------------------------------------
 
-    /// Adds what is new and updates what changed; settings an operator changed live are kept. A kind that already
-    /// belongs to another queue is refused.
+    /// Adds what is new and updates what changed; settings an operator changed live are kept. Kinds that already
+    /// belong to another queue are refused, all of them by name, and nothing is written.
     async fn sync_registry(&self, queues: &[QueueSpec], kinds: &[KindSpec]) -> Result<(), StoreError>;
 
     async fn kinds(&self) -> Result<Vec<(crate::KindId, QueueId, KindSpec)>, StoreError>;

@@ -158,6 +158,7 @@ pub(super) struct Dispatcher {
     pub(super) claim_times: ClaimTimes,
     pub(super) quarantine: Quarantine,
     pub(super) polling: bool,
+    pub(super) look_for_cancels: bool,
     pub(super) poll_at: Instant,
     pub(super) polled_at: Instant,
     /// Database clock at an instant of ours, from the last poll.
@@ -219,6 +220,7 @@ impl Dispatcher {
             claim_times: ClaimTimes::default(),
             quarantine: Quarantine::default(),
             polling: false,
+            look_for_cancels: false,
             poll_at: now,
             polled_at: now,
             clock: None,
@@ -351,6 +353,7 @@ impl Dispatcher {
         if hints.any {
             self.poll_at = Instant::now();
         }
+        self.look_for_cancels |= hints.cancel;
     }
 
     fn start_polls(&mut self, now: Instant) {
@@ -364,17 +367,26 @@ impl Dispatcher {
                 }
             }
         }
-        if now >= self.poll_at && !self.polling && !self.is_troubled(now) {
-            self.polling = true;
+        if self.polling || self.is_troubled(now) {
+            return;
+        }
+        if now >= self.poll_at {
             self.polled_at = now;
             self.poll_at = now + self.options.poll;
-            let (store, events, worker) =
-                (self.client.store().clone(), self.events.clone(), self.worker_id());
-            let served = self.roster.queues.clone();
-            tokio::spawn(async move {
-                let _ = events.send(Event::Polled(answered("poll", store.poll(worker, &served)).await));
-            });
+            self.start_poll(self.roster.queues.clone());
+        } else if self.look_for_cancels {
+            self.start_poll(Vec::new());
         }
+    }
+
+    /// Every poll says what to stop; one without queues nothing else.
+    fn start_poll(&mut self, served: Vec<QueueKinds>) {
+        self.polling = true;
+        self.look_for_cancels = false;
+        let (store, events, worker) = (self.client.store().clone(), self.events.clone(), self.worker_id());
+        tokio::spawn(async move {
+            let _ = events.send(Event::Polled(answered("poll", store.poll(worker, &served)).await));
+        });
     }
 
     fn polled(&mut self, result: Result<Poll, StoreError>) {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 use tempfile::TempDir;
 use tokio::sync::{Semaphore, watch};
-use windlass_core::store::JobFilter;
+use windlass_core::store::{Action, JobFilter};
 use windlass_core::{JobId, JobState, KindSpec, QueueSpec, Store, StoreError};
 use windlass_store_sqlite::SqliteStore;
 
@@ -64,7 +64,7 @@ impl Bench {
 
     async fn with(concurrency: u32, jobs: usize, say: &str) -> (Bench, Vec<JobId>) {
         let options =
-            WorkerOptions { concurrency: Some(concurrency), prefetch: 7, ..WorkerOptions::default() };
+            WorkerOptions { concurrency: Some(concurrency), prefetch: 0, ..WorkerOptions::default() };
         let bench = Bench::new(options).await;
         let ids = bench.put(jobs, say).await;
         (bench, ids)
@@ -102,8 +102,9 @@ impl Bench {
         self.client.store().count(&filter).await.unwrap()
     }
 
-    /// As if runs had been ending at a great rate.
+    /// As if runs had been ending at a great rate; seven jobs may be leased ahead.
     fn hurry(&mut self) {
+        self.dispatcher.options.prefetch = 7;
         let now = Instant::now();
         self.dispatcher.queues[0].pace = Pace::new(now - Duration::from_secs(1));
         self.dispatcher.queues[0].pace.finished(1_000_000, now);
@@ -258,4 +259,19 @@ async fn a_settlement_whose_answer_was_lost_counts_once() {
     bench.until(|d| d.unsettled.is_empty() && !d.settling && d.looking_up == 0).await;
     let counted: Vec<u64> = bench.dispatcher.tally.take().iter().map(|rollup| rollup.completed).collect();
     assert_eq!(counted, [1]);
+}
+
+/// A cancel says nothing about work: it must not send the worker to the queues.
+#[tokio::test]
+async fn a_cancel_is_looked_for_without_a_claim() {
+    let (mut bench, ids) = Bench::with(2, 1, "Done").await;
+    bench.until(|d| d.queues[0].running == 1 && quiet(d) && !d.queues[0].due).await;
+    // Nobody tells the dispatcher of this one, so only a look at the queues would find it.
+    bench.put(1, "Done").await;
+    let filter = JobFilter { ids, ..JobFilter::default() };
+    bench.client.store().act(&filter, Action::Cancel, 1).await.unwrap();
+    bench.dispatcher.woken(Hints { cancel: true, ..Hints::default() });
+    bench.until(|d| d.queues[0].running == 0 && d.unsettled.is_empty() && quiet(d)).await;
+    assert_eq!((bench.count(JobState::Cancelled).await, bench.count(JobState::Pending).await), (1, 1));
+    assert!(!bench.dispatcher.queues[0].due);
 }

@@ -22,6 +22,8 @@ pub(crate) struct Hints {
     pub(crate) queues: Vec<QueueId>,
     /// Look at everything.
     pub(crate) any: bool,
+    /// Look for jobs to stop.
+    pub(crate) cancel: bool,
 }
 
 impl WakeBox {
@@ -41,7 +43,7 @@ impl WakeBox {
         self.inner.notify.notified().await;
         match self.inner.hints.lock() {
             Ok(mut hints) => std::mem::take(&mut *hints),
-            Err(_) => Hints { queues: Vec::new(), any: true },
+            Err(_) => Hints { any: true, ..Hints::default() },
         }
     }
 }
@@ -55,11 +57,30 @@ impl Inner {
                 hints.queues.push(queue);
                 true
             }
-            Wake::Any | Wake::Cancel => !std::mem::replace(&mut hints.any, true),
+            Wake::Any => !std::mem::replace(&mut hints.any, true),
+            Wake::Cancel => !std::mem::replace(&mut hints.cancel, true),
         };
         drop(hints);
         if fresh {
             self.notify.notify_one();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn hints_are_kept_apart_and_each_once() {
+        let wakes = WakeBox::default();
+        let listener = wakes.listener();
+        for wake in [Wake::Cancel, Wake::Queue(QueueId(7)), Wake::Queue(QueueId(7))] {
+            assert!(listener(wake), "the box is there");
+        }
+        let hints = wakes.woken().await;
+        assert_eq!((hints.queues, hints.any, hints.cancel), (vec![QueueId(7)], false, true));
+        drop(wakes);
+        assert!(!listener(Wake::Any), "nobody is left to wake");
     }
 }
