@@ -97,6 +97,7 @@ impl<T> During<T> for Result<T, EnqueueError> {
         self.map_err(|error| match &error {
             EnqueueError::Store(store) => of_store(what.into(), store),
             EnqueueError::Invalid(invalid) => Failure::new(what, invalid).hint("nothing was written"),
+            EnqueueError::InlineInTransaction => Failure::new(what, &error).hint("nothing was written"),
             EnqueueError::DepthCap { .. } => {
                 Failure::new(what, &error).hint("nothing was written; `windlass queues` shows the depths")
             }
@@ -133,7 +134,7 @@ fn of_store(what: String, error: &StoreError) -> Failure {
         StoreError::Open { .. } => {
             "check the path and its permissions, or name another database with --database"
         }
-        StoreError::KindMoved { .. } => "give the kind its old queue, or use a new name for it",
+        StoreError::KindsMoved { .. } => "give each its old queue, or use a new name for it",
         _ => "`windlass doctor` looks for what is wrong",
     };
     Failure::new(what, error.chain()).hint(hint)

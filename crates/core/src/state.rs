@@ -1,10 +1,13 @@
 //! The states of a job and the one table of legal moves.
 //!
-//! Code, schema constraint, tests and `docs/state-machine.md` all follow [`MOVES`]. A waiting job is one row:
+//! Code, schema constraint, tests and `docs/state-machine.md` all follow [`MOVES`]; so does which operator's [`Action`]
+//! fits which state. A waiting job is one row:
 //! `scheduled` while its `run_at` lies ahead, `pending` from then on, with nothing written in between.
 
 use std::fmt;
 use std::str::FromStr;
+
+use crate::store::Action;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum JobState {
@@ -89,6 +92,17 @@ impl JobState {
     }
 }
 
+impl Action {
+    /// Whether an operator may do this to a job in `state`; others are left alone and counted as skipped.
+    pub fn fits(self, state: JobState) -> bool {
+        match self {
+            Action::Cancel => state.can_move_to(Cancelled),
+            Action::Retry => state == Scheduled || state.can_replay(),
+            Action::Delete => state.is_finished(),
+        }
+    }
+}
+
 impl fmt::Display for JobState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
@@ -141,6 +155,16 @@ mod tests {
                 assert!(state.can_replay(), "{state}");
             }
         }
+    }
+
+    #[test]
+    fn each_action_fits_the_states_it_is_described_for() {
+        let fitting = |action: Action| -> Vec<JobState> {
+            JobState::ALL.into_iter().filter(|state| action.fits(*state)).collect()
+        };
+        assert_eq!(fitting(Action::Cancel), [Scheduled, Pending, Running]);
+        assert_eq!(fitting(Action::Retry), [Scheduled, Failed, DeadLetter, Cancelled]);
+        assert_eq!(fitting(Action::Delete), [Completed, Failed, DeadLetter, Cancelled, Superseded]);
     }
 
     /// The diagram a reader sees is the table the code obeys.

@@ -22,6 +22,13 @@ pub enum EnqueueError {
     #[error("a job with unique key `{key}` is already waiting (job {existing})")]
     UniqueRejected { key: String, existing: JobId },
 
+    /// A job that is to run before its enqueue returns cannot be one that others see only later.
+    #[error(
+        "test mode Inline cannot run a job enqueued in a transaction: it exists only after the commit, and its handler \
+         would wait for the caller; build with TestMode::Off and call drain() after the commit"
+    )]
+    InlineInTransaction,
+
     /// Shared because one failed commit answers every caller it carried.
     #[error("{}", .0.chain())]
     Store(Arc<StoreError>),

@@ -16,7 +16,7 @@ use windlass_core::{
 };
 
 use crate::Client;
-use crate::worker::ReportSender;
+use crate::worker::{ReportSender, SettledInside};
 
 /// Runs jobs of one kind. Most users pass an async function to [`handler`] or [`batch_handler`] instead.
 pub trait Handler: Send + Sync + 'static {
@@ -52,6 +52,10 @@ impl Completion {
     /// Done, with a result that `jobs show` and a waiting caller see.
     pub fn with(result: &impl Serialize) -> HandlerResult {
         Ok(Completion { result: Some(serde_json::to_vec(result)?) })
+    }
+
+    fn kept(self) -> Option<Vec<u8>> {
+        self.result.filter(|result| fits(result))
     }
 }
 
@@ -101,7 +105,7 @@ impl<E: std::error::Error> From<E> for JobError {
 
 pub(crate) fn outcome_of(result: HandlerResult) -> Outcome {
     match result {
-        Ok(completion) => Outcome::Done { result: completion.result.filter(|result| fits(result)) },
+        Ok(completion) => Outcome::Done { result: completion.kept() },
         Err(JobError::Retry { after, error }) => Outcome::Retry { after, error },
         Err(JobError::Snooze(delay)) => Outcome::Snooze { delay },
         Err(JobError::Fail(error)) => Outcome::Fail { error },
@@ -124,8 +128,21 @@ fn fits(result: &[u8]) -> bool {
 #[derive(Clone)]
 pub struct Context {
     pub(crate) job: Arc<LeasedJob>,
+    pub(crate) desk: Desk,
+}
+
+/// What every run of one worker shares.
+#[derive(Clone)]
+pub(crate) struct Desk {
     pub(crate) client: Client,
     pub(crate) reports: ReportSender,
+    pub(crate) inside: SettledInside,
+}
+
+impl Desk {
+    pub(crate) fn new(client: Client) -> Desk {
+        Desk { client, reports: ReportSender::default(), inside: SettledInside::default() }
+    }
 }
 
 impl Context {
@@ -158,7 +175,7 @@ impl Context {
 
     /// For enqueueing further work.
     pub fn client(&self) -> &Client {
-        &self.client
+        &self.desk.client
     }
 
     /// Shown by `jobs show`; written in the background, dropped if the lease was lost.
@@ -174,15 +191,33 @@ impl Context {
     }
 
     fn report(&self, body: ReportBody) {
-        self.reports.send(Report { id: self.job.id, token: self.job.token, attempt: self.job.attempt, body });
+        self.desk.reports.send(Report {
+            id: self.job.id,
+            token: self.job.token,
+            attempt: self.job.attempt,
+            body,
+        });
     }
 
     /// Completes this job inside the caller's transaction, so that its effect and its completion are one commit.
     /// False when the lease was lost: the caller must roll back.
+    ///
+    /// Call it last before the commit. Jobs claimed together share one lease row, which is what makes a claim of
+    /// hundreds cheap; on Postgres it is locked from here to the end of the transaction, and the settlements of the
+    /// others wait that long. (On SQLite all writes wait for an open transaction anyway.)
     pub async fn settle_in(&self, tx: TxRef<'_>) -> Result<bool, StoreError> {
-        let verdict = Verdict::End { state: JobState::Completed, result: None, error: None };
+        self.settle_in_with(tx, Completion::done()).await
+    }
+
+    /// The same with a result: `context.settle_in_with(tx, Completion::with(&result)?)`. What the handler returns
+    /// after the commit changes nothing any more.
+    pub async fn settle_in_with(&self, tx: TxRef<'_>, completion: Completion) -> Result<bool, StoreError> {
+        let verdict = Verdict::End { state: JobState::Completed, result: completion.kept(), error: None };
         let settlement = settlement(&self.job, self.job.claimed_at, verdict);
-        let settled = self.client.store().settle_in(tx, &settlement).await?;
+        let settled = self.desk.client.store().settle_in(tx, &settlement).await?;
+        if settled == Settled::Accepted {
+            self.desk.inside.put(&self.job);
+        }
         Ok(settled == Settled::Accepted)
     }
 }

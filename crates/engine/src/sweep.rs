@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
-use windlass_core::store::{Beat, Reclaimed};
+use windlass_core::store::{Beat, Counted, DeadLetter, Reclaimed, Rollup};
 use windlass_core::{Store, StoreError, WorkerId};
 
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
@@ -61,13 +61,39 @@ impl Sweeper {
                 }
             };
             self.still.remove(&beat.worker);
-            tracing::warn!(worker = %beat.worker, ?taken, "a worker died; its jobs were taken back");
+            tracing::warn!(
+                worker = %beat.worker,
+                suspects = taken.suspects,
+                dead_letters = taken.dead_letters.len(),
+                cancelled = taken.cancelled,
+                superseded = taken.superseded,
+                "a worker died; its jobs were taken back"
+            );
+            self.record(&taken.dead_letters).await;
             total.suspects += taken.suspects;
-            total.dead_letters += taken.dead_letters;
+            total.dead_letters.extend(taken.dead_letters);
             total.cancelled += taken.cancelled;
             total.superseded += taken.superseded;
         }
         Ok(total)
+    }
+
+    /// Their worker is not there to count them, so whoever took them does.
+    async fn record(&self, dead: &[DeadLetter]) {
+        if dead.is_empty() {
+            return;
+        }
+        let rollups: Vec<Rollup> = dead
+            .iter()
+            .map(|job| {
+                let mut rollup = Rollup::new(job.ended_at, job.queue, job.kind);
+                rollup.count(Counted::Dead, job.ended_at.since(job.run_at), Duration::ZERO);
+                rollup
+            })
+            .collect();
+        if let Err(error) = self.store.record(&rollups).await {
+            tracing::warn!(error = error.chain(), "statistics of a dead worker's last jobs were lost");
+        }
     }
 
     fn is_dead(&mut self, beat: &Beat, now: Instant) -> bool {

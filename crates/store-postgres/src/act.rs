@@ -84,17 +84,8 @@ const KEEP_PRIORITY: &str = "update windlass.jobs set priority = $2 where id = $
 
 const OP: &str = "change jobs";
 
-/// The states an action fits, as far as the moves of the state machine allow.
-fn fits(action: Action, state: JobState) -> bool {
-    match action {
-        Action::Cancel => state.can_move_to(JobState::Cancelled),
-        Action::Retry => state.can_replay() || state == JobState::Scheduled,
-        Action::Delete => state.is_finished(),
-    }
-}
-
 impl PostgresStore {
-    pub(crate) async fn apply_action(
+    pub(crate) async fn act(
         &self,
         filter: &JobFilter,
         action: Action,
@@ -102,7 +93,7 @@ impl PostgresStore {
     ) -> Result<Bulk, StoreError> {
         let asked = |s: &JobState| filter.states.is_empty() || filter.states.contains(s);
         let (fit, unfit): (Vec<JobState>, Vec<JobState>) =
-            JobState::ALL.into_iter().filter(asked).partition(|s| fits(action, *s));
+            JobState::ALL.into_iter().filter(asked).partition(|s| action.fits(*s));
         let mut tx = self.pool.begin().await.map_err(failed(OP))?;
         let ids = self.pick(&mut tx, filter, fit, limit).await?;
         let skipped = self.pick(&mut tx, filter, unfit, limit).await?.len() as u64;
@@ -181,7 +172,7 @@ impl PostgresStore {
         ids(&rows)
     }
 
-    pub(crate) async fn move_waiting(&self, id: JobId, change: &Change) -> Result<bool, StoreError> {
+    pub(crate) async fn change(&self, id: JobId, change: &Change) -> Result<bool, StoreError> {
         let op = "change a job";
         let mut tx = self.pool.begin().await.map_err(failed(op))?;
         let row = sqlx::query(self.sql(CHANGE))
@@ -210,4 +201,36 @@ impl PostgresStore {
 
 fn ids(rows: &[PgRow]) -> Result<Vec<i64>, StoreError> {
     rows.iter().map(|row| get(row, "id")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The statements carry states as literals, so that partial indexes are used; the rule is core's.
+    #[test]
+    fn the_literals_are_the_states_the_actions_fit() {
+        let codes = |wanted: &dyn Fn(JobState) -> bool| -> String {
+            let fit = JobState::ALL.into_iter().filter(|state| wanted(*state));
+            fit.map(|state| state.code().to_string()).collect::<Vec<_>>().join(", ")
+        };
+        let replayed = codes(&|state| state.is_finished() && Action::Retry.fits(state));
+        assert!(REPLAY.contains(&format!("state in ({replayed})")), "replay takes {replayed}");
+        let cancelled = JobState::Cancelled.code();
+        assert!(CANCEL_WAITING.contains(&format!("select id, {cancelled}, attempt")));
+        let superseded = JobState::Superseded.code();
+        assert!(REPLAY.contains(&format!("set state = {superseded},")));
+    }
+
+    #[test]
+    fn a_replayed_jobs_last_attempt_keeps_the_name_of_its_state() {
+        let (failed, dead) = (JobState::Failed, JobState::DeadLetter);
+        let expected = format!(
+            "case f.state when {} then '{failed}' when {} then '{dead}' else '{}' end",
+            failed.code(),
+            dead.code(),
+            JobState::Cancelled
+        );
+        assert!(REPLAY.contains(&expected), "{expected}");
+    }
 }

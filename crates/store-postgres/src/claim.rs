@@ -89,12 +89,12 @@ const IN_COMPANY: &str = "update windlass.claims set alone = false where token =
 const OP: &str = "claim";
 
 impl PostgresStore {
-    pub(crate) async fn lease(&self, claim: &Claim) -> Result<Vec<LeasedJob>, StoreError> {
+    pub(crate) async fn claim(&self, claim: &Claim) -> Result<Vec<LeasedJob>, StoreError> {
         if claim.limit == 0 || claim.kinds.is_empty() {
             return Ok(Vec::new());
         }
         if claim.suspect {
-            return self.lease_suspect(claim).await;
+            return self.claim_suspect(claim).await;
         }
         let start = self.hints.start(claim.queue, &claim.kinds);
         let low: Vec<PgTime> = start.low.iter().copied().map(PgTime).collect();
@@ -118,7 +118,7 @@ impl PostgresStore {
     }
 
     /// The worker promises to run nothing else meanwhile, so one job it is, whatever the limit.
-    async fn lease_suspect(&self, claim: &Claim) -> Result<Vec<LeasedJob>, StoreError> {
+    async fn claim_suspect(&self, claim: &Claim) -> Result<Vec<LeasedJob>, StoreError> {
         let rows = sqlx::query(self.sql(CLAIM_SUSPECT))
             .bind(self.offset())
             .bind(claim.worker.0)
@@ -131,7 +131,7 @@ impl PostgresStore {
         Ok(leased(claim, &rows)?.1)
     }
 
-    pub(crate) async fn join_company(&self, token: Token) -> Result<bool, StoreError> {
+    pub(crate) async fn in_company(&self, token: Token) -> Result<bool, StoreError> {
         let done = sqlx::query(self.sql(IN_COMPANY))
             .bind(token.0)
             .execute(&self.pool)

@@ -142,7 +142,7 @@ const MAX_NOTIFIED: usize = 200;
 const TRIES: usize = 5;
 
 impl PostgresStore {
-    pub(crate) async fn put(&self, jobs: &[NewJob]) -> Result<Vec<Enqueued>, StoreError> {
+    pub(crate) async fn enqueue(&self, jobs: &[NewJob]) -> Result<Vec<Enqueued>, StoreError> {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
@@ -153,7 +153,7 @@ impl PostgresStore {
         let mut tries = 0;
         loop {
             let wake = self.waker.turn(places.iter().copied());
-            match self.put_once(jobs, wake.as_deref()).await {
+            match self.enqueue_once(jobs, wake.as_deref()).await {
                 Err(error) if (is_conflict(&error) || is_id_taken(&error)) && tries < TRIES => tries += 1,
                 Err(error) => return Err(error),
                 Ok(done) => {
@@ -168,13 +168,13 @@ impl PostgresStore {
     }
 
     /// With `wake` the write notifies others itself.
-    async fn put_once(&self, jobs: &[NewJob], wake: Option<&str>) -> Result<Vec<Enqueued>, StoreError> {
+    async fn enqueue_once(&self, jobs: &[NewJob], wake: Option<&str>) -> Result<Vec<Enqueued>, StoreError> {
         if jobs.len() <= ROWS && jobs.iter().all(NewJob::is_plain) {
             let mut conn = self.pool.acquire().await.map_err(failed(OP))?;
-            return self.put_plain(&mut conn, jobs, wake).await;
+            return self.enqueue_plain(&mut conn, jobs, wake).await;
         }
         let mut tx = self.pool.begin().await.map_err(failed(OP))?;
-        let done = self.put_on(&mut tx, jobs).await?;
+        let done = self.enqueue_on(&mut tx, jobs).await?;
         if let Some(payload) = wake {
             let query = sqlx::query("select pg_notify($1, $2)").bind(&self.waker.channel).bind(payload);
             query.execute(&mut *tx).await.map_err(failed(OP))?;
@@ -183,13 +183,17 @@ impl PostgresStore {
         Ok(done)
     }
 
-    pub(crate) async fn put_in(&self, tx: TxRef<'_>, jobs: &[NewJob]) -> Result<Vec<Enqueued>, StoreError> {
+    pub(crate) async fn enqueue_in(
+        &self,
+        tx: TxRef<'_>,
+        jobs: &[NewJob],
+    ) -> Result<Vec<Enqueued>, StoreError> {
         let conn = tx::connection(tx)?;
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
         tx::savepoint(conn).await?;
-        match self.put_on(conn, jobs).await {
+        match self.enqueue_on(conn, jobs).await {
             Ok(done) => {
                 self.notify_in(conn, jobs).await?;
                 tx::release(conn).await?;
@@ -202,18 +206,22 @@ impl PostgresStore {
         }
     }
 
-    async fn put_on(&self, conn: &mut PgConnection, jobs: &[NewJob]) -> Result<Vec<Enqueued>, StoreError> {
+    async fn enqueue_on(
+        &self,
+        conn: &mut PgConnection,
+        jobs: &[NewJob],
+    ) -> Result<Vec<Enqueued>, StoreError> {
         if !jobs.iter().all(NewJob::is_plain) {
             return Keyed::new(self, conn, jobs).await?.run().await;
         }
         let mut done = Vec::with_capacity(jobs.len());
         for some in jobs.chunks(ROWS) {
-            done.extend(self.put_plain(conn, some, None).await?);
+            done.extend(self.enqueue_plain(conn, some, None).await?);
         }
         Ok(done)
     }
 
-    async fn put_plain(
+    async fn enqueue_plain(
         &self,
         conn: &mut PgConnection,
         jobs: &[NewJob],

@@ -29,7 +29,7 @@ const TABLES: &str = "
                and not exists (select from windlass.finished_default) as default_empty";
 
 impl PostgresStore {
-    pub(crate) async fn findings(&self) -> Result<Vec<Finding>, StoreError> {
+    pub(crate) async fn examine(&self) -> Result<Vec<Finding>, StoreError> {
         let row = sqlx::query(SERVER).fetch_one(&self.pool).await.map_err(failed("examine the server"))?;
         let number: i32 = get(&row, "number")?;
         let version: String = get(&row, "version")?;
@@ -60,7 +60,7 @@ impl PostgresStore {
                  it keeps dead rows from being cleaned up",
             ),
         ];
-        let schema = self.check().await;
+        let schema = self.check_schema().await;
         findings.push(Finding {
             name: "schema".to_owned(),
             ok: schema.is_ok(),

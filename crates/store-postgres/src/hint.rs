@@ -24,17 +24,25 @@ type Key = (QueueId, Vec<KindId>);
 #[derive(Default)]
 pub(crate) struct Hints {
     lanes: Mutex<HashMap<Key, Lanes>>,
-    poll_scan: Mutex<Option<Instant>>,
 }
 
 struct Lanes {
     low: [Time; LANES],
     /// When the next claim starts from the bottom.
     full_scan: Instant,
+    /// When the next poll does; kept here and not once for all, so that workers of one process with other queues each
+    /// have theirs.
+    poll_scan: Instant,
     /// Grows when something lowered a lane, so that a claim under way does not raise it again.
     lowered: u64,
     /// The latest time a claim looked up to; a job below it came late, whatever the lanes say now.
     looked: Time,
+}
+
+impl Lanes {
+    fn new(now: Instant) -> Lanes {
+        Lanes { low: [BOTTOM; LANES], full_scan: now, poll_scan: now, lowered: 0, looked: BOTTOM }
+    }
 }
 
 /// What a claim started from, to be handed back with what it found.
@@ -58,12 +66,7 @@ impl Hints {
     pub(crate) fn start(&self, queue: QueueId, kinds: &[KindId]) -> Start {
         let mut map = self.lock();
         let now = Instant::now();
-        let lanes = map.entry((queue, kinds.to_vec())).or_insert(Lanes {
-            low: [BOTTOM; LANES],
-            full_scan: now,
-            lowered: 0,
-            looked: BOTTOM,
-        });
+        let lanes = map.entry((queue, kinds.to_vec())).or_insert_with(|| Lanes::new(now));
         if now < lanes.full_scan {
             return Start { low: lanes.low, lowered: lanes.lowered, full_since: None };
         }
@@ -72,24 +75,23 @@ impl Hints {
         Start { low: [BOTTOM; LANES], lowered: lanes.lowered, full_since: Some(now) }
     }
 
-    pub(crate) fn low(&self, queue: QueueId, kinds: &[KindId]) -> [Time; LANES] {
-        self.lock().get(&(queue, kinds.to_vec())).map_or([BOTTOM; LANES], |lanes| lanes.low)
-    }
-
-    /// Whether a poll at `now` has to look from the bottom.
-    pub(crate) fn poll_from_bottom(&self, now: Instant) -> bool {
-        let mut next = self.poll_scan.lock().unwrap_or_else(PoisonError::into_inner);
-        let due = next.is_none_or(|next| now >= next);
-        if due {
-            *next = Some(now + FULL_SCAN / 2);
+    /// Where a poll at `now` starts, and whether it is this queue's turn for a look from the bottom.
+    pub(crate) fn start_poll(&self, queue: QueueId, kinds: &[KindId], now: Instant) -> ([Time; LANES], bool) {
+        let mut map = self.lock();
+        let lanes = map.entry((queue, kinds.to_vec())).or_insert_with(|| Lanes::new(now));
+        if now < lanes.poll_scan {
+            return (lanes.low, false);
         }
-        due
+        lanes.poll_scan = now + FULL_SCAN / 2;
+        ([BOTTOM; LANES], true)
     }
 
-    pub(crate) fn polled_from_bottom(&self, begun: Instant, ended: Instant) {
-        let mut next = self.poll_scan.lock().unwrap_or_else(PoisonError::into_inner);
-        // A poll comes every second; a little less than that lets each be a full one while they are cheap.
-        *next = Some(ended + (FULL_SCAN / 2).max((ended - begun) * 50));
+    /// A poll that looked at this queue from the bottom is over.
+    pub(crate) fn end_poll(&self, queue: QueueId, kinds: &[KindId], begun: Instant, ended: Instant) {
+        if let Some(lanes) = self.lock().get_mut(&(queue, kinds.to_vec())) {
+            // A poll comes every second; a little less than that lets each be a full one while they are cheap.
+            lanes.poll_scan = ended + (FULL_SCAN / 2).max((ended - begun) * 50);
+        }
     }
 
     /// Raises the lanes by what one claim saw at `now`: lanes before the last one reached hold nothing due.
@@ -173,5 +175,33 @@ mod tests {
         hints.lower(QUEUE, Time(3));
         hints.raise(QUEUE, &KINDS, &start, Time(99_000_000), false, &[]);
         assert_eq!(hints.start(QUEUE, &KINDS).low, [Time(3); LANES]);
+    }
+
+    /// Workers of one process poll with the same rhythm: the one that always comes second must have its turn too.
+    #[test]
+    fn each_set_of_kinds_is_polled_from_the_bottom_in_its_own_time() {
+        let hints = Hints::default();
+        let start = hints.start(QUEUE, &KINDS);
+        hints.raise(QUEUE, &KINDS, &start, Time(9_000_000), false, &[]);
+        let now = Instant::now();
+        for second in 0..3 {
+            let now = now + Duration::from_secs(second);
+            let (low, full) = hints.start_poll(QUEUE, &KINDS, now);
+            assert!(full && low == [BOTTOM; LANES], "second {second}");
+            hints.end_poll(QUEUE, &KINDS, now, now + Duration::from_millis(1));
+            assert!(hints.start_poll(QueueId(2), &KINDS, now).1, "another queue, second {second}");
+            assert!(hints.start_poll(QUEUE, &[KindId(7)], now).1, "other kinds, second {second}");
+            assert_eq!(
+                hints.start_poll(QUEUE, &KINDS, now),
+                ([Time(8_000_000); LANES], false),
+                "no second one"
+            );
+        }
+        let late = now + Duration::from_secs(9);
+        hints.end_poll(QUEUE, &KINDS, late, late + Duration::from_secs(1));
+        assert!(
+            !hints.start_poll(QUEUE, &KINDS, late + Duration::from_secs(40)).1,
+            "a slow one rests longer"
+        );
     }
 }

@@ -50,7 +50,7 @@ struct Applied {
 const OP: &str = "read the migrations";
 
 impl PostgresStore {
-    pub(crate) async fn list_migrations(&self) -> Result<Vec<Migration>, StoreError> {
+    pub(crate) async fn migrations(&self) -> Result<Vec<Migration>, StoreError> {
         let mut conn = self.pool.acquire().await.map_err(failed(OP))?;
         let applied = self.applied(&mut conn).await?;
         let mut all: Vec<Migration> = STEPS
@@ -67,7 +67,7 @@ impl PostgresStore {
         Ok(all)
     }
 
-    pub(crate) async fn up(&self, to: Option<i64>) -> Result<Vec<i64>, StoreError> {
+    pub(crate) async fn migrate_up(&self, to: Option<i64>) -> Result<Vec<i64>, StoreError> {
         let mut done = Vec::new();
         for step in STEPS.iter().filter(|s| to.is_none_or(|to| s.version <= to)) {
             if self.apply(step).await? {
@@ -114,7 +114,7 @@ impl PostgresStore {
         Ok(true)
     }
 
-    pub(crate) async fn down(&self, to: i64) -> Result<Vec<i64>, StoreError> {
+    pub(crate) async fn migrate_down(&self, to: i64) -> Result<Vec<i64>, StoreError> {
         let op = "revert a migration";
         let mut done = Vec::new();
         for step in STEPS.iter().rev().filter(|s| s.version > to) {
@@ -137,7 +137,7 @@ impl PostgresStore {
         Ok(done)
     }
 
-    pub(crate) async fn check(&self) -> Result<(), StoreError> {
+    pub(crate) async fn check_schema(&self) -> Result<(), StoreError> {
         let mut conn = self.pool.acquire().await.map_err(failed(OP))?;
         let applied = self.applied(&mut conn).await?;
         check_known(&applied)?;

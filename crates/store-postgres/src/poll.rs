@@ -10,7 +10,6 @@ use windlass_core::{JobId, QueueId, StoreError, WorkerId};
 
 use crate::PostgresStore;
 use crate::error::failed;
-use crate::hint::{BOTTOM, LANES};
 use crate::row::{PgTime, get, time, time_or_none};
 
 /// Eleven index probes per queue, each from where the hints say. Suspects stand apart: they are due, but an ordinary
@@ -34,12 +33,13 @@ const POLL: &str = "
     from n left join windlass.queues q on q.id = any ($3::int[])";
 
 impl PostgresStore {
-    pub(crate) async fn look(&self, worker: WorkerId, served: &[QueueKinds]) -> Result<Poll, StoreError> {
+    pub(crate) async fn poll(&self, worker: WorkerId, served: &[QueueKinds]) -> Result<Poll, StoreError> {
         let (mut queues, mut lanes, mut lows) = (Vec::new(), Vec::new(), Vec::new());
         let begun = Instant::now();
-        let full = self.hints.poll_from_bottom(begun);
-        for QueueKinds { queue, kinds } in served {
-            let low = if full { [BOTTOM; LANES] } else { self.hints.low(*queue, kinds) };
+        let mut from_bottom = Vec::new();
+        for of @ QueueKinds { queue, kinds } in served {
+            let (low, full) = self.hints.start_poll(*queue, kinds, begun);
+            from_bottom.extend(full.then_some(of));
             for (lane, low) in low.into_iter().enumerate() {
                 queues.push(queue.0);
                 lanes.push(lane as i16);
@@ -57,8 +57,9 @@ impl PostgresStore {
             .fetch_all(&self.pool)
             .await
             .map_err(failed("poll"))?;
-        if full {
-            self.hints.polled_from_bottom(begun, Instant::now());
+        let ended = Instant::now();
+        for QueueKinds { queue, kinds } in from_bottom {
+            self.hints.end_poll(*queue, kinds, begun, ended);
         }
         self.read_poll(&rows)
     }

@@ -79,8 +79,8 @@ const ROWS: i64 = 5_000;
 const OP: &str = "prune";
 
 impl PostgresStore {
-    pub(crate) async fn remove_old(&self, prune: &Prune) -> Result<u64, StoreError> {
-        let cutoff = self.clock().await?.minus(prune.older_than);
+    pub(crate) async fn prune(&self, prune: &Prune) -> Result<u64, StoreError> {
+        let cutoff = self.now().await?.minus(prune.older_than);
         // Ids carry the real clock, so under a test offset they bound nothing.
         let below = if self.offset() == 0 { JobId::floor(cutoff) } else { JobId(i64::MAX) };
         match (prune.what, prune.dry_run) {

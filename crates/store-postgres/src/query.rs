@@ -150,12 +150,12 @@ impl PostgresStore {
             .map_err(failed(OP))
     }
 
-    pub(crate) async fn page(&self, filter: &JobFilter, page: &Page) -> Result<Vec<JobRecord>, StoreError> {
+    pub(crate) async fn list(&self, filter: &JobFilter, page: &Page) -> Result<Vec<JobRecord>, StoreError> {
         let mut conn = self.pool.acquire().await.map_err(failed(OP))?;
         self.records(&mut conn, filter, page).await?.iter().map(record).collect()
     }
 
-    pub(crate) async fn total(&self, filter: &JobFilter) -> Result<u64, StoreError> {
+    pub(crate) async fn count(&self, filter: &JobFilter) -> Result<u64, StoreError> {
         let sql = self.dynamic(&format!("{} select count(*) from picked", picked(filter, false)));
         let row = bind_filter(sqlx::query(sql), self.offset(), filter, None, 0)
             .fetch_one(&self.pool)
@@ -165,7 +165,7 @@ impl PostgresStore {
     }
 
     /// Three statements on one snapshot: the parts must not contradict each other.
-    pub(crate) async fn detail(&self, id: JobId) -> Result<Option<JobDetail>, StoreError> {
+    pub(crate) async fn job(&self, id: JobId) -> Result<Option<JobDetail>, StoreError> {
         let mut tx = self
             .pool
             .begin_with("begin isolation level repeatable read read only")

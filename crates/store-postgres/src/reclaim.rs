@@ -4,13 +4,13 @@
 //! What a lost lease means is decided by `windlass_core::sweep`. Never touches a worker whose heartbeat moved.
 
 use sqlx::PgConnection;
-use windlass_core::store::{Beat, Reclaimed};
+use windlass_core::store::{Beat, DeadLetter, Reclaimed};
 use windlass_core::sweep::{Lost, LostLease, lost};
-use windlass_core::{StoreError, Time, Token, WorkerId};
+use windlass_core::{JobId, KindId, QueueId, StoreError, Time, Token, WorkerId};
 
 use crate::PostgresStore;
 use crate::error::failed;
-use crate::row::{PgTime, get, small, small_in, sparse, time};
+use crate::row::{PgTime, count, get, small, small_in, sparse, time};
 
 const DROP_SILENT: &str = "delete from windlass.workers where id = $1 and beats = $2";
 const DROP: &str = "delete from windlass.workers where id = $1";
@@ -20,7 +20,8 @@ const LOCK: &str =
     "select token from windlass.claims where worker = $1 and token <> all ($2) order by token for update";
 
 const LEASES: &str = "
-    select i.id, i.run_at, c.token, c.attempt, c.crashes, c.alone, c.claimed_at, j.max_attempts, x.job_id is not null as cancel
+    select i.id, i.run_at, c.token, c.attempt, c.crashes, c.alone, c.claimed_at, j.max_attempts,
+           j.queue, j.kind, x.job_id is not null as cancel
     from windlass.claims c cross join unnest(c.ids, c.run_ats) i (id, run_at)
     join windlass.jobs j on j.id = i.id
     left join windlass.cancels x on x.job_id = i.id
@@ -28,7 +29,8 @@ const LEASES: &str = "
 
 const FORGET: &str = "delete from windlass.claims where worker = $1 and token <> all ($2)";
 
-/// `ended` null means back to the queue, where the job stood before it was claimed. The answer counts the twins met.
+/// `ended` null means back to the queue, where the job stood before it was claimed. The answer says
+/// when that was and counts the twins met.
 const WRITE: &str = "
     with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
     u as materialized (
@@ -54,13 +56,15 @@ const WRITE: &str = "
         insert into windlass.attempts (id, token, attempt, worker, started_at, ended_at, outcome, error)
         select e.id, e.token, e.attempt, $2, e.claimed_at, n.now, $11, e.error from e, n where e.final is null),
     k as (delete from windlass.cancels where job_id in (select id from e where final is not null))
-    select count(*) from e where final = 7";
+    select n.now, (select count(*) from e where final = 7) as superseded from n";
 
 const OP: &str = "take back leases";
 
 struct Lease {
     id: i64,
     token: i64,
+    queue: QueueId,
+    kind: KindId,
     claimed_at: Time,
     place: Time,
     lost: LostLease,
@@ -78,7 +82,7 @@ const DEAD_LETTER: i16 = 5;
 const CANCELLED: i16 = 6;
 
 impl PostgresStore {
-    pub(crate) async fn take_back(&self, beat: &Beat) -> Result<Option<Reclaimed>, StoreError> {
+    pub(crate) async fn reclaim(&self, beat: &Beat) -> Result<Option<Reclaimed>, StoreError> {
         let mut tx = self.pool.begin().await.map_err(failed(OP))?;
         let dropped = sqlx::query(self.sql(DROP_SILENT))
             .bind(beat.worker.0)
@@ -91,20 +95,22 @@ impl PostgresStore {
         }
         let leases = self.leases(&mut tx, beat.worker, &[]).await?;
         let fates: Vec<Fate> = leases.iter().map(|l| fate_of_lost(l.lost)).collect();
-        let superseded = self.write(&mut tx, beat.worker, &leases, &fates, "lost").await?;
+        let (superseded, now) = self.write(&mut tx, beat.worker, &leases, &fates, "lost").await?;
         tx.commit().await.map_err(failed(OP))?;
         self.waker.any();
-        let ended = |state| fates.iter().filter(|f| f.ended == Some(state)).count() as u64;
-        let back = fates.iter().filter(|f| f.ended.is_none()).count() as u64;
+        let of = |ended| fates.iter().filter(|f| f.ended == ended).count() as u64;
+        let dead = leases.iter().zip(&fates).filter(|(_, f)| f.ended == Some(DEAD_LETTER)).map(|(l, _)| {
+            DeadLetter { id: JobId(l.id), queue: l.queue, kind: l.kind, run_at: l.place, ended_at: now }
+        });
         Ok(Some(Reclaimed {
-            suspects: back.saturating_sub(superseded),
-            dead_letters: ended(DEAD_LETTER),
-            cancelled: ended(CANCELLED),
+            suspects: of(None).saturating_sub(superseded),
+            dead_letters: dead.collect(),
+            cancelled: of(Some(CANCELLED)),
             superseded,
         }))
     }
 
-    pub(crate) async fn retire(&self, worker: WorkerId) -> Result<(), StoreError> {
+    pub(crate) async fn retire_worker(&self, worker: WorkerId) -> Result<(), StoreError> {
         let mut tx = self.pool.begin().await.map_err(failed(OP))?;
         sqlx::query(self.sql(DROP)).bind(worker.0).execute(&mut *tx).await.map_err(failed(OP))?;
         self.hand_back(&mut tx, worker, &[]).await?;
@@ -113,7 +119,7 @@ impl PostgresStore {
         Ok(())
     }
 
-    pub(crate) async fn give_up(&self, worker: WorkerId, known: &[Token]) -> Result<u64, StoreError> {
+    pub(crate) async fn disown(&self, worker: WorkerId, known: &[Token]) -> Result<u64, StoreError> {
         let mut tx = self.pool.begin().await.map_err(failed(OP))?;
         let left = self.hand_back(&mut tx, worker, known).await?;
         tx.commit().await.map_err(failed(OP))?;
@@ -152,6 +158,8 @@ impl PostgresStore {
                 Ok(Lease {
                     id: get(row, "id")?,
                     token: get(row, "token")?,
+                    queue: QueueId(get(row, "queue")?),
+                    kind: KindId(get(row, "kind")?),
                     claimed_at: time(row, "claimed_at")?,
                     place: time(row, "run_at")?,
                     lost: LostLease {
@@ -175,7 +183,7 @@ impl PostgresStore {
         leases: &[Lease],
         fates: &[Fate],
         outcome: &str,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<(u64, Time), StoreError> {
         let row = sqlx::query(self.sql(WRITE))
             .bind(self.offset())
             .bind(worker.0)
@@ -192,7 +200,7 @@ impl PostgresStore {
             .fetch_one(conn)
             .await
             .map_err(failed(OP))?;
-        crate::row::count(&row, "count")
+        Ok((count(&row, "superseded")?, time(&row, "now")?))
     }
 }
 

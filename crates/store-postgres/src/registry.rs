@@ -5,7 +5,7 @@
 
 use sqlx::PgConnection;
 use sqlx::postgres::PgRow;
-use windlass_core::store::{DEPTH_SHOWN, QueueState, QueueUpdate};
+use windlass_core::store::{DEPTH_SHOWN, KindMoved, QueueState, QueueUpdate};
 use windlass_core::time::micros;
 use windlass_core::{Backoff, KindId, KindSpec, QueueId, QueueSpec, StoreError};
 
@@ -78,7 +78,11 @@ const OP: &str = "write the registry";
 
 impl PostgresStore {
     /// In name order, so that processes starting together wait for each other in one direction.
-    pub(crate) async fn sync(&self, queues: &[QueueSpec], kinds: &[KindSpec]) -> Result<(), StoreError> {
+    pub(crate) async fn sync_registry(
+        &self,
+        queues: &[QueueSpec],
+        kinds: &[KindSpec],
+    ) -> Result<(), StoreError> {
         let mut queues: Vec<&QueueSpec> = queues.iter().collect();
         let mut kinds: Vec<&KindSpec> = kinds.iter().collect();
         queues.sort_by(|a, b| a.name.cmp(&b.name));
@@ -87,10 +91,14 @@ impl PostgresStore {
         for queue in queues {
             self.put_queue(&mut tx, queue, true).await?;
         }
+        let mut moved = Vec::new();
         for kind in kinds {
             // A queue nobody described gets the default figures; one that is there keeps its own.
             self.put_queue(&mut tx, &QueueSpec::named(&kind.queue), false).await?;
-            self.put_kind(&mut tx, kind).await?;
+            moved.extend(self.put_kind(&mut tx, kind).await?);
+        }
+        if !moved.is_empty() {
+            return Err(StoreError::KindsMoved { moved });
         }
         tx.commit().await.map_err(failed(OP))?;
         self.ensure_days().await
@@ -118,7 +126,12 @@ impl PostgresStore {
         Ok(())
     }
 
-    async fn put_kind(&self, conn: &mut PgConnection, kind: &KindSpec) -> Result<(), StoreError> {
+    /// Answers with a kind that belongs to another queue.
+    async fn put_kind(
+        &self,
+        conn: &mut PgConnection,
+        kind: &KindSpec,
+    ) -> Result<Option<KindMoved>, StoreError> {
         sqlx::query(self.sql(PUT_KIND))
             .bind(&kind.name)
             .bind(&kind.queue)
@@ -134,14 +147,11 @@ impl PostgresStore {
         let row =
             sqlx::query(self.sql(KIND_HOME)).bind(&kind.name).fetch_one(conn).await.map_err(failed(OP))?;
         let stored: String = get(&row, "name")?;
-        if stored != kind.queue {
-            let (kind, wanted) = (kind.name.clone(), kind.queue.clone());
-            return Err(StoreError::KindMoved { kind, stored, wanted });
-        }
-        Ok(())
+        let wanted = kind.queue.clone();
+        Ok((stored != wanted).then(|| KindMoved { kind: kind.name.clone(), stored, wanted }))
     }
 
-    pub(crate) async fn list_kinds(&self) -> Result<Vec<(KindId, QueueId, KindSpec)>, StoreError> {
+    pub(crate) async fn kinds(&self) -> Result<Vec<(KindId, QueueId, KindSpec)>, StoreError> {
         let rows =
             sqlx::query(self.sql(KINDS)).fetch_all(&self.pool).await.map_err(failed("read the kinds"))?;
         rows.iter()
@@ -163,7 +173,7 @@ impl PostgresStore {
             .collect()
     }
 
-    pub(crate) async fn list_queues(&self) -> Result<Vec<QueueState>, StoreError> {
+    pub(crate) async fn queues(&self) -> Result<Vec<QueueState>, StoreError> {
         let rows = sqlx::query(self.sql(QUEUES))
             .bind(self.offset())
             .bind(big_in(DEPTH_SHOWN))
@@ -173,7 +183,11 @@ impl PostgresStore {
         rows.iter().map(read_queue).collect()
     }
 
-    pub(crate) async fn set_queue(&self, queue: QueueId, update: &QueueUpdate) -> Result<bool, StoreError> {
+    pub(crate) async fn update_queue(
+        &self,
+        queue: QueueId,
+        update: &QueueUpdate,
+    ) -> Result<bool, StoreError> {
         let done = sqlx::query(self.sql(UPDATE_QUEUE))
             .bind(queue.0)
             .bind(update.paused)
@@ -187,7 +201,7 @@ impl PostgresStore {
         Ok(done.rows_affected() > 0)
     }
 
-    pub(crate) async fn waiting(&self, queue: QueueId, cap: u64) -> Result<u64, StoreError> {
+    pub(crate) async fn depth(&self, queue: QueueId, cap: u64) -> Result<u64, StoreError> {
         let row = sqlx::query(self.sql(DEPTH))
             .bind(queue.0)
             .bind(big_in(cap))

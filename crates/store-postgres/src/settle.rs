@@ -111,12 +111,12 @@ const ROWS: usize = 5_000;
 const TRIES: usize = 5;
 
 impl PostgresStore {
-    pub(crate) async fn end(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
+    pub(crate) async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
         let mut answers = Vec::with_capacity(settlements.len());
         for some in settlements.chunks(ROWS) {
             let mut tries = 0;
             answers.extend(loop {
-                match self.end_once(some).await {
+                match self.settle_once(some).await {
                     Err(error) if is_conflict(&error) && tries < TRIES => tries += 1,
                     other => break other?,
                 }
@@ -129,16 +129,20 @@ impl PostgresStore {
         Ok(answers)
     }
 
-    async fn end_once(&self, some: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
+    async fn settle_once(&self, some: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
         let pool: &PgPool = &self.pool;
         let mut conn = pool.acquire().await.map_err(failed(OP))?;
-        self.end_on(&mut conn, some).await
+        self.settle_on(&mut conn, some).await
     }
 
-    pub(crate) async fn end_in(&self, tx: TxRef<'_>, settlement: &Settlement) -> Result<Settled, StoreError> {
+    pub(crate) async fn settle_in(
+        &self,
+        tx: TxRef<'_>,
+        settlement: &Settlement,
+    ) -> Result<Settled, StoreError> {
         let conn = tx::connection(tx)?;
         tx::savepoint(conn).await?;
-        let answers = match self.end_on(&mut *conn, std::slice::from_ref(settlement)).await {
+        let answers = match self.settle_on(&mut *conn, std::slice::from_ref(settlement)).await {
             Ok(answers) => answers,
             Err(error) => {
                 tx::undo(conn).await?;
@@ -157,7 +161,11 @@ impl PostgresStore {
         Ok(answers.first().copied().unwrap_or(Settled::Stale))
     }
 
-    async fn end_on(&self, conn: &mut PgConnection, some: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
+    async fn settle_on(
+        &self,
+        conn: &mut PgConnection,
+        some: &[Settlement],
+    ) -> Result<Vec<Settled>, StoreError> {
         let Batch { first, repeated } = Batch::of(some);
         let all_done = first.iter().all(|s| completed(s));
         let query = sqlx::query(self.sql(if all_done { SETTLE_DONE } else { SETTLE_ANY }))

@@ -1,10 +1,13 @@
 //! The [`Store`] contract, verb by verb, each in the module that owns it.
+//!
+//! The work of a verb has the verb's name: `self.verb` finds the method of [`PostgresStore`] itself, because Rust looks
+//! among a type's own methods before a trait's.
 
 use async_trait::async_trait;
 use windlass_core::store::{
-    Action, Beat, Bulk, Change, Claim, Enqueued, Finding, JobDetail, JobFilter, Migration, Page, Poll, Prune,
-    QueueKinds, QueueState, QueueUpdate, Reclaimed, Report, Rollup, Settled, StoreTx, Wake, WorkerInfo,
-    WorkerRow,
+    Action, Beat, Bulk, Change, Claim, Enqueued, Finding, JobDetail, JobFilter, Migration, OnWake, Page,
+    Poll, Prune, QueueKinds, QueueState, QueueUpdate, Reclaimed, Report, Rollup, Settled, StoreTx,
+    WorkerInfo, WorkerRow,
 };
 use windlass_core::{
     JobId, JobRecord, KindId, KindSpec, LeasedJob, NewJob, QueueId, QueueSpec, Settlement, Store, StoreError,
@@ -22,155 +25,156 @@ impl Store for PostgresStore {
     }
 
     async fn now(&self) -> Result<Time> {
-        self.clock().await
+        self.now().await
     }
 
     fn set_clock_offset(&self, micros: i64) {
-        self.move_clock(micros);
+        self.set_clock_offset(micros);
     }
 
-    fn on_wake(&self, wake: Box<dyn Fn(Wake) + Send + Sync>) {
-        self.waker.set_callback(wake);
+    fn on_wake(&self, wake: OnWake) {
+        self.waker.wakers.add(wake);
     }
 
     async fn close(&self) {
         self.waker.stop(&self.pool).await;
+        self.callers.close().await;
         self.pool.close().await;
     }
 
     async fn migrations(&self) -> Result<Vec<Migration>> {
-        self.list_migrations().await
+        self.migrations().await
     }
 
     async fn migrate_up(&self, to: Option<i64>) -> Result<Vec<i64>> {
-        self.up(to).await
+        self.migrate_up(to).await
     }
 
     async fn migrate_down(&self, to: i64) -> Result<Vec<i64>> {
-        self.down(to).await
+        self.migrate_down(to).await
     }
 
     async fn check_schema(&self) -> Result<()> {
-        self.check().await
+        self.check_schema().await
     }
 
     async fn sync_registry(&self, queues: &[QueueSpec], kinds: &[KindSpec]) -> Result<()> {
-        self.sync(queues, kinds).await
+        self.sync_registry(queues, kinds).await
     }
 
     async fn kinds(&self) -> Result<Vec<(KindId, QueueId, KindSpec)>> {
-        self.list_kinds().await
+        self.kinds().await
     }
 
     async fn queues(&self) -> Result<Vec<QueueState>> {
-        self.list_queues().await
+        self.queues().await
     }
 
     async fn update_queue(&self, queue: QueueId, update: &QueueUpdate) -> Result<bool> {
-        self.set_queue(queue, update).await
+        self.update_queue(queue, update).await
     }
 
     async fn depth(&self, queue: QueueId, cap: u64) -> Result<u64> {
-        self.waiting(queue, cap).await
+        self.depth(queue, cap).await
     }
 
     async fn enqueue(&self, jobs: &[NewJob]) -> Result<Vec<Enqueued>> {
-        self.put(jobs).await
+        self.enqueue(jobs).await
     }
 
     async fn enqueue_in(&self, tx: TxRef<'_>, jobs: &[NewJob]) -> Result<Vec<Enqueued>> {
-        self.put_in(tx, jobs).await
+        self.enqueue_in(tx, jobs).await
     }
 
     async fn begin(&self) -> Result<Box<dyn StoreTx>> {
-        self.begin_tx().await
+        self.begin().await
     }
 
     async fn claim(&self, claim: &Claim) -> Result<Vec<LeasedJob>> {
-        self.lease(claim).await
+        self.claim(claim).await
     }
 
     async fn in_company(&self, token: Token) -> Result<bool> {
-        self.join_company(token).await
+        self.in_company(token).await
     }
 
     async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>> {
-        self.end(settlements).await
+        self.settle(settlements).await
     }
 
     async fn settle_in(&self, tx: TxRef<'_>, settlement: &Settlement) -> Result<Settled> {
-        self.end_in(tx, settlement).await
+        self.settle_in(tx, settlement).await
     }
 
     async fn report(&self, reports: &[Report]) -> Result<u64> {
-        self.put_reports(reports).await
+        self.report(reports).await
     }
 
     async fn poll(&self, worker: WorkerId, served: &[QueueKinds]) -> Result<Poll> {
-        self.look(worker, served).await
+        self.poll(worker, served).await
     }
 
     async fn register_worker(&self, info: &WorkerInfo) -> Result<WorkerId> {
-        self.register(info).await
+        self.register_worker(info).await
     }
 
     async fn heartbeat(&self, worker: WorkerId) -> Result<bool> {
-        self.beat(worker).await
+        self.heartbeat(worker).await
     }
 
     async fn disown(&self, worker: WorkerId, known: &[Token]) -> Result<u64> {
-        self.give_up(worker, known).await
+        self.disown(worker, known).await
     }
 
     async fn retire_worker(&self, worker: WorkerId) -> Result<()> {
-        self.retire(worker).await
+        self.retire_worker(worker).await
     }
 
     async fn workers(&self) -> Result<Vec<WorkerRow>> {
-        self.list_workers().await
+        self.workers().await
     }
 
     async fn beats(&self) -> Result<Vec<Beat>> {
-        self.list_beats().await
+        self.beats().await
     }
 
     async fn reclaim(&self, beat: &Beat) -> Result<Option<Reclaimed>> {
-        self.take_back(beat).await
+        self.reclaim(beat).await
     }
 
     async fn job(&self, id: JobId) -> Result<Option<JobDetail>> {
-        self.detail(id).await
+        self.job(id).await
     }
 
     async fn list(&self, filter: &JobFilter, page: &Page) -> Result<Vec<JobRecord>> {
-        self.page(filter, page).await
+        self.list(filter, page).await
     }
 
     async fn count(&self, filter: &JobFilter) -> Result<u64> {
-        self.total(filter).await
+        self.count(filter).await
     }
 
     async fn act(&self, filter: &JobFilter, action: Action, limit: u32) -> Result<Bulk> {
-        self.apply_action(filter, action, limit).await
+        self.act(filter, action, limit).await
     }
 
     async fn change(&self, id: JobId, change: &Change) -> Result<bool> {
-        self.move_waiting(id, change).await
+        self.change(id, change).await
     }
 
     async fn prune(&self, prune: &Prune) -> Result<u64> {
-        self.remove_old(prune).await
+        self.prune(prune).await
     }
 
     async fn record(&self, rollups: &[Rollup]) -> Result<()> {
-        self.append_rollups(rollups).await
+        self.record(rollups).await
     }
 
     async fn rollups(&self, since: Time) -> Result<Vec<Rollup>> {
-        self.rollups_since(since).await
+        self.rollups(since).await
     }
 
     async fn examine(&self) -> Result<Vec<Finding>> {
-        self.findings().await
+        self.examine().await
     }
 }

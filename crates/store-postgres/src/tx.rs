@@ -30,8 +30,8 @@ impl StoreTx for PgTx {
 }
 
 impl PostgresStore {
-    pub(crate) async fn begin_tx(&self) -> Result<Box<dyn StoreTx>, StoreError> {
-        let tx = self.pool.begin().await.map_err(failed("begin a transaction"))?;
+    pub(crate) async fn begin(&self) -> Result<Box<dyn StoreTx>, StoreError> {
+        let tx = self.callers.begin().await.map_err(failed("begin a transaction"))?;
         Ok(Box::new(PgTx(tx)))
     }
 }

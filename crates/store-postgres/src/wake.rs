@@ -1,6 +1,6 @@
 //! Wake-ups: in this process at once, to other processes through NOTIFY.
 //!
-//! Owns the callback, the coalescing sender and the listening connection. A wake-up is a hint that saves waiting for
+//! Owns who listens here, the coalescing sender and the listening connection. A wake-up is a hint that saves waiting for
 //! the next poll; losing one costs nothing but that wait. NOTIFY takes one lock for the whole server at commit, so a
 //! process sends one per few milliseconds at most: an enqueue after a quiet time carries its own, which spares a
 //! short-lived process a second commit; everything written soon after is told by the sender together.
@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
@@ -16,7 +16,7 @@ use sqlx::{PgPool, Postgres};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
-use windlass_core::store::Wake;
+use windlass_core::store::{Wake, Wakers};
 use windlass_core::{QueueId, Time};
 
 use crate::hint::Hints;
@@ -29,14 +29,13 @@ const RECONNECT_AFTER: Duration = Duration::from_millis(500);
 /// The server takes payloads below 8,000 bytes.
 const MAX_PAYLOAD: usize = 7_000;
 
-type Callback = Arc<dyn Fn(Wake) + Send + Sync>;
-
 pub(crate) struct Waker {
     pub(crate) channel: String,
+    /// In this process.
+    pub(crate) wakers: Wakers,
     /// Tells our own notifications from others'.
     instance: u64,
     notify: bool,
-    callback: RwLock<Option<Callback>>,
     pending: Mutex<Pending>,
     changed: Notify,
     listening: AtomicBool,
@@ -72,7 +71,7 @@ impl Waker {
             channel: format!("{schema}_wake"),
             instance: RandomState::new().hash_one(schema) | 1,
             notify,
-            callback: RwLock::new(None),
+            wakers: Wakers::default(),
             pending: Mutex::new(Pending::default()),
             changed: Notify::new(),
             listening: AtomicBool::new(false),
@@ -97,23 +96,12 @@ impl Waker {
         }
     }
 
-    pub(crate) fn set_callback(&self, wake: Box<dyn Fn(Wake) + Send + Sync>) {
-        *self.callback.write().unwrap_or_else(PoisonError::into_inner) = Some(wake.into());
-    }
-
     pub(crate) fn is_on(&self) -> bool {
         self.notify
     }
 
     pub(crate) fn is_listening(&self) -> bool {
         self.listening.load(Ordering::Relaxed)
-    }
-
-    fn call(&self, wake: Wake) {
-        let callback = self.callback.read().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(callback) = callback {
-            callback(wake);
-        }
     }
 
     /// What a write may NOTIFY in its own statement, when nothing was told for a while. The write then calls
@@ -146,7 +134,7 @@ impl Waker {
         let places = earliest(places);
         for (queue, run_at) in &places {
             self.hints.lower(QueueId(*queue), Time(*run_at));
-            self.call(Wake::Queue(QueueId(*queue)));
+            self.wakers.call(Wake::Queue(QueueId(*queue)));
         }
         places
     }
@@ -154,12 +142,12 @@ impl Waker {
     /// After a commit of ours that may concern any queue.
     pub(crate) fn any(&self) {
         self.hints.forget();
-        self.call(Wake::Any);
+        self.wakers.call(Wake::Any);
         self.tell(|pending| pending.any = true);
     }
 
     pub(crate) fn cancel(&self) {
-        self.call(Wake::Cancel);
+        self.wakers.call(Wake::Cancel);
         self.tell(|pending| pending.cancel = true);
     }
 
@@ -189,12 +177,12 @@ impl Waker {
                 Some((queue, run_at)) => {
                     let (Ok(queue), Ok(run_at)) = (queue.parse(), run_at.parse()) else { continue };
                     self.hints.lower(QueueId(queue), Time(run_at));
-                    self.call(Wake::Queue(QueueId(queue)));
+                    self.wakers.call(Wake::Queue(QueueId(queue)));
                 }
-                None if word == "cancel" => self.call(Wake::Cancel),
+                None if word == "cancel" => self.wakers.call(Wake::Cancel),
                 None if word == "any" => {
                     self.hints.forget();
-                    self.call(Wake::Any);
+                    self.wakers.call(Wake::Any);
                 }
                 None => {}
             }
@@ -252,7 +240,7 @@ async fn listen(waker: Arc<Waker>, connect: PgConnectOptions) {
                 warned = false;
                 waker.listening.store(true, Ordering::Relaxed);
                 waker.hints.forget();
-                waker.call(Wake::Any);
+                waker.wakers.call(Wake::Any);
                 while let Ok(Ok(Some(note))) = timeout(DEAF_AFTER, listener.try_recv()).await {
                     waker.heard(note.payload());
                 }

@@ -18,23 +18,15 @@ use crate::settle::{End, finish, waiting_columns};
 /// Jobs per transaction.
 const CHUNK: usize = 250;
 
-fn fits(action: Action, state: JobState) -> bool {
-    match action {
-        Action::Cancel => !state.is_finished(),
-        Action::Retry => state == JobState::Scheduled || state.can_replay(),
-        Action::Delete => state.is_finished(),
-    }
-}
-
 impl SqliteStore {
-    pub(crate) async fn act_on(
+    pub(crate) async fn act(
         &self,
         filter: &JobFilter,
         action: Action,
         limit: u32,
     ) -> Result<Bulk, StoreError> {
         let wanted = if filter.states.is_empty() { JobState::ALL.to_vec() } else { filter.states.clone() };
-        let (fitting, unfit): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|state| fits(action, *state));
+        let (fitting, unfit): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|state| action.fits(*state));
         let mut bulk = Bulk::default();
         if !unfit.is_empty() {
             let (filter, now) = (JobFilter { states: unfit, ..filter.clone() }, self.now_here());

@@ -77,7 +77,7 @@ fn durability(settings: &Settings) -> Finding {
 }
 
 fn schema(connection: &Connection) -> Answer<Finding> {
-    let (ok, text) = match migrate::check(connection) {
+    let (ok, text) = match migrate::check_schema(connection) {
         Ok(()) => (true, format!("version {}", migrate::newest())),
         Err(fault) => (false, fault.named("check the schema").to_string()),
     };

@@ -2,8 +2,9 @@
 //!
 //! Owns: an in-process queue (first come, first served) and two lock files beside the database. SQLite's own write
 //! lock has no queue: a busy process would take it again before a waiting one wakes. Never replaces that lock: a
-//! writer that does not know the gate is still excluded by SQLite, and waited for by the busy handler. Never lets the
-//! writer wait without a deadline: heartbeats and settlements queue behind it.
+//! writer that does not know the gate is still excluded by SQLite, and waited for by the busy handler. Never lets
+//! anybody wait without a deadline: heartbeats and settlements queue behind the writer, and a caller that begins a
+//! transaction inside another would wait for itself.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -24,7 +25,8 @@ const SPINS: u32 = 20;
 const LONGEST_NAP: Duration = Duration::from_micros(500);
 
 const HELD_HERE: &str = "another write of this process, most likely a transaction from begin() that is still open, \
-                         kept the store for too long; inside such a transaction use enqueue_in, not enqueue";
+                         kept the store for too long; end it first, or work inside it: enqueue_in and settle_in, not \
+                         enqueue or a second begin()";
 
 /// Two lock files. Whoever holds `turn` is the next to get `gate`; it lets go of `turn` only then. So a process that
 /// leaves the gate and comes straight back finds `turn` taken and cannot overtake.
@@ -78,9 +80,11 @@ impl Gate {
 
     /// For a caller's transaction. Queues in the process first, so that it waits its turn behind the writer.
     pub(crate) async fn enter(&self, op: &'static str) -> Result<Pass, StoreError> {
-        let guard = self.files.clone().lock_owned().await;
-        let files = Arc::clone(&guard);
         let deadline = Instant::now() + self.patience;
+        let Ok(guard) = tokio::time::timeout(self.patience, self.files.clone().lock_owned()).await else {
+            return Err(StoreError::Busy { op, source: HELD_HERE.into() });
+        };
+        let files = Arc::clone(&guard);
         let waited = tokio::task::spawn_blocking(move || wait_for(&files, deadline, op)).await;
         waited.map_err(|error| crate::error::other(op, error.to_string()))??;
         Ok(Pass { guard })
@@ -130,7 +134,8 @@ fn lock(file: &File, deadline: Instant, op: &'static str) -> Result<(), StoreErr
                 return Err(StoreError::Other { store: crate::error::STORE, op, source: error.into() });
             }
             Err(TryLockError::WouldBlock) if Instant::now() >= deadline => {
-                let source = "another process held the gate for too long".into();
+                let source =
+                    "another process held the store for too long; `windlass doctor` tells more".into();
                 return Err(StoreError::Busy { op, source });
             }
             Err(TryLockError::WouldBlock) if tries < SPINS => thread::yield_now(),
@@ -157,13 +162,45 @@ mod tests {
 
     use crate::{SqliteOptions, SqliteStore};
 
-    #[tokio::test]
-    async fn a_write_beside_an_open_transaction_gives_up_with_a_hint() {
-        let folder = tempfile::tempdir().unwrap();
+    async fn impatient(folder: &tempfile::TempDir) -> SqliteStore {
         let path = folder.path().join("windlass.db");
         let patience = Duration::from_millis(50);
         let store = SqliteStore::open_patient(&path, &SqliteOptions::default(), patience).unwrap();
         store.migrate_up(None).await.unwrap();
+        store
+    }
+
+    /// One caller that waits for itself, which nothing but a deadline ends.
+    #[tokio::test]
+    async fn a_transaction_begun_inside_another_gives_up_with_a_hint() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = impatient(&folder).await;
+        let outer = store.begin().await.unwrap();
+        let inner = tokio::time::timeout(Duration::from_secs(10), store.begin()).await.unwrap();
+        let error = inner.err().expect("the outer one is still open");
+        assert!(matches!(error, StoreError::Busy { op: "begin a transaction", .. }), "{error:?}");
+        let text = error.chain();
+        assert!(text.contains("this process") && text.contains("second begin()"), "{text}");
+        assert!(!text.contains("another process"), "{text}");
+        outer.commit().await.unwrap();
+        store.begin().await.unwrap().rollback().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_transaction_beside_another_process_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = impatient(&folder).await;
+        let elsewhere = impatient(&folder).await;
+        let _theirs = elsewhere.begin().await.unwrap();
+        let error = store.begin().await.err().expect("the other handle's is open");
+        let text = error.chain();
+        assert!(text.contains("another process held the store"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_write_beside_an_open_transaction_gives_up_with_a_hint() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = impatient(&folder).await;
         let tx = store.begin().await.unwrap();
         let both = async { tokio::join!(store.enqueue(&[]), store.heartbeat(WorkerId(1))) };
         let (refused, beat) = tokio::time::timeout(Duration::from_secs(10), both).await.unwrap();

@@ -43,6 +43,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rusqlite::Connection;
+use windlass_core::store::Wakers;
 use windlass_core::{StoreError, Time};
 
 use crate::checkpoint::Checkpointer;
@@ -52,7 +53,6 @@ use crate::gate::{Gate, PATIENCE};
 use crate::reader::Readers;
 use crate::scope::Scope;
 use crate::tx::Idle;
-use crate::wake::Waker;
 use crate::worker::Locks;
 use crate::writer::{Broken, Parts, Writer};
 
@@ -82,7 +82,7 @@ struct Shared {
     /// Absolute and without links, to compare with a caller's connection.
     path: PathBuf,
     clock: Arc<Clock>,
-    waker: Arc<Waker>,
+    wakers: Arc<Wakers>,
     gate: Gate,
     writer: Writer,
     readers: Readers,
@@ -125,7 +125,7 @@ impl SqliteStore {
         }
         let path = std::fs::canonicalize(path).map_err(|e| connect::refuse(path, e.to_string()))?;
         let thread = |e: std::io::Error| connect::refuse(&path, format!("no thread could be started: {e}"));
-        let (clock, waker, broken) = (Arc::<Clock>::default(), Arc::<Waker>::default(), Broken::default());
+        let (clock, wakers, broken) = (Arc::<Clock>::default(), Arc::<Wakers>::default(), Broken::default());
         let checkpointer = Checkpointer::start(
             connect::writing(&path).map_err(refused)?,
             options.checkpoint_pages,
@@ -137,14 +137,14 @@ impl SqliteStore {
             connection,
             gate: gate.clone(),
             clock: clock.clone(),
-            waker: waker.clone(),
+            wakers: wakers.clone(),
             checkpointer,
             broken: broken.clone(),
         })
         .map_err(thread)?;
         let (locks, idle) = (Arc::new(Locks::new(&path)), Arc::<Idle>::default());
         let closed = AtomicBool::new(false);
-        let shared = Shared { path, clock, waker, gate, writer, readers, locks, idle, broken, closed };
+        let shared = Shared { path, clock, wakers, gate, writer, readers, locks, idle, broken, closed };
         Ok(SqliteStore { shared: Arc::new(shared) })
     }
 
@@ -170,7 +170,7 @@ impl SqliteStore {
         self.shared.writer.write(op, rows, work).await
     }
 
-    async fn end(&self) {
+    async fn close(&self) {
         self.shared.closed.store(true, Ordering::Release);
         self.shared.writer.close().await;
         self.shared.idle.close().await;

@@ -92,7 +92,7 @@ fn known(applied: &[Applied]) -> Result<(), StoreError> {
     Ok(())
 }
 
-pub(crate) fn check(connection: &Connection) -> Answer<()> {
+pub(crate) fn check_schema(connection: &Connection) -> Answer<()> {
     let applied = applied(connection)?;
     let Some(last) = applied.last() else { return Err(StoreError::SchemaMissing.into()) };
     known(&applied)?;
@@ -132,7 +132,7 @@ fn down(scope: &mut Scope<'_>, step: &Step) -> Answer<bool> {
 }
 
 impl SqliteStore {
-    pub(crate) async fn migrations_known(&self) -> Result<Vec<Migration>, StoreError> {
+    pub(crate) async fn migrations(&self) -> Result<Vec<Migration>, StoreError> {
         self.read("list migrations", |connection| {
             let applied = applied(connection)?;
             let mut list: Vec<Migration> = STEPS
@@ -154,7 +154,7 @@ impl SqliteStore {
         .await
     }
 
-    pub(crate) async fn migrate_to(&self, to: Option<i64>) -> Result<Vec<i64>, StoreError> {
+    pub(crate) async fn migrate_up(&self, to: Option<i64>) -> Result<Vec<i64>, StoreError> {
         let mut done = Vec::new();
         for step in STEPS.iter().filter(|step| to.is_none_or(|to| step.version <= to)) {
             if self.write("migrate", 1, move |scope| up(scope, step)).await? {
@@ -164,7 +164,7 @@ impl SqliteStore {
         Ok(done)
     }
 
-    pub(crate) async fn migrate_back(&self, to: i64) -> Result<Vec<i64>, StoreError> {
+    pub(crate) async fn migrate_down(&self, to: i64) -> Result<Vec<i64>, StoreError> {
         let mut done = Vec::new();
         for step in STEPS.iter().rev().filter(|step| step.version > to) {
             if self.write("migrate", 1, move |scope| down(scope, step)).await? {

@@ -42,7 +42,7 @@ const DEAD: &str =
     "from windlass_finished where id > ?1 and id < ?2 and finished_at < ?3 and state in (4, 5)";
 
 impl SqliteStore {
-    pub(crate) async fn prune_all(&self, prune: &Prune) -> Result<u64, StoreError> {
+    pub(crate) async fn prune(&self, prune: &Prune) -> Result<u64, StoreError> {
         let before = self.now_here().minus(prune.older_than);
         let jobs = match prune.what {
             PruneWhat::Finished => FINISHED,

@@ -5,9 +5,9 @@
 
 use rusqlite::OptionalExtension;
 use windlass_core::outcome::{Return, ReturnAt, ReturnWhy};
-use windlass_core::store::{Beat, Reclaimed, Settled, Wake};
+use windlass_core::store::{Beat, DeadLetter, Reclaimed, Settled, Wake};
 use windlass_core::sweep::{Lost, LostLease, lost};
-use windlass_core::{JobId, JobState, QueueId, Settlement, Time, Token, Verdict, WorkerId};
+use windlass_core::{JobId, JobState, KindId, QueueId, Settlement, Time, Token, Verdict, WorkerId};
 
 use crate::error::{Answer, Fault};
 use crate::lease::{self, Held};
@@ -41,9 +41,10 @@ fn take_back(
     cancels: &mut Cancels,
     tally: &mut Reclaimed,
 ) -> Answer<()> {
+    let job = leased(scope, id)?;
     let lease = LostLease {
         attempt: held.attempt,
-        max_attempts: max_attempts(scope, id)?,
+        max_attempts: job.max_attempts,
         crashes: held.crashes,
         alone: held.alone,
         cancel_requested: cancels.take(scope.connection, id)?,
@@ -57,7 +58,8 @@ fn take_back(
         }
         Lost::DeadLetter { error } => {
             finish(scope, &end(JobState::DeadLetter, Some(&error)))?;
-            tally.dead_letters += 1;
+            let (queue, kind) = (QueueId(held.queue), job.kind);
+            tally.dead_letters.push(DeadLetter { id, queue, kind, run_at: place, ended_at: scope.now });
         }
         Lost::Suspect { attempts_used, crashes } => {
             let why =
@@ -72,11 +74,17 @@ fn take_back(
     Ok(())
 }
 
-fn max_attempts(scope: &Scope<'_>, id: JobId) -> Answer<u16> {
+/// What the claim does not say of a leased job.
+struct Leased {
+    max_attempts: u16,
+    kind: KindId,
+}
+
+fn leased(scope: &Scope<'_>, id: JobId) -> Answer<Leased> {
     scope
         .connection
-        .prepare_cached("select max_attempts from windlass_jobs where id = ?1")?
-        .query_row([id.0], |row| row.get(0))
+        .prepare_cached("select max_attempts, kind from windlass_jobs where id = ?1")?
+        .query_row([id.0], |row| Ok(Leased { max_attempts: row.get(0)?, kind: KindId(row.get(1)?) }))
         .optional()?
         .ok_or_else(|| Fault::corrupt(format!("job {id} was leased but has no row")))
 }
@@ -87,7 +95,7 @@ fn forget_claims(scope: &Scope<'_>, worker: WorkerId) -> Answer<()> {
 }
 
 /// A clean goodbye. What is still leased goes back through the ordinary settlement, as if handed back.
-pub(crate) fn retire(scope: &mut Scope<'_>, worker: WorkerId) -> Answer<()> {
+pub(crate) fn retire_worker(scope: &mut Scope<'_>, worker: WorkerId) -> Answer<()> {
     disown(scope, worker, &[])?;
     scope.connection.prepare_cached("delete from windlass_workers where id = ?1")?.execute([worker.0])?;
     scope.wake(Wake::Any);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension};
 use windlass_core::queue::MAX_PRIORITY;
-use windlass_core::store::{DEPTH_SHOWN, QueueState, QueueUpdate, Wake};
+use windlass_core::store::{DEPTH_SHOWN, KindMoved, QueueState, QueueUpdate, Wake};
 use windlass_core::time::micros;
 use windlass_core::{Backoff, KindId, KindSpec, QueueId, QueueSpec, StoreError, Time};
 
@@ -15,12 +15,16 @@ use crate::error::{Answer, other};
 use crate::row::{duration, small};
 use crate::scope::Scope;
 
-pub(crate) fn sync(scope: &mut Scope<'_>, queues: &[QueueSpec], kinds: &[KindSpec]) -> Answer<()> {
+pub(crate) fn sync_registry(scope: &mut Scope<'_>, queues: &[QueueSpec], kinds: &[KindSpec]) -> Answer<()> {
     for queue in queues {
         put_queue(scope.connection, queue)?;
     }
+    let mut moved = Vec::new();
     for kind in kinds {
-        put_kind(scope.connection, kind)?;
+        moved.extend(put_kind(scope.connection, kind)?);
+    }
+    if !moved.is_empty() {
+        return Err(StoreError::KindsMoved { moved }.into());
     }
     scope.wake(Wake::Any);
     Ok(())
@@ -48,7 +52,8 @@ fn put_queue(connection: &Connection, queue: &QueueSpec) -> Answer<()> {
     Ok(())
 }
 
-fn put_kind(connection: &Connection, kind: &KindSpec) -> Answer<()> {
+/// Answers with a kind that belongs to another queue, and leaves it there.
+fn put_kind(connection: &Connection, kind: &KindSpec) -> Answer<Option<KindMoved>> {
     let queue = connection
         .prepare_cached("select id from windlass_queues where name = ?1")?
         .query_row([&kind.queue], |row| row.get::<_, i32>(0))
@@ -67,7 +72,7 @@ fn put_kind(connection: &Connection, kind: &KindSpec) -> Answer<()> {
         && id != queue
     {
         let (kind, wanted) = (kind.name.clone(), kind.queue.clone());
-        return Err(StoreError::KindMoved { kind, stored: name, wanted }.into());
+        return Ok(Some(KindMoved { kind, stored: name, wanted }));
     }
     connection
         .prepare_cached(
@@ -87,7 +92,7 @@ fn put_kind(connection: &Connection, kind: &KindSpec) -> Answer<()> {
             micros(kind.backoff.cap),
             &kind.description,
         ))?;
-    Ok(())
+    Ok(None)
 }
 
 pub(crate) fn kinds(connection: &Connection) -> Answer<Vec<(KindId, QueueId, KindSpec)>> {
@@ -173,7 +178,7 @@ fn fill_depths(connection: &Connection, queue: &mut QueueState, now: Time) -> An
     Ok(())
 }
 
-pub(crate) fn update(scope: &mut Scope<'_>, queue: QueueId, update: &QueueUpdate) -> Answer<bool> {
+pub(crate) fn update_queue(scope: &mut Scope<'_>, queue: QueueId, update: &QueueUpdate) -> Answer<bool> {
     let lifted = update.depth_cap.map(|cap| cap.map(|cap| i64::try_from(cap).unwrap_or(i64::MAX)));
     let changed = scope
         .connection

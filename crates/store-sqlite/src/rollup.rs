@@ -36,7 +36,7 @@ pub(crate) fn record(scope: &mut Scope<'_>, rollups: &[Rollup]) -> Answer<()> {
     Ok(())
 }
 
-pub(crate) fn since(connection: &Connection, since: Time) -> Answer<Vec<Rollup>> {
+pub(crate) fn rollups(connection: &Connection, since: Time) -> Answer<Vec<Rollup>> {
     let mut statement = connection.prepare_cached(
         "select minute, queue, kind, completed, retried, dead, run_us, latency from windlass_rollups
          where minute >= ?1 order by minute, seq",

@@ -1,10 +1,13 @@
 //! The contract, method by method: each hands its work to the writer, a reader or the caller's transaction.
+//!
+//! The work of a verb has the verb's name. Where it is a method of [`SqliteStore`] itself, that one is what `self.verb`
+//! finds here: Rust looks among a type's own methods before a trait's.
 
 use async_trait::async_trait;
 use windlass_core::store::{
-    Action, Beat, Bulk, Change, Claim, Enqueued, Finding, JobDetail, JobFilter, Migration, Page, Poll, Prune,
-    QueueKinds, QueueState, QueueUpdate, Reclaimed, Report, Rollup, Settled, StoreTx, Wake, WorkerInfo,
-    WorkerRow,
+    Action, Beat, Bulk, Change, Claim, Enqueued, Finding, JobDetail, JobFilter, Migration, OnWake, Page,
+    Poll, Prune, QueueKinds, QueueState, QueueUpdate, Reclaimed, Report, Rollup, Settled, StoreTx,
+    WorkerInfo, WorkerRow,
 };
 use windlass_core::{
     JobId, JobRecord, KindId, KindSpec, LeasedJob, NewJob, QueueId, QueueSpec, Settlement, Store, StoreError,
@@ -32,30 +35,30 @@ impl Store for SqliteStore {
         self.shared.clock.set_offset(micros);
     }
 
-    fn on_wake(&self, wake: Box<dyn Fn(Wake) + Send + Sync>) {
-        self.shared.waker.set(wake);
+    fn on_wake(&self, wake: OnWake) {
+        self.shared.wakers.add(wake);
     }
 
     async fn close(&self) {
-        self.end().await;
+        self.close().await;
     }
 
     // Schema ---------------------------------------------------------------------------------------------------
 
     async fn migrations(&self) -> Result<Vec<Migration>, StoreError> {
-        self.migrations_known().await
+        self.migrations().await
     }
 
     async fn migrate_up(&self, to: Option<i64>) -> Result<Vec<i64>, StoreError> {
-        self.migrate_to(to).await
+        self.migrate_up(to).await
     }
 
     async fn migrate_down(&self, to: i64) -> Result<Vec<i64>, StoreError> {
-        self.migrate_back(to).await
+        self.migrate_down(to).await
     }
 
     async fn check_schema(&self) -> Result<(), StoreError> {
-        self.read("check the schema", migrate::check).await
+        self.read("check the schema", migrate::check_schema).await
     }
 
     // Registry -------------------------------------------------------------------------------------------------
@@ -63,8 +66,10 @@ impl Store for SqliteStore {
     async fn sync_registry(&self, queues: &[QueueSpec], kinds: &[KindSpec]) -> Result<(), StoreError> {
         let (queues, kinds) = (queues.to_vec(), kinds.to_vec());
         let rows = queues.len() + kinds.len();
-        self.write("register queues and kinds", rows, move |scope| registry::sync(scope, &queues, &kinds))
-            .await
+        self.write("register queues and kinds", rows, move |scope| {
+            registry::sync_registry(scope, &queues, &kinds)
+        })
+        .await
     }
 
     async fn kinds(&self) -> Result<Vec<(KindId, QueueId, KindSpec)>, StoreError> {
@@ -78,7 +83,7 @@ impl Store for SqliteStore {
 
     async fn update_queue(&self, queue: QueueId, update: &QueueUpdate) -> Result<bool, StoreError> {
         let update = *update;
-        self.write("update a queue", 1, move |scope| registry::update(scope, queue, &update)).await
+        self.write("update a queue", 1, move |scope| registry::update_queue(scope, queue, &update)).await
     }
 
     async fn depth(&self, queue: QueueId, cap: u64) -> Result<u64, StoreError> {
@@ -97,7 +102,7 @@ impl Store for SqliteStore {
     }
 
     async fn begin(&self) -> Result<Box<dyn StoreTx>, StoreError> {
-        self.begin_for_caller().await
+        self.begin().await
     }
 
     // Work -----------------------------------------------------------------------------------------------------
@@ -136,8 +141,9 @@ impl Store for SqliteStore {
 
     async fn register_worker(&self, info: &WorkerInfo) -> Result<WorkerId, StoreError> {
         let (info, locks) = (info.clone(), self.shared.locks.clone());
-        let registered =
-            self.write("register a worker", 1, move |scope| worker::register(scope, &info, &locks)).await;
+        let registered = self
+            .write("register a worker", 1, move |scope| worker::register_worker(scope, &info, &locks))
+            .await;
         let (worker, lock) = registered?;
         self.shared.locks.keep(worker, lock);
         Ok(worker)
@@ -153,13 +159,13 @@ impl Store for SqliteStore {
     }
 
     async fn retire_worker(&self, worker: WorkerId) -> Result<(), StoreError> {
-        self.write("retire a worker", 1, move |scope| reclaim::retire(scope, worker)).await?;
+        self.write("retire a worker", 1, move |scope| reclaim::retire_worker(scope, worker)).await?;
         self.shared.locks.release(worker);
         Ok(())
     }
 
     async fn workers(&self) -> Result<Vec<WorkerRow>, StoreError> {
-        self.read("list workers", worker::list).await
+        self.read("list workers", worker::workers).await
     }
 
     async fn beats(&self) -> Result<Vec<Beat>, StoreError> {
@@ -194,7 +200,7 @@ impl Store for SqliteStore {
     }
 
     async fn act(&self, filter: &JobFilter, action: Action, limit: u32) -> Result<Bulk, StoreError> {
-        self.act_on(filter, action, limit).await
+        self.act(filter, action, limit).await
     }
 
     async fn change(&self, id: JobId, change: &Change) -> Result<bool, StoreError> {
@@ -203,7 +209,7 @@ impl Store for SqliteStore {
     }
 
     async fn prune(&self, prune: &Prune) -> Result<u64, StoreError> {
-        self.prune_all(prune).await
+        self.prune(prune).await
     }
 
     async fn record(&self, rollups: &[Rollup]) -> Result<(), StoreError> {
@@ -212,7 +218,7 @@ impl Store for SqliteStore {
     }
 
     async fn rollups(&self, since: Time) -> Result<Vec<Rollup>, StoreError> {
-        self.read("read roll-ups", move |connection| rollup::since(connection, since)).await
+        self.read("read roll-ups", move |connection| rollup::rollups(connection, since)).await
     }
 
     async fn examine(&self) -> Result<Vec<Finding>, StoreError> {

@@ -11,13 +11,12 @@ use async_trait::async_trait;
 use rusqlite::{Connection, TransactionState};
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{ConnectOptions, Connection as _};
-use windlass_core::store::{StoreTx, Wake};
+use windlass_core::store::{StoreTx, Wake, Wakers};
 use windlass_core::{StoreError, TxRef};
 
 use crate::error::{Answer, from_sql, from_sqlx};
 use crate::gate::Pass;
 use crate::scope::Scope;
-use crate::wake::Waker;
 use crate::writer::{Broken, broken_error};
 use crate::{SqliteStore, connect, raw};
 
@@ -55,7 +54,7 @@ pub(crate) struct SqliteTx {
     connection: SqliteConnection,
     pass: Pass,
     idle: Arc<Idle>,
-    waker: Arc<Waker>,
+    wakers: Arc<Wakers>,
     broken: Broken,
 }
 
@@ -66,12 +65,12 @@ impl StoreTx for SqliteTx {
     }
 
     async fn commit(self: Box<Self>) -> Result<(), StoreError> {
-        let SqliteTx { mut connection, pass, idle, waker, broken } = *self;
+        let SqliteTx { mut connection, pass, idle, wakers, broken } = *self;
         match sqlx::query("commit").execute(&mut connection).await {
             Ok(_) => {
                 drop(pass);
                 idle.put(connection);
-                waker.call(Wake::Any);
+                wakers.call(Wake::Any);
                 Ok(())
             }
             Err(error) => {
@@ -98,7 +97,7 @@ impl StoreTx for SqliteTx {
 }
 
 impl SqliteStore {
-    pub(crate) async fn begin_for_caller(&self) -> Result<Box<dyn StoreTx>, StoreError> {
+    pub(crate) async fn begin(&self) -> Result<Box<dyn StoreTx>, StoreError> {
         const OP: &str = "begin a transaction";
         let shared = &self.shared;
         shared.check_open(OP)?;
@@ -116,8 +115,8 @@ impl SqliteStore {
             .execute(&mut connection)
             .await
             .map_err(|error| from_sqlx(OP, error))?;
-        let (idle, waker, broken) = (shared.idle.clone(), shared.waker.clone(), shared.broken.clone());
-        Ok(Box::new(SqliteTx { connection, pass, idle, waker, broken }))
+        let (idle, wakers, broken) = (shared.idle.clone(), shared.wakers.clone(), shared.broken.clone());
+        Ok(Box::new(SqliteTx { connection, pass, idle, wakers, broken }))
     }
 
     /// Runs `work` inside the caller's transaction, all or nothing.

@@ -1,37 +1,16 @@
-//! Telling the engine that work may be due.
+//! Noticing that others may have made work due.
 //!
-//! Owns: the callback, and the look at `PRAGMA data_version` that notices commits of others. Never blocks and never
-//! carries facts: a lost wake-up costs one poll interval.
+//! Owns: the look at `PRAGMA data_version` that notices commits of others. Never blocks and never carries facts: a lost
+//! wake-up costs one poll interval.
 //!
 //! The look happens on the writer's own connection: there the number moves only for commits of *other* connections,
 //! so our own commits need no filtering and no second thread ticks.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
-use windlass_core::store::Wake;
 
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(15);
-
-type Callback = Box<dyn Fn(Wake) + Send + Sync>;
-
-#[derive(Default)]
-pub(crate) struct Waker {
-    callback: Mutex<Option<Callback>>,
-}
-
-impl Waker {
-    pub(crate) fn set(&self, callback: Callback) {
-        *self.callback.lock().unwrap_or_else(PoisonError::into_inner) = Some(callback);
-    }
-
-    pub(crate) fn call(&self, wake: Wake) {
-        if let Some(callback) = &*self.callback.lock().unwrap_or_else(PoisonError::into_inner) {
-            callback(wake);
-        }
-    }
-}
 
 /// Notices commits made through other connections, in this process or another.
 pub(crate) struct Watch {

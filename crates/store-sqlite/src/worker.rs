@@ -87,7 +87,11 @@ impl Locks {
 
 /// The lock goes with the answer: when the transaction fails, both are dropped, and the id may be given again. The
 /// file then stays, because the next one to get that id may already have locked it.
-pub(crate) fn register(scope: &mut Scope<'_>, info: &WorkerInfo, locks: &Locks) -> Answer<(WorkerId, File)> {
+pub(crate) fn register_worker(
+    scope: &mut Scope<'_>,
+    info: &WorkerInfo,
+    locks: &Locks,
+) -> Answer<(WorkerId, File)> {
     let queues: Vec<i32> = info.queues.iter().map(|queue| queue.0).collect();
     let queues = serde_json::to_string(&queues).unwrap_or_else(|_| "[]".to_owned());
     let now = scope.now;
@@ -113,7 +117,7 @@ pub(crate) fn heartbeat(scope: &mut Scope<'_>, worker: WorkerId) -> Answer<bool>
     Ok(alive > 0)
 }
 
-pub(crate) fn list(connection: &Connection) -> Answer<Vec<WorkerRow>> {
+pub(crate) fn workers(connection: &Connection) -> Answer<Vec<WorkerRow>> {
     let mut statement = connection.prepare_cached(
         "select w.id, w.label, w.queues, w.started_at, w.heartbeat_at,
                 coalesce((select sum(json_array_length(c.ids)) from windlass_claims c where c.worker = w.id), 0)
@@ -182,7 +186,7 @@ mod tests {
         let locks = store.shared.locks.clone();
         let lost = store
             .write("register", 1, move |scope| {
-                let registered = super::register(scope, &info(), &locks)?;
+                let registered = super::register_worker(scope, &info(), &locks)?;
                 scope.connection.execute_batch("rollback")?;
                 Ok(registered)
             })

@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 use windlass_core::StoreError;
-use windlass_core::store::Wake;
+use windlass_core::store::{Wake, Wakers};
 
 use crate::checkpoint::Checkpointer;
 use crate::clock::Clock;
 use crate::error::{self, Answer};
 use crate::gate::Gate;
 use crate::scope::Scope;
-use crate::wake::{LOOK_EVERY, Waker, Watch};
+use crate::wake::{LOOK_EVERY, Watch};
 
 /// A transaction takes no further command after this long or this many rows: others wait for the gate.
 const HOLD: Duration = Duration::from_millis(4);
@@ -157,7 +157,7 @@ pub(crate) struct Parts {
     pub(crate) connection: Connection,
     pub(crate) gate: Gate,
     pub(crate) clock: Arc<Clock>,
-    pub(crate) waker: Arc<Waker>,
+    pub(crate) wakers: Arc<Wakers>,
     pub(crate) checkpointer: Checkpointer,
     pub(crate) broken: Broken,
 }
@@ -224,7 +224,7 @@ impl Loop {
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             if self.watch.look(&self.parts.connection) {
-                self.parts.waker.call(Wake::Any);
+                self.parts.wakers.call(Wake::Any);
                 self.parts.checkpointer.look(&self.parts.connection);
             }
         }
@@ -316,7 +316,7 @@ impl Loop {
         }
         if matches!(fate, Fate::Committed) {
             for wake in batch.wakes {
-                self.parts.waker.call(wake);
+                self.parts.wakers.call(wake);
             }
             self.parts.checkpointer.after_commit(&self.parts.connection, batch.rows);
         }

@@ -36,7 +36,8 @@ pub enum TestMode {
     /// As in production: workers run them.
     #[default]
     Off,
-    /// `enqueue` returns after the job, and what it enqueued, has run.
+    /// `enqueue` returns after the job, and what it enqueued, has run. `enqueue_in` is refused: the job would have to
+    /// run before it exists, and on SQLite its handler would wait for the transaction it was enqueued in.
     Inline,
 }
 
@@ -93,6 +94,13 @@ impl Builder {
 
     pub fn worker(mut self, options: WorkerOptions) -> Builder {
         self.worker = options;
+        self
+    }
+
+    /// How long finished jobs, dead letters, idempotency keys and statistics are kept; 7, 30, 1 and 30 days when not
+    /// said. The clean-up runs beside the workers of [`Windlass::start`].
+    pub fn retention(mut self, retention: Retention) -> Builder {
+        self.retention = retention;
         self
     }
 
@@ -207,6 +215,9 @@ impl Windlass {
         tx: &mut impl AsTx,
         job: impl Into<Request>,
     ) -> Result<Enqueued, EnqueueError> {
+        if self.test_mode == TestMode::Inline {
+            return Err(EnqueueError::InlineInTransaction);
+        }
         let request = job.into().into_inner()?;
         let enqueued = self.client.enqueue_in(tx.as_tx(), vec![request]).await?;
         enqueued
@@ -259,5 +270,32 @@ impl Workers {
     pub async fn shutdown(self) -> Result<(), EngineError> {
         self.retention.abort();
         self.handle.shutdown().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_retention_asked_for_is_the_one_that_cleans() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite://{}/app.db", folder.path().display());
+        let none = Retention { finished: Duration::ZERO, ..Retention::default() };
+        for (retention, gone) in [(Retention::default(), 0), (none, 1)] {
+            let mut handlers = Handlers::default();
+            windlass_engine::tryout::add(&mut handlers, false);
+            let builder = Builder { handlers, ..Windlass::builder() };
+            let windlass = builder.database(&url).retention(retention).build().await.unwrap();
+            let job = JobRequest::new("NOOP", b"null".to_vec());
+            windlass.client().enqueue(job).await.unwrap();
+            windlass.drain().await.unwrap();
+            let store = windlass.client().store().clone();
+            let mut rows = 0;
+            for task in windlass.retention.tasks() {
+                rows += task.run(&*store, None, false).await.unwrap();
+            }
+            assert_eq!(rows, gone * 2, "two finished jobs are there by the second time");
+        }
     }
 }

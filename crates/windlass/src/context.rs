@@ -3,6 +3,7 @@
 use std::ops::Deref;
 
 use windlass_core::StoreError;
+use windlass_engine::Completion;
 
 use crate::{AsTx, Tx};
 
@@ -21,8 +22,21 @@ impl Context {
 
     /// Completes this job inside the caller's transaction, so that its effect and its completion are one commit.
     /// False when the lease was lost: the caller must roll back.
+    ///
+    /// Call it last before the commit: on Postgres the jobs that were claimed together with this one cannot be settled
+    /// until the transaction ends, because they share a lease row.
     pub async fn settle_in(&self, tx: &mut impl AsTx) -> Result<bool, StoreError> {
         self.0.settle_in(tx.as_tx()).await
+    }
+
+    /// The same with a result: `context.settle_in_with(&mut tx, Completion::with(&result)?)`. What the handler returns
+    /// after the commit changes nothing any more.
+    pub async fn settle_in_with(
+        &self,
+        tx: &mut impl AsTx,
+        completion: Completion,
+    ) -> Result<bool, StoreError> {
+        self.0.settle_in_with(tx.as_tx(), completion).await
     }
 }
 

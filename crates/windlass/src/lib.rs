@@ -53,5 +53,5 @@ pub use windlass_core::{
 };
 pub use windlass_engine::worker::Drained;
 pub use windlass_engine::{
-    Client, Completion, EngineError, EnqueueError, HandlerResult, JobError, Waited, WorkerOptions,
+    Client, Completion, EngineError, EnqueueError, HandlerResult, JobError, Retention, Waited, WorkerOptions,
 };

@@ -9,6 +9,7 @@ pub(crate) mod table;
 
 use std::fmt::{Display, Write as _};
 use std::io::{IsTerminal, Write};
+use std::ops::RangeInclusive;
 
 use serde::Serialize;
 
@@ -95,11 +96,42 @@ fn json_visible(text: &str) -> String {
     out
 }
 
-/// Moves the cursor, hides or reorders what stands beside it.
+/// Moves the cursor, takes no room, or reorders what stands beside it: controls, line separators, Unicode's format
+/// characters (which hold all direction controls), and what else is drawn as nothing. Of the variation selectors only
+/// those beyond the ones that ordinary emoji carry.
 fn is_hostile(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+    c.is_control() || UNSEEN.iter().any(|range| range.contains(&c))
 }
+
+/// Ascending.
+const UNSEEN: [RangeInclusive<char>; 26] = [
+    '\u{ad}'..='\u{ad}',
+    '\u{34f}'..='\u{34f}',
+    '\u{600}'..='\u{605}',
+    '\u{61c}'..='\u{61c}',
+    '\u{6dd}'..='\u{6dd}',
+    '\u{70f}'..='\u{70f}',
+    '\u{890}'..='\u{891}',
+    '\u{8e2}'..='\u{8e2}',
+    '\u{115f}'..='\u{1160}',
+    '\u{17b4}'..='\u{17b5}',
+    '\u{180b}'..='\u{180f}',
+    '\u{200b}'..='\u{200f}',
+    '\u{2028}'..='\u{202e}',
+    '\u{2060}'..='\u{206f}',
+    '\u{2800}'..='\u{2800}',
+    '\u{3164}'..='\u{3164}',
+    '\u{feff}'..='\u{feff}',
+    '\u{ffa0}'..='\u{ffa0}',
+    '\u{fff0}'..='\u{fffb}',
+    '\u{110bd}'..='\u{110bd}',
+    '\u{110cd}'..='\u{110cd}',
+    '\u{13430}'..='\u{1343f}',
+    '\u{1bca0}'..='\u{1bca3}',
+    '\u{1d159}'..='\u{1d159}',
+    '\u{1d173}'..='\u{1d17a}',
+    '\u{e0000}'..='\u{e0fff}',
+];
 
 /// Text cut to `width` characters.
 pub(crate) fn short(text: &str, width: usize) -> String {
@@ -136,6 +168,24 @@ mod tests {
         let shown = json_visible(&json);
         assert!(shown.is_ascii(), "{shown}");
         assert_eq!(serde_json::from_str::<String>(&shown).unwrap(), "\x1b[2J\u{9b}\u{202e}\u{e0041}");
+    }
+
+    /// Every character of the property Bidi_Control, and one of each way to be there without being seen.
+    #[test]
+    fn nothing_stored_hides_or_reorders_text() {
+        let bidi = ['\u{61c}', '\u{200e}', '\u{200f}'];
+        let bidi = bidi.into_iter().chain('\u{202a}'..='\u{202e}').chain('\u{2066}'..='\u{2069}');
+        let unseen = "\u{ad}\u{34f}\u{180e}\u{200b}\u{200c}\u{200d}\u{2060}\u{2063}\u{3164}\u{feff}\u{fff9}\u{1d173}\u{e0001}\u{e0100}";
+        for c in bidi.chain(unseen.chars()) {
+            assert_eq!(visible(&format!("a{c}b")), format!("a\\u{{{:x}}}b", c as u32));
+            let json = json_visible(&serde_json::to_string(&c).unwrap());
+            assert!(json.is_ascii() && serde_json::from_str::<char>(&json).unwrap() == c, "{json}");
+        }
+        for plain in ["naïve", "日本語", "한국어", "עברית", "العربية", "ไทย", "❤️", "👍🏽", "e\u{301}"]
+        {
+            assert_eq!(visible(plain), plain);
+        }
+        assert!(UNSEEN.is_sorted_by(|a, b| a.end() < b.start()));
     }
 
     #[test]

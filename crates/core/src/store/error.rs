@@ -17,7 +17,8 @@ pub enum StoreError {
     #[error("the disk failed while trying to {op}; nothing was acknowledged. Check the disk, then restart")]
     Broken { op: &'static str, source: Source },
 
-    #[error("{op}: another process held the database's write lock too long; see `windlass doctor`")]
+    /// Somebody, in this process or another, held what the call needs for too long; the source says who and what to do.
+    #[error("could not {op} in time: the database was busy")]
     Busy { op: &'static str, source: Source },
 
     #[error("the database has no Windlass schema yet; run `windlass migrate up`")]
@@ -40,8 +41,8 @@ pub enum StoreError {
     #[error("a job with unique key `{key}` is already waiting (job {existing})")]
     UniqueRejected { key: String, existing: JobId },
 
-    #[error("kind `{kind}` belongs to queue {stored} and cannot move to {wanted}")]
-    KindMoved { kind: String, stored: String, wanted: String },
+    #[error("a kind stays in its queue: {}", moved.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    KindsMoved { moved: Vec<KindMoved> },
 
     /// The caller's transaction cannot carry the write.
     #[error("this transaction cannot be used: {why}; {remedy}")]
@@ -55,6 +56,15 @@ pub enum StoreError {
 
     #[error("{store} refused to {op}")]
     Other { store: &'static str, op: &'static str, source: Source },
+}
+
+/// A kind that was asked to change its queue.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{kind}` belongs to {stored} and cannot move to {wanted}")]
+pub struct KindMoved {
+    pub kind: String,
+    pub stored: String,
+    pub wanted: String,
 }
 
 impl StoreError {

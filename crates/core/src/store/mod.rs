@@ -7,19 +7,21 @@
 mod error;
 mod jobs;
 mod tx;
+mod wake;
 mod workers;
 
 use async_trait::async_trait;
 
-pub use error::StoreError;
+pub use error::{KindMoved, StoreError};
 pub use jobs::{
     Action, Bulk, Change, Claim, Enqueued, JobDetail, JobFilter, Page, Prune, PruneWhat, Report, ReportBody,
     Settled,
 };
 pub use tx::{StoreTx, TxRef};
+pub use wake::{OnWake, Wake, Wakers};
 pub use workers::{
-    Beat, DEPTH_SHOWN, LATENCY_BUCKETS, Poll, QueueDue, QueueKinds, QueueState, QueueUpdate, Reclaimed,
-    Rollup, Wake, WorkerInfo, WorkerRow, latency_bucket, latency_quantile,
+    Beat, Counted, DEPTH_SHOWN, DeadLetter, LATENCY_BUCKETS, Poll, QueueDue, QueueKinds, QueueState,
+    QueueUpdate, Reclaimed, Rollup, WorkerInfo, WorkerRow, latency_bucket, latency_quantile,
 };
 
 use crate::{JobId, KindSpec, NewJob, QueueId, QueueSpec, Settlement, Time, Token, WorkerId};
@@ -35,8 +37,9 @@ pub trait Store: Send + Sync + 'static {
     /// Moves this handle's view of the database clock; 0 outside tests.
     fn set_clock_offset(&self, micros: i64);
 
-    /// Called after each commit, notification or foreign write that may have made work due. Must not block.
-    fn on_wake(&self, wake: Box<dyn Fn(Wake) + Send + Sync>);
+    /// Called after each commit, notification or foreign write that may have made work due, until it answers false.
+    /// Any number may listen; each hears everything.
+    fn on_wake(&self, wake: OnWake);
 
     /// Ends background tasks and closes connections. Calls after it fail.
     async fn close(&self);
@@ -57,8 +60,8 @@ pub trait Store: Send + Sync + 'static {
 
     // Registry -------------------------------------------------------------------------------------------------
 
-    /// Adds what is new and updates what changed; settings an operator changed live are kept. A kind that already
-    /// belongs to another queue is refused.
+    /// Adds what is new and updates what changed; settings an operator changed live are kept. Kinds that already
+    /// belong to another queue are refused, all of them by name, and nothing is written.
     async fn sync_registry(&self, queues: &[QueueSpec], kinds: &[KindSpec]) -> Result<(), StoreError>;
 
     async fn kinds(&self) -> Result<Vec<(crate::KindId, QueueId, KindSpec)>, StoreError>;
@@ -143,7 +146,7 @@ pub trait Store: Send + Sync + 'static {
     /// Removes what retention allows, in short transactions.
     async fn prune(&self, prune: &Prune) -> Result<u64, StoreError>;
 
-    /// Appends what workers counted since their last call.
+    /// Appends what workers and sweepers counted since their last call.
     async fn record(&self, rollups: &[Rollup]) -> Result<(), StoreError>;
 
     async fn rollups(&self, since: Time) -> Result<Vec<Rollup>, StoreError>;

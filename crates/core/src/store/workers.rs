@@ -2,17 +2,9 @@
 
 use std::time::Duration;
 
-use crate::{JobId, KindId, QueueId, QueueSpec, Time, WorkerId};
-
-/// A hint that work may be due. Losing one costs at most a poll interval.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wake {
-    Queue(QueueId),
-    /// Some job somewhere, a setting, or a cancel.
-    Any,
-    /// An operator asked for a cancel that may concern us.
-    Cancel,
-}
+use super::Settled;
+use crate::outcome::ReturnWhy;
+use crate::{JobId, JobState, KindId, QueueId, QueueSpec, Time, Verdict, WorkerId};
 
 /// A queue and those of its kinds that a worker handles.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,15 +94,61 @@ pub struct Beat {
     pub gone: bool,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reclaimed {
     pub suspects: u64,
-    pub dead_letters: u64,
+    /// One by one, because no worker is left to count them.
+    pub dead_letters: Vec<DeadLetter>,
     pub cancelled: u64,
     pub superseded: u64,
 }
 
-/// What one worker counted of one kind during one minute. Appended, never updated.
+/// A job whose last crash was one too many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeadLetter {
+    pub id: JobId,
+    pub queue: QueueId,
+    pub kind: KindId,
+    pub run_at: Time,
+    pub ended_at: Time,
+}
+
+/// What one settled attempt counts as. Snoozed, handed back, cancelled and superseded ones count as nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    Completed,
+    Retried,
+    Dead,
+}
+
+impl Counted {
+    /// From what was asked and what the store answered: a stale settlement wrote nothing.
+    pub fn of(verdict: &Verdict, answer: Settled) -> Option<Counted> {
+        match (answer, verdict) {
+            (Settled::Accepted, Verdict::End { state: JobState::Completed, .. }) => Some(Counted::Completed),
+            (Settled::Accepted, Verdict::End { state, .. }) if state.is_dead() => Some(Counted::Dead),
+            (Settled::Accepted, Verdict::Return(back)) if back.why == ReturnWhy::Retry => {
+                Some(Counted::Retried)
+            }
+            _ => None,
+        }
+    }
+
+    /// From what stands in the attempt's row.
+    pub fn written(outcome: &str) -> Option<Counted> {
+        if outcome == ReturnWhy::Retry.name() {
+            return Some(Counted::Retried);
+        }
+        match outcome.parse::<JobState>().ok()? {
+            JobState::Completed => Some(Counted::Completed),
+            state if state.is_dead() => Some(Counted::Dead),
+            _ => None,
+        }
+    }
+}
+
+/// What was counted of one kind during one minute, by a worker or by the sweeper that took back a dead one's jobs.
+/// Appended, never updated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rollup {
     /// Start of the minute.
@@ -122,8 +160,37 @@ pub struct Rollup {
     pub dead: u64,
     /// Due-to-finished of finished jobs: counts per bucket, [`latency_bucket`].
     pub latency: Vec<u32>,
-    /// Sum of the handler's own time.
+    /// Sum of the handler's own time in the attempts counted here.
     pub run: Duration,
+}
+
+const MINUTE_MICROS: i64 = 60_000_000;
+
+impl Rollup {
+    /// Of the minute that holds `at`, with nothing counted yet.
+    pub fn new(at: Time, queue: QueueId, kind: KindId) -> Rollup {
+        Rollup {
+            minute: Time(at.0 - at.0.rem_euclid(MINUTE_MICROS)),
+            queue,
+            kind,
+            completed: 0,
+            retried: 0,
+            dead: 0,
+            latency: vec![0; LATENCY_BUCKETS],
+            run: Duration::ZERO,
+        }
+    }
+
+    /// `latency` is due to finished; a retried job has none yet.
+    pub fn count(&mut self, counted: Counted, latency: Duration, ran: Duration) {
+        self.run += ran;
+        match counted {
+            Counted::Retried => return self.retried += 1,
+            Counted::Completed => self.completed += 1,
+            Counted::Dead => self.dead += 1,
+        }
+        self.latency[latency_bucket(latency)] += 1;
+    }
 }
 
 /// Buckets double from 1 ms; the last is open.
@@ -154,6 +221,31 @@ pub fn latency_quantile(counts: &[u64], share: f64) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_was_written_counts_and_as_what_it_says() {
+        let end = |state| Verdict::End { state, result: None, error: None };
+        let back = |why| {
+            let run_at = crate::outcome::ReturnAt::Place(Time(0));
+            Verdict::Return(crate::outcome::Return { why, attempts_used: 1, run_at, error: None })
+        };
+        let cases = [
+            (end(JobState::Completed), JobState::Completed.name(), Some(Counted::Completed)),
+            (end(JobState::Failed), JobState::Failed.name(), Some(Counted::Dead)),
+            (end(JobState::DeadLetter), JobState::DeadLetter.name(), Some(Counted::Dead)),
+            (end(JobState::Cancelled), JobState::Cancelled.name(), None),
+            (back(ReturnWhy::Retry), ReturnWhy::Retry.name(), Some(Counted::Retried)),
+            (back(ReturnWhy::Snooze), ReturnWhy::Snooze.name(), None),
+            (back(ReturnWhy::HandBack), ReturnWhy::HandBack.name(), None),
+        ];
+        for (verdict, written, counted) in cases {
+            assert_eq!(Counted::of(&verdict, Settled::Accepted), counted, "{written}");
+            assert_eq!(Counted::written(written), counted, "{written}");
+            for other in [Settled::Stale, Settled::Superseded, Settled::Cancelled] {
+                assert_eq!(Counted::of(&verdict, other), None, "{written} answered with {other:?}");
+            }
+        }
+    }
 
     #[test]
     fn latency_buckets_double_and_the_last_is_open() {

@@ -176,7 +176,7 @@ impl Dispatcher {
         let leased = self.queues.iter().flat_map(|q| q.buffer.iter().map(|(job, _)| job.token));
         let running = self.runs.values().flat_map(|run| run.jobs.iter().map(|(job, _)| job.token));
         let mut known: Vec<Token> = leased.chain(running).collect();
-        known.extend(self.unsettled.iter().chain(&self.refused).map(|settlement| settlement.token));
+        known.extend(self.unsettled.iter().chain(&self.refused).map(|ended| ended.settlement.token));
         known.extend(&self.settling_tokens);
         known.sort_unstable();
         known.dedup();

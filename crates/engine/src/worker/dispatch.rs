@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinHandle};
-use windlass_core::store::{Poll, QueueDue, Settled};
+use windlass_core::store::{Counted, Poll, QueueDue, QueueKinds, Settled};
 use windlass_core::{
     KindId, LeasedJob, Outcome, QueueId, Settlement, StoreError, Time, Token, Verdict, WorkerId,
 };
@@ -19,13 +19,13 @@ use windlass_core::{
 use super::claims::Doubt;
 use super::pace::Pace;
 use super::quarantine::Quarantine;
-use super::report::ReportSender;
 use super::runs::hand_back;
 use super::settles::{MAX_SETTLE, REPORT_EVERY, ROLLUP_EVERY, write_reports};
-use super::tally::{ClaimTimes, Tally};
+use super::tally::{ClaimTimes, Ran, Tally};
 use super::wake::{Hints, WakeBox};
 use super::{Roster, Served, WorkerOptions, heart};
-use crate::{Client, EngineError};
+use crate::handler::Desk;
+use crate::{Catalog, Client, EngineError};
 
 const MAX_TROUBLE: Duration = Duration::from_secs(5);
 
@@ -42,9 +42,11 @@ pub(super) enum Event {
         result: Result<Vec<LeasedJob>, StoreError>,
     },
     Settled {
-        batch: Vec<Settlement>,
+        batch: Vec<Ended>,
         result: Result<Vec<Settled>, StoreError>,
     },
+    /// What stands in the database of runs whose settlement came too late to say.
+    LookedUp(Vec<(Ended, Option<Counted>)>),
     Polled(Result<Poll, StoreError>),
     Lost {
         worker: WorkerId,
@@ -76,12 +78,56 @@ pub(super) struct QueueWork {
     pub(super) pace: Pace,
 }
 
+impl QueueWork {
+    fn new(
+        served: &QueueKinds,
+        catalog: &Catalog,
+        roster: &Roster,
+        options: &WorkerOptions,
+        now: Instant,
+    ) -> QueueWork {
+        let configured = catalog.queue(served.queue).map_or(1, |q| q.spec.concurrency);
+        QueueWork {
+            id: served.queue,
+            kinds: served.kinds.clone(),
+            concurrency: options.concurrency.unwrap_or(configured),
+            batch: roster.batch(&served.kinds),
+            paused: false,
+            running: 0,
+            buffer: VecDeque::new(),
+            due: false,
+            due_again: false,
+            hinted: false,
+            claiming: false,
+            next_due: None,
+            suspect: false,
+            suspect_rest: None,
+            pace: Pace::new(now),
+        }
+    }
+}
+
+/// One query looks at all queues, so it is as frequent as the most demanding of them asks.
+fn poll_every(roster: &Roster, catalog: &Catalog, wanted: Duration) -> Duration {
+    let queues = roster.queues.iter().filter_map(|served| catalog.queue(served.queue));
+    queues.map(|queue| queue.spec.cadence).min().map_or(wanted, |cadence| wanted.min(cadence))
+}
+
 pub(super) struct Run {
     pub(super) queue: usize,
     pub(super) served: Arc<Served>,
     pub(super) jobs: Vec<(Arc<LeasedJob>, Instant)>,
     pub(super) started: Instant,
     pub(super) abort: AbortHandle,
+}
+
+/// An attempt that ended and is not known to be written.
+pub(super) struct Ended {
+    pub(super) settlement: Settlement,
+    /// For statistics; none of a job that was not run to an end.
+    pub(super) ran: Option<Ran>,
+    /// It was sent to the store and the answer was lost.
+    pub(super) in_doubt: bool,
 }
 
 pub(super) enum Phase {
@@ -102,14 +148,17 @@ pub(super) struct Dispatcher {
     pub(super) queues: Vec<QueueWork>,
     pub(super) runs: HashMap<u64, Run>,
     pub(super) next_run: u64,
-    pub(super) unsettled: VecDeque<Settlement>,
+    pub(super) unsettled: VecDeque<Ended>,
     pub(super) settling: bool,
-    pub(super) reports: ReportSender,
+    pub(super) desk: Desk,
     pub(super) reporting: bool,
     pub(super) tally: Tally,
+    /// Answers to come before the tally is whole.
+    pub(super) looking_up: usize,
     pub(super) claim_times: ClaimTimes,
     pub(super) quarantine: Quarantine,
     pub(super) polling: bool,
+    pub(super) look_for_cancels: bool,
     pub(super) poll_at: Instant,
     pub(super) polled_at: Instant,
     /// Database clock at an instant of ours, from the last poll.
@@ -122,7 +171,7 @@ pub(super) struct Dispatcher {
     /// Smaller while the store refuses something in a batch, until it stands alone.
     pub(super) settle_limit: usize,
     /// Settlements the store refused one by one; offered again now and then.
-    pub(super) refused: Vec<Settlement>,
+    pub(super) refused: Vec<Ended>,
     pub(super) refused_at: Instant,
     /// A claim failed without saying whether it leased anything.
     pub(super) doubt: Option<Doubt>,
@@ -141,41 +190,16 @@ impl Dispatcher {
     ) -> Dispatcher {
         let (events, inbox) = mpsc::unbounded_channel();
         let wakes = WakeBox::default();
-        let (waker, now) = (wakes.clone(), Instant::now());
-        client.store().on_wake(Box::new(move |wake| waker.put(wake)));
+        let now = Instant::now();
+        client.store().on_wake(wakes.listener());
         let catalog = client.catalog();
-        let queues = roster.queues.iter().map(|served| {
-            let configured = catalog.queue(served.queue).map_or(1, |q| q.spec.concurrency);
-            QueueWork {
-                id: served.queue,
-                kinds: served.kinds.clone(),
-                concurrency: options.concurrency.unwrap_or(configured),
-                batch: roster.batch(&served.kinds),
-                paused: false,
-                running: 0,
-                buffer: VecDeque::new(),
-                due: false,
-                due_again: false,
-                hinted: false,
-                claiming: false,
-                next_due: None,
-                suspect: false,
-                suspect_rest: None,
-                pace: Pace::new(now),
-            }
-        });
-        // One query looks at all queues, so it is as frequent as the most demanding of them asks.
-        let cadence = roster
-            .queues
-            .iter()
-            .filter_map(|served| catalog.queue(served.queue))
-            .map(|q| q.spec.cadence)
-            .min();
-        options.poll = cadence.map_or(options.poll, |cadence| options.poll.min(cadence));
+        let queues =
+            roster.queues.iter().map(|served| QueueWork::new(served, &catalog, &roster, &options, now));
+        let queues = queues.collect();
+        options.poll = poll_every(&roster, &catalog, options.poll);
         let heart = tokio::spawn(heart::beat(client.store().clone(), worker, options.lease, events.clone()));
         Dispatcher {
-            queues: queues.collect(),
-            client,
+            queues,
             roster,
             options,
             worker: watch::channel(worker).0,
@@ -188,12 +212,15 @@ impl Dispatcher {
             next_run: 0,
             unsettled: VecDeque::new(),
             settling: false,
-            reports: ReportSender::default(),
+            desk: Desk::new(client.clone()),
+            client,
+            looking_up: 0,
             reporting: false,
             tally: Tally::default(),
             claim_times: ClaimTimes::default(),
             quarantine: Quarantine::default(),
             polling: false,
+            look_for_cancels: false,
             poll_at: now,
             polled_at: now,
             clock: None,
@@ -253,7 +280,7 @@ impl Dispatcher {
     }
 
     /// One round: start what can start, write what has ended, ask for more.
-    fn tick(&mut self, now: Instant) {
+    pub(super) fn tick(&mut self, now: Instant) {
         self.start_polls(now);
         if matches!(self.phase, Phase::Working) {
             for queue in 0..self.queues.len() {
@@ -267,7 +294,7 @@ impl Dispatcher {
         }
     }
 
-    async fn handle(&mut self, event: Event) -> Result<(), EngineError> {
+    pub(super) async fn handle(&mut self, event: Event) -> Result<(), EngineError> {
         match event {
             Event::Ran { run, outcomes } => self.ran(run, outcomes, Instant::now()),
             Event::Claimed { worker, queue, suspect, took, result } => {
@@ -275,6 +302,7 @@ impl Dispatcher {
                 self.claimed(worker, queue, suspect, result);
             }
             Event::Settled { batch, result } => self.settled(batch, result),
+            Event::LookedUp(found) => self.looked_up(found),
             Event::Polled(result) => self.polled(result),
             Event::Reported => self.reporting = false,
             Event::Disowned(result) => self.disowned(result),
@@ -316,7 +344,7 @@ impl Dispatcher {
 
     // What is due ------------------------------------------------------------------------------------------------
 
-    fn woken(&mut self, hints: Hints) {
+    pub(super) fn woken(&mut self, hints: Hints) {
         for queue in self.queues.iter_mut().filter(|q| hints.queues.contains(&q.id)) {
             queue.due = true;
             queue.due_again = true;
@@ -325,6 +353,7 @@ impl Dispatcher {
         if hints.any {
             self.poll_at = Instant::now();
         }
+        self.look_for_cancels |= hints.cancel;
     }
 
     fn start_polls(&mut self, now: Instant) {
@@ -338,17 +367,26 @@ impl Dispatcher {
                 }
             }
         }
-        if now >= self.poll_at && !self.polling && !self.is_troubled(now) {
-            self.polling = true;
+        if self.polling || self.is_troubled(now) {
+            return;
+        }
+        if now >= self.poll_at {
             self.polled_at = now;
             self.poll_at = now + self.options.poll;
-            let (store, events, worker) =
-                (self.client.store().clone(), self.events.clone(), self.worker_id());
-            let served = self.roster.queues.clone();
-            tokio::spawn(async move {
-                let _ = events.send(Event::Polled(answered("poll", store.poll(worker, &served)).await));
-            });
+            self.start_poll(self.roster.queues.clone());
+        } else if self.look_for_cancels {
+            self.start_poll(Vec::new());
         }
+    }
+
+    /// Every poll says what to stop; one without queues nothing else.
+    fn start_poll(&mut self, served: Vec<QueueKinds>) {
+        self.polling = true;
+        self.look_for_cancels = false;
+        let (store, events, worker) = (self.client.store().clone(), self.events.clone(), self.worker_id());
+        tokio::spawn(async move {
+            let _ = events.send(Event::Polled(answered("poll", store.poll(worker, &served)).await));
+        });
     }
 
     fn polled(&mut self, result: Result<Poll, StoreError>) {
@@ -396,6 +434,7 @@ impl Dispatcher {
             run.abort.abort();
         }
         self.unsettled.clear();
+        self.desk.inside.clear();
         self.quarantine = Quarantine::default();
         for queue in &mut self.queues {
             queue.buffer.clear();
@@ -430,7 +469,7 @@ impl Dispatcher {
 
     // Stopping ---------------------------------------------------------------------------------------------------
 
-    fn begin_stop(&mut self, now: Instant) {
+    pub(super) fn begin_stop(&mut self, now: Instant) {
         self.phase = Phase::Stopping { deadline: now + self.options.grace };
         self.hand_back_buffers(now);
     }
@@ -443,7 +482,7 @@ impl Dispatcher {
         }
     }
 
-    fn is_over(&mut self, now: Instant) -> bool {
+    pub(super) fn is_over(&mut self, now: Instant) -> bool {
         let Phase::Stopping { deadline } = self.phase else { return false };
         // A claim under way at the stop may still bring jobs.
         self.hand_back_buffers(now);
@@ -454,12 +493,12 @@ impl Dispatcher {
         }
         let gave_up = now >= deadline + MAX_TROUBLE;
         self.flush_settles(now);
-        self.is_idle() || gave_up
+        (self.is_idle() && self.looking_up == 0) || gave_up
     }
 
-    async fn end(mut self) -> Result<(), EngineError> {
+    pub(super) async fn end(mut self) -> Result<(), EngineError> {
         self.heart.abort();
-        write_reports(&**self.client.store(), self.reports.take()).await;
+        write_reports(&**self.client.store(), self.desk.reports.take()).await;
         let rollups = self.tally.take();
         if !rollups.is_empty()
             && let Err(error) = self.client.store().record(&rollups).await

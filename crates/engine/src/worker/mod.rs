@@ -14,6 +14,8 @@ mod runs;
 mod settles;
 mod step;
 mod tally;
+#[cfg(test)]
+mod tests;
 mod wake;
 
 use std::collections::HashMap;
@@ -28,6 +30,7 @@ use windlass_core::{Invalid, KindId, WorkerId};
 
 pub(crate) use report::ReportSender;
 pub use step::Drained;
+pub(crate) use tally::SettledInside;
 
 use crate::sweep::Sweeper;
 use crate::{Client, EngineError, Handler, Handlers};

@@ -10,18 +10,11 @@ use tracing::Instrument;
 use windlass_core::{LeasedJob, Outcome};
 
 use super::Served;
-use super::report::ReportSender;
-use crate::Client;
-use crate::handler::{Assignment, Context, outcome_of};
+use crate::handler::{Assignment, Context, Desk, outcome_of};
 
 /// One outcome per job, in order. Never panics. Each call of the handler is bounded by the longest timeout among its
 /// jobs; a batch that fails as a whole is called again in halves.
-pub(crate) async fn run(
-    served: Arc<Served>,
-    jobs: Vec<Arc<LeasedJob>>,
-    client: Client,
-    reports: ReportSender,
-) -> Vec<Outcome> {
+pub(crate) async fn run(served: Arc<Served>, jobs: Vec<Arc<LeasedJob>>, desk: Desk) -> Vec<Outcome> {
     match jobs.as_slice() {
         [job] => {
             let span = tracing::debug_span!(
@@ -31,24 +24,19 @@ pub(crate) async fn run(
                 job.queue = job.queue.0,
                 job.attempt = job.attempt,
             );
-            let result = call(&served, std::slice::from_ref(job), &client, &reports).instrument(span).await;
+            let result = call(&served, std::slice::from_ref(job), &desk).instrument(span).await;
             match result {
                 Ok(outcomes) => outcomes,
                 Err(error) => vec![Outcome::Retry { after: None, error }],
             }
         }
-        _ => halve(served, jobs, client, reports).await,
+        _ => halve(served, jobs, desk).await,
     }
 }
 
-fn halve(
-    served: Arc<Served>,
-    jobs: Vec<Arc<LeasedJob>>,
-    client: Client,
-    reports: ReportSender,
-) -> BoxFuture<'static, Vec<Outcome>> {
+fn halve(served: Arc<Served>, jobs: Vec<Arc<LeasedJob>>, desk: Desk) -> BoxFuture<'static, Vec<Outcome>> {
     Box::pin(async move {
-        match call(&served, &jobs, &client, &reports).await {
+        match call(&served, &jobs, &desk).await {
             Ok(outcomes) => outcomes,
             Err(error) if jobs.len() < 2 => {
                 jobs.iter().map(|_| Outcome::Retry { after: None, error: error.clone() }).collect()
@@ -56,9 +44,8 @@ fn halve(
             Err(error) => {
                 tracing::warn!(kind = served.name, jobs = jobs.len(), error, "a batch failed; it is halved");
                 let (left, right) = jobs.split_at(jobs.len() / 2);
-                let mut outcomes =
-                    halve(served.clone(), left.to_vec(), client.clone(), reports.clone()).await;
-                outcomes.extend(halve(served, right.to_vec(), client, reports).await);
+                let mut outcomes = halve(served.clone(), left.to_vec(), desk.clone()).await;
+                outcomes.extend(halve(served, right.to_vec(), desk).await);
                 outcomes
             }
         }
@@ -66,17 +53,10 @@ fn halve(
 }
 
 /// `Err` when the call as a whole failed.
-async fn call(
-    served: &Served,
-    jobs: &[Arc<LeasedJob>],
-    client: &Client,
-    reports: &ReportSender,
-) -> Result<Vec<Outcome>, String> {
+async fn call(served: &Served, jobs: &[Arc<LeasedJob>], desk: &Desk) -> Result<Vec<Outcome>, String> {
     let assignments = jobs
         .iter()
-        .map(|job| Assignment {
-            context: Context { job: job.clone(), client: client.clone(), reports: reports.clone() },
-        })
+        .map(|job| Assignment { context: Context { job: job.clone(), desk: desk.clone() } })
         .collect();
     // The handler may panic before it returns its future, so the call stands inside the guard too.
     // So does the timeout: what it drops may panic while being dropped.

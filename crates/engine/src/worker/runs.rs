@@ -6,8 +6,9 @@ use std::time::Instant;
 use windlass_core::{JobId, LeasedJob, Outcome, Verdict};
 
 use super::Served;
-use super::dispatch::{Dispatcher, Event, Run};
+use super::dispatch::{Dispatcher, Ended, Event, Run};
 use super::run;
+use super::tally::Ran;
 use crate::handler::{decide, settlement};
 
 impl Dispatcher {
@@ -47,7 +48,7 @@ impl Dispatcher {
         self.next_run += 1;
         let leased: Vec<Arc<LeasedJob>> = jobs.iter().map(|(job, _)| job.clone()).collect();
         let events = self.events.clone();
-        let work = run::run(served.clone(), leased, self.client.clone(), self.reports.clone());
+        let work = run::run(served.clone(), leased, self.desk.clone());
         let task = tokio::spawn(async move {
             let outcomes = work.await;
             let _ = events.send(Event::Ran { run, outcomes });
@@ -64,15 +65,17 @@ impl Dispatcher {
         for ((job, received), outcome) in run.jobs.into_iter().zip(outcomes) {
             let verdict = decide(&job, outcome, &run.served.spec);
             let ended = job.claimed_at.plus(now.saturating_duration_since(received));
-            self.tally.count(&job, &verdict, ended, now.saturating_duration_since(run.started));
+            let ran = Some(Ran::new(&job, ended, now.saturating_duration_since(run.started)));
             let started = job.claimed_at.plus(run.started.saturating_duration_since(received));
-            self.unsettled.push_back(settlement(&job, started, verdict));
+            let settlement = settlement(&job, started, verdict);
+            self.unsettled.push_back(Ended { settlement, ran, in_doubt: false });
         }
     }
 
     pub(super) fn end_attempt(&mut self, job: &LeasedJob, received: Instant, verdict: Verdict, now: Instant) {
         let at = job.claimed_at.plus(now.saturating_duration_since(received));
-        self.unsettled.push_back(settlement(job, at, verdict));
+        let settlement = settlement(job, at, verdict);
+        self.unsettled.push_back(Ended { settlement, ran: None, in_doubt: false });
     }
 
     pub(super) fn cancel(&mut self, id: JobId) {

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use windlass_core::store::{Report, Settled};
-use windlass_core::{Settlement, StoreError};
+use windlass_core::store::{Counted, Report, Settled};
+use windlass_core::{JobState, Settlement, Store, StoreError, Verdict};
 
-use super::dispatch::{Dispatcher, Event, answered};
+use super::dispatch::{Dispatcher, Ended, Event, answered};
 
 pub(super) const MAX_SETTLE: usize = 2_000;
 const REFUSED_EVERY: Duration = Duration::from_secs(30);
@@ -21,35 +21,27 @@ impl Dispatcher {
             return;
         }
         let size = self.unsettled.len().min(self.settle_limit);
-        let batch: Vec<Settlement> = self.unsettled.drain(..size).collect();
-        self.settling_tokens = batch.iter().map(|settlement| settlement.token).collect();
-        let reports = self.reports.take();
+        let batch: Vec<Ended> = self.unsettled.drain(..size).collect();
+        self.settling_tokens = batch.iter().map(|ended| ended.settlement.token).collect();
+        let reports = self.desk.reports.take();
         let (store, events) = (self.client.store().clone(), self.events.clone());
         self.settling = true;
         tokio::spawn(async move {
             // A settled job takes no more reports, so its last ones go first.
             write_reports(&*store, reports).await;
-            let result = answered("settle", store.settle(&batch)).await;
+            let (batch, result) = settle(&*store, batch).await;
             let _ = events.send(Event::Settled { batch, result });
         });
     }
 
-    pub(super) fn settled(&mut self, batch: Vec<Settlement>, result: Result<Vec<Settled>, StoreError>) {
+    pub(super) fn settled(&mut self, batch: Vec<Ended>, result: Result<Vec<Settled>, StoreError>) {
         self.settling = false;
         self.settling_tokens.clear();
         match result {
             Ok(answers) => {
                 self.trouble = None;
                 self.settle_limit = (self.settle_limit * 2).min(MAX_SETTLE);
-                for (settlement, answer) in batch.iter().zip(answers) {
-                    match answer {
-                        // Also the answer for a job that completed itself with `settle_in`.
-                        Settled::Stale => {
-                            tracing::debug!(job = %settlement.id, "the lease was no longer ours")
-                        }
-                        _ => self.client.finished(settlement.id),
-                    }
-                }
+                self.count(batch, answers);
                 if self.is_idle() {
                     self.quarantine.ended(Instant::now());
                 }
@@ -59,26 +51,81 @@ impl Dispatcher {
             }
             Err(error) => {
                 // Written or not is unknown; writing again is harmless because of the fence.
-                for settlement in batch.into_iter().rev() {
-                    self.unsettled.push_front(settlement);
+                for ended in batch.into_iter().rev() {
+                    self.unsettled.push_front(Ended { in_doubt: true, ..ended });
                 }
                 self.troubled("settle", error);
             }
         }
     }
 
+    /// Tells waiters and statistics what was written. A stale answer means that nothing was, by this call: the lease
+    /// is lost, or the job was settled before, by its own handler or by a call whose answer was lost.
+    fn count(&mut self, batch: Vec<Ended>, answers: Vec<Settled>) {
+        let inside = self.desk.inside.take(batch.iter().map(|ended| &ended.settlement));
+        let mut unclear = Vec::new();
+        for (ended, answer) in batch.into_iter().zip(answers) {
+            let Settlement { id, token, queue, ref verdict, .. } = ended.settlement;
+            let inside = inside.contains(&(id, token));
+            let counted = match answer {
+                Settled::Stale if inside && is_completed(verdict) => Some(Counted::Completed),
+                Settled::Stale if inside || ended.in_doubt => {
+                    unclear.push(ended);
+                    continue;
+                }
+                Settled::Stale => {
+                    tracing::debug!(job = %id, "the lease was no longer ours");
+                    continue;
+                }
+                answer => Counted::of(verdict, answer),
+            };
+            if let (Some(ran), Some(counted)) = (&ended.ran, counted) {
+                self.tally.count(queue, ran, counted);
+            }
+            self.client.finished(id);
+        }
+        if !unclear.is_empty() {
+            self.look_up(unclear);
+        }
+    }
+
+    fn look_up(&mut self, unclear: Vec<Ended>) {
+        self.looking_up += 1;
+        let (store, events) = (self.client.store().clone(), self.events.clone());
+        tokio::spawn(async move {
+            let mut found = Vec::with_capacity(unclear.len());
+            for ended in unclear {
+                let Settlement { id, token, .. } = ended.settlement;
+                let detail = answered("look at a job", store.job(id)).await.ok().flatten();
+                let attempt = detail.and_then(|d| d.attempts.into_iter().find(|a| a.token == token));
+                found.push((ended, attempt.and_then(|attempt| Counted::written(&attempt.outcome))));
+            }
+            let _ = events.send(Event::LookedUp(found));
+        });
+    }
+
+    pub(super) fn looked_up(&mut self, found: Vec<(Ended, Option<Counted>)>) {
+        self.looking_up -= 1;
+        for (ended, counted) in found {
+            if let (Some(ran), Some(counted)) = (&ended.ran, counted) {
+                self.tally.count(ended.settlement.queue, ran, counted);
+                self.client.finished(ended.settlement.id);
+            }
+        }
+    }
+
     /// Something in the batch cannot be written: halve it until that stands alone, then let the others pass.
-    fn isolate(&mut self, batch: Vec<Settlement>, error: &StoreError) {
+    fn isolate(&mut self, batch: Vec<Ended>, error: &StoreError) {
         if batch.len() > 1 {
             self.settle_limit = batch.len() / 2;
-            for settlement in batch.into_iter().rev() {
-                self.unsettled.push_front(settlement);
+            for ended in batch.into_iter().rev() {
+                self.unsettled.push_front(ended);
             }
             return;
         }
-        for settlement in batch {
-            tracing::error!(job = %settlement.id, error = error.chain(), "the store refuses this outcome; it is kept and offered again");
-            self.refused.push(settlement);
+        for ended in batch {
+            tracing::error!(job = %ended.settlement.id, error = error.chain(), "the store refuses this outcome; it is kept and offered again");
+            self.refused.push(ended);
         }
         self.refused_at = Instant::now() + REFUSED_EVERY;
     }
@@ -86,7 +133,7 @@ impl Dispatcher {
     pub(super) fn flush_reports(&mut self, now: Instant) {
         if now >= self.report_at {
             self.report_at = now + REPORT_EVERY;
-            let reports = if self.reporting { Vec::new() } else { self.reports.take() };
+            let reports = if self.reporting { Vec::new() } else { self.desk.reports.take() };
             if !reports.is_empty() {
                 self.reporting = true;
                 let (store, events) = (self.client.store().clone(), self.events.clone());
@@ -111,7 +158,20 @@ impl Dispatcher {
     }
 }
 
-pub(super) async fn write_reports(store: &dyn windlass_core::Store, reports: Vec<Report>) {
+/// The store takes settlements alone; what statistics want travels beside them.
+async fn settle(store: &dyn Store, batch: Vec<Ended>) -> (Vec<Ended>, Result<Vec<Settled>, StoreError>) {
+    let (settlements, rest): (Vec<_>, Vec<_>) =
+        batch.into_iter().map(|ended| (ended.settlement, (ended.ran, ended.in_doubt))).unzip();
+    let result = answered("settle", store.settle(&settlements)).await;
+    let ended = |(settlement, (ran, in_doubt))| Ended { settlement, ran, in_doubt };
+    (settlements.into_iter().zip(rest).map(ended).collect(), result)
+}
+
+fn is_completed(verdict: &Verdict) -> bool {
+    matches!(verdict, Verdict::End { state: JobState::Completed, .. })
+}
+
+pub(super) async fn write_reports(store: &dyn Store, reports: Vec<Report>) {
     if !reports.is_empty()
         && let Err(error) = store.report(&reports).await
     {

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use windlass_core::store::Claim;
-use windlass_core::{JobState, Verdict, WorkerId};
+use windlass_core::store::{Claim, Counted, Settled};
+use windlass_core::{Settlement, Verdict, WorkerId};
 
-use super::report::ReportSender;
+use super::tally::{Ran, Tally};
 use super::{Roster, WorkerOptions, run};
-use crate::handler::{decide, settlement};
+use crate::handler::{Desk, decide, settlement};
 use crate::{Client, EngineError, Handlers};
 
 /// What a drain did.
@@ -42,48 +42,72 @@ impl Client {
 }
 
 async fn drain_as(client: &Client, roster: &Roster, worker: WorkerId) -> Result<Drained, EngineError> {
-    let mut drained = Drained::default();
+    let mut drain = Drain {
+        roster,
+        desk: Desk::new(client.clone()),
+        drained: Drained::default(),
+        tally: Tally::default(),
+    };
     loop {
-        let before = drained.total();
+        let before = drain.drained.total();
         for served in &roster.queues {
             for suspect in [true, false] {
                 let limit = if suspect { 1 } else { BATCH };
                 let claim =
                     Claim { worker, queue: served.queue, kinds: served.kinds.clone(), limit, suspect };
-                drain_claim(client, roster, &claim, &mut drained).await?;
+                drain.claim(&claim).await?;
             }
         }
-        if drained.total() == before {
-            return Ok(drained);
+        if drain.drained.total() == before {
+            client.store().record(&drain.tally.take()).await?;
+            return Ok(drain.drained);
         }
     }
 }
 
-async fn drain_claim(
-    client: &Client,
-    roster: &Roster,
-    claim: &Claim,
-    drained: &mut Drained,
-) -> Result<(), EngineError> {
-    let reports = ReportSender::default();
-    for job in client.store().claim(claim).await?.into_iter().map(Arc::new) {
-        let Some(served) = roster.kinds.get(&job.kind) else { continue };
-        let begun = Instant::now();
-        let outcomes = run::run(served.clone(), vec![job.clone()], client.clone(), reports.clone()).await;
-        let Some(outcome) = outcomes.into_iter().next() else { continue };
-        let verdict = decide(&job, outcome, &served.spec);
-        match &verdict {
-            Verdict::End { state: JobState::Completed, .. } => drained.completed += 1,
-            Verdict::End { .. } => drained.ended += 1,
-            Verdict::Return(_) => drained.returned += 1,
+struct Drain<'a> {
+    roster: &'a Roster,
+    desk: Desk,
+    drained: Drained,
+    tally: Tally,
+}
+
+impl Drain<'_> {
+    async fn claim(&mut self, claim: &Claim) -> Result<(), EngineError> {
+        let client = self.desk.client.clone();
+        for job in client.store().claim(claim).await?.into_iter().map(Arc::new) {
+            let Some(served) = self.roster.kinds.get(&job.kind) else { continue };
+            let begun = Instant::now();
+            let outcomes = run::run(served.clone(), vec![job.clone()], self.desk.clone()).await;
+            let Some(outcome) = outcomes.into_iter().next() else { continue };
+            let ran = Ran::new(&job, job.claimed_at.plus(begun.elapsed()), begun.elapsed());
+            let settlement = settlement(&job, job.claimed_at, decide(&job, outcome, &served.spec));
+            let reports = self.desk.reports.take();
+            if !reports.is_empty() {
+                client.store().report(&reports).await?;
+            }
+            let answers = client.store().settle(std::slice::from_ref(&settlement)).await?;
+            self.count(&settlement, &ran, answers.first().copied().unwrap_or(Settled::Stale));
+            client.finished(job.id);
         }
-        let reports = reports.take();
-        if !reports.is_empty() {
-            client.store().report(&reports).await?;
-        }
-        tracing::debug!(job = %job.id, took = ?begun.elapsed(), "drained");
-        client.store().settle(&[settlement(&job, job.claimed_at, verdict)]).await?;
-        client.finished(job.id);
+        Ok(())
     }
-    Ok(())
+
+    /// As the store answered; a job that completed itself is found settled.
+    fn count(&mut self, settlement: &Settlement, ran: &Ran, answer: Settled) {
+        let inside = !self.desk.inside.take(std::iter::once(settlement)).is_empty();
+        let counted = match answer {
+            Settled::Stale if inside => Some(Counted::Completed),
+            answer => Counted::of(&settlement.verdict, answer),
+        };
+        if let Some(counted) = counted {
+            self.tally.count(settlement.queue, ran, counted);
+        }
+        match (answer, &settlement.verdict) {
+            (Settled::Stale, _) if !inside => {}
+            _ if counted == Some(Counted::Completed) => self.drained.completed += 1,
+            (Settled::Accepted, Verdict::Return(_)) => self.drained.returned += 1,
+            _ => self.drained.ended += 1,
+        }
+    }
 }

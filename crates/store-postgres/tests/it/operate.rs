@@ -148,7 +148,7 @@ async fn live_settings_outlive_configuration_and_a_kind_stays_home() {
     assert!(place.lease(worker, 5).await.is_empty(), "paused");
     assert_eq!(place.store.depth(place.queue, 1).await.unwrap(), 1);
     let moved = place.store.sync_registry(&[], &[KindSpec::new("k", "Other")]).await;
-    assert!(matches!(moved, Err(StoreError::KindMoved { stored, .. }) if stored == "Q"));
+    assert!(matches!(moved, Err(StoreError::KindsMoved { moved }) if moved[0].stored == "Q"));
     place.end().await;
 }
 

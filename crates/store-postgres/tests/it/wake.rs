@@ -14,9 +14,7 @@ const SOON: Duration = Duration::from_secs(5);
 
 fn wakes(store: &PostgresStore) -> UnboundedReceiver<Wake> {
     let (tx, rx) = unbounded_channel();
-    store.on_wake(Box::new(move |wake| {
-        let _ = tx.send(wake);
-    }));
+    store.on_wake(Box::new(move |wake| tx.send(wake).is_ok()));
     rx
 }
 

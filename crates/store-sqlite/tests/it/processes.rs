@@ -89,9 +89,7 @@ async fn a_killed_process_is_gone_at_once() {
 async fn a_foreign_commit_wakes() {
     let setup = Setup::new().await;
     let (tell, told) = std::sync::mpsc::channel();
-    setup.store.on_wake(Box::new(move |wake| {
-        let _ = tell.send(wake);
-    }));
+    setup.store.on_wake(Box::new(move |wake| tell.send(wake).is_ok()));
     // The first look only learns the number.
     tokio::time::sleep(Duration::from_millis(60)).await;
     while told.try_recv().is_ok() {}

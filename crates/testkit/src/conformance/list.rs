@@ -97,6 +97,7 @@ macro_rules! conformance_cases {
                 a_suspect_is_announced
                 live_settings_are_seen
                 an_enqueue_wakes_every_handle
+                an_enqueue_wakes_every_listener
             }
             prune {
                 finished_and_dead_letters_apart

@@ -216,7 +216,8 @@ impl Walk {
         let beat = self.h.beat(worker).await;
         assert!(beat.expired);
         let got = self.h.store.reclaim(&beat).await.unwrap().unwrap();
-        assert_eq!(got, self.model.lost(worker), "lose a worker with {held} jobs");
+        let at = got.dead_letters.first().map_or(Time(0), |dead| dead.ended_at);
+        assert_eq!(got, self.model.lost(worker, at), "lose a worker with {held} jobs");
         let fresh = self.h.worker().await;
         if worker == self.busy {
             self.busy = fresh

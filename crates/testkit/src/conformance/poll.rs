@@ -104,7 +104,10 @@ pub async fn an_enqueue_wakes_every_handle(h: Harness) {
     let told = [Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new()))];
     for (store, told) in [&h.store, &second].into_iter().zip(&told) {
         let told = told.clone();
-        store.on_wake(Box::new(move |wake| told.lock().unwrap().push(wake)));
+        store.on_wake(Box::new(move |wake| {
+            told.lock().unwrap().push(wake);
+            true
+        }));
     }
     // One wake may be lost (a listener still connecting), which the floor query makes good: ask until both heard.
     for (n, told) in told.iter().enumerate() {
@@ -115,4 +118,26 @@ pub async fn an_enqueue_wakes_every_handle(h: Harness) {
         })
         .await;
     }
+}
+
+/// Two workers may share a handle: neither takes the other's wake-ups, and one that is over is not told again.
+pub async fn an_enqueue_wakes_every_listener(h: Harness) {
+    let told: [Arc<Mutex<Vec<Wake>>>; 3] = Default::default();
+    for (n, told) in told.iter().enumerate() {
+        let told = told.clone();
+        h.store.on_wake(Box::new(move |wake| {
+            told.lock().unwrap().push(wake);
+            n != 2
+        }));
+    }
+    h.put(h.job()).await;
+    h.put(NewJob { queue: h.other_queue, kind: h.other_kind, ..h.job() }).await;
+    for (n, told) in told[..2].iter().enumerate() {
+        wait_until(&format!("both wakes of listener {n}"), Duration::from_secs(20), || async {
+            let both = [h.queue, h.other_queue].map(Wake::Queue);
+            Seen::when(told.lock().unwrap().clone(), |all| both.iter().all(|wake| all.contains(wake)))
+        })
+        .await;
+    }
+    assert_eq!(told[2].lock().unwrap().len(), 1, "it had said that it wants no more");
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass_core::store::{QueueState, QueueUpdate, StoreError};
+use windlass_core::store::{KindMoved, QueueState, QueueUpdate, StoreError};
 use windlass_core::{Backoff, KindId, KindSpec, NewJob, QueueId, QueueSpec};
 
 use super::{Harness, KIND, OTHER_KIND, OTHER_QUEUE, QUEUE, SECOND_KIND};
@@ -108,13 +108,23 @@ pub async fn live_settings_survive_a_sync(h: Harness) {
 
 pub async fn a_kind_never_moves(h: Harness) {
     let (mut queues, mut kinds) = specs();
-    kinds[0].queue = OTHER_QUEUE.to_owned();
+    for kind in kinds.iter_mut().filter(|kind| kind.queue == QUEUE) {
+        kind.queue = OTHER_QUEUE.to_owned();
+    }
     queues[0].owner = "them".to_owned();
     match h.store.sync_registry(&queues, &kinds).await {
-        Err(StoreError::KindMoved { kind, stored, wanted }) => {
-            assert_eq!((kind.as_str(), stored.as_str(), wanted.as_str()), (KIND, QUEUE, OTHER_QUEUE))
+        Err(StoreError::KindsMoved { mut moved }) => {
+            moved.sort_by(|a, b| a.kind.cmp(&b.kind));
+            let each = |kind: &str| KindMoved {
+                kind: kind.to_owned(),
+                stored: QUEUE.to_owned(),
+                wanted: OTHER_QUEUE.to_owned(),
+            };
+            let mut expected = [each(KIND), each(SECOND_KIND)];
+            expected.sort_by(|a, b| a.kind.cmp(&b.kind));
+            assert_eq!(moved, expected, "all of them, and no other");
         }
-        other => panic!("expected KindMoved, got {other:?}"),
+        other => panic!("expected KindsMoved, got {other:?}"),
     }
     assert_eq!(queue(&h, h.queue).await.spec.owner, "", "a refused sync changes nothing");
 }

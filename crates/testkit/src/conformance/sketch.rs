@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use windlass_core::outcome::{ReturnAt, Verdict};
-use windlass_core::store::{Reclaimed, Settled};
+use windlass_core::store::{DeadLetter, Reclaimed, Settled};
 use windlass_core::sweep::{Lost, LostLease, lost};
 use windlass_core::{JobId, JobState, LeasedJob, OnConflict, Time, WorkerId};
 
@@ -151,7 +151,7 @@ impl Model {
     }
 
     /// The worker died. Which of two running twins comes back is the store's choice, so the caller avoids those.
-    pub(super) fn lost(&mut self, worker: WorkerId) -> Reclaimed {
+    pub(super) fn lost(&mut self, worker: WorkerId, at: Time) -> Reclaimed {
         let mut got = Reclaimed::default();
         for id in self.held_by(worker) {
             let job = self.jobs.get_mut(&id).unwrap();
@@ -170,7 +170,8 @@ impl Model {
                 }
                 Lost::DeadLetter { .. } => {
                     job.at = Place::Over(JobState::DeadLetter);
-                    got.dead_letters += 1;
+                    let LeasedJob { queue, kind, run_at, .. } = lease;
+                    got.dead_letters.push(DeadLetter { id, queue, kind, run_at, ended_at: at });
                 }
                 Lost::Suspect { attempts_used, crashes } => {
                     (job.suspect, job.crashes) = (true, crashes);

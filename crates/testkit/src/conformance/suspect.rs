@@ -1,6 +1,6 @@
 //! Jobs whose worker vanished: run alone next time, and only a crash suffered alone counts.
 
-use windlass_core::store::{Claim, Reclaimed, Settled};
+use windlass_core::store::{Claim, DeadLetter, Reclaimed, Settled};
 use windlass_core::sweep::MAX_LONE_CRASHES;
 use windlass_core::{JobId, JobState, NewJob, Outcome};
 
@@ -74,7 +74,9 @@ pub async fn lone_crashes_end_as_dead_letter(h: Harness) {
         if crash < MAX_LONE_CRASHES {
             assert_eq!(got, Reclaimed { suspects: 1, ..Reclaimed::default() }, "crash {crash}");
         } else {
-            assert_eq!(got, Reclaimed { dead_letters: 1, ..Reclaimed::default() });
+            let ended_at = h.detail(id).await.job.finished_at.expect("a dead letter is finished");
+            let dead = DeadLetter { id, queue: h.queue, kind: h.kind, run_at: leased.run_at, ended_at };
+            assert_eq!(got, Reclaimed { dead_letters: vec![dead], ..Reclaimed::default() });
         }
     }
     let detail = h.detail(id).await;
@@ -93,7 +95,8 @@ pub async fn lone_crashes_respect_max_attempts(h: Harness) {
     h.lose(worker).await;
     let alone = h.worker().await;
     let leased = h.claim_suspect(alone).await.unwrap();
-    assert_eq!(h.lose(alone).await, Reclaimed { dead_letters: 1, ..Reclaimed::default() });
+    let got = h.lose(alone).await;
+    assert_eq!(got.dead_letters.iter().map(|dead| dead.id).collect::<Vec<_>>(), [leased.id]);
     assert_eq!(h.state(leased.id).await, JobState::DeadLetter);
     let neighbour = put.iter().map(|e| e.id).find(|id| *id != leased.id).unwrap();
     assert_eq!(h.state(neighbour).await, JobState::Pending, "the crash in company took nothing from it");

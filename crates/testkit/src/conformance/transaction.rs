@@ -23,7 +23,10 @@ fn keyed(h: &Harness) -> NewJob {
 fn wakes(h: &Harness) -> Arc<Mutex<Vec<Wake>>> {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let writer = seen.clone();
-    h.store.on_wake(Box::new(move |wake| writer.lock().unwrap().push(wake)));
+    h.store.on_wake(Box::new(move |wake| {
+        writer.lock().unwrap().push(wake);
+        true
+    }));
     seen
 }
 

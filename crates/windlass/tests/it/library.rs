@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use windlass::{
-    Backoff, Builder, Completion, Context, Job, JobError, JobState, KindSpec, QueueSpec, Request, TestMode,
-    Waited, Windlass, WorkerOptions,
+    Backoff, Builder, Completion, Context, EnqueueError, Job, JobError, JobState, KindSpec, QueueSpec,
+    Request, TestMode, Waited, Windlass, WorkerOptions,
 };
 use windlass_core::store::{Action, JobFilter, QueueUpdate};
 use windlass_testkit::signal::{Seen, wait_until};
@@ -25,6 +25,8 @@ enum Ask {
     Fail,
     Hang,
     FailOnce,
+    /// Settled by its handler with a result, then answered without one.
+    Inside,
 }
 
 impl Job for Ask {
@@ -50,6 +52,12 @@ async fn answer(context: Context, ask: Ask) -> Result<Completion, JobError> {
         }
         Ask::FailOnce if context.attempt() == 1 => Err(JobError::retry("the first time")),
         Ask::FailOnce => Ok(Completion::done()),
+        Ask::Inside => {
+            let mut tx = context.begin().await?;
+            assert!(context.settle_in_with(&mut tx, Completion::with(&"kept")?).await?);
+            tx.commit().await?;
+            Ok(Completion::done())
+        }
     }
 }
 
@@ -81,6 +89,8 @@ on_both! {
         assert!(late.last_error.unwrap().contains("timed out after 50ms"));
         let second = finished(&windlass, Ask::FailOnce).await;
         assert_eq!((second.state, second.attempt), (JobState::Completed, 2));
+        let inside = finished(&windlass, Ask::Inside).await;
+        assert_eq!((inside.state, inside.result.as_deref()), (JobState::Completed, Some(&b"\"kept\""[..])));
         let snoozed = windlass.enqueue(Ask::Snooze).await.unwrap().id;
         wait_until("the snooze", SOON, || async {
             Seen::when(state_of(&windlass, snoozed).await, |state| *state == JobState::Scheduled)
@@ -191,6 +201,13 @@ on_both! {
         let inline = builder(&world).test_mode(TestMode::Inline).build().await.unwrap();
         let id = inline.enqueue(Ask::Double(5)).await.unwrap().id;
         assert_eq!(state_of(&inline, id).await, JobState::Completed);
+        let mut tx = inline.begin().await.unwrap();
+        let refused = inline.enqueue_in(&mut tx, Ask::Double(6)).await.unwrap_err();
+        assert!(matches!(refused, EnqueueError::InlineInTransaction), "{refused:?}");
+        let text = refused.to_string();
+        assert!(text.contains("test mode Inline") && text.contains("drain()"), "{text}");
+        tx.commit().await.unwrap();
+        assert!(inline.enqueued::<Ask>().await.unwrap().is_empty(), "nothing waits for nobody");
         world.end().await;
     }
 

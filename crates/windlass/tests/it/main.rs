@@ -8,6 +8,7 @@ mod child;
 mod clock;
 mod crowd;
 mod disk;
+mod examples;
 mod kill;
 mod library;
 mod migrate;

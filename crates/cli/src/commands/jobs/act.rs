@@ -95,7 +95,7 @@ async fn by_filter(
     let client = session.client().await?;
     let fits: Vec<JobState> = JobState::ALL
         .into_iter()
-        .filter(|state| fits(action, *state) && (only.is_empty() || only.contains(state)))
+        .filter(|state| action.fits(*state) && (only.is_empty() || only.contains(state)))
         .collect();
     let filter = filter(selection.filter, &client.catalog(), &fits)?;
     let store = client.store().as_ref();
@@ -150,15 +150,6 @@ fn add(sum: &mut Bulk, bulk: Bulk) {
     sum.requested += bulk.requested;
     sum.superseded += bulk.superseded;
     sum.skipped += bulk.skipped;
-}
-
-/// As the contract describes each action.
-fn fits(action: Action, state: JobState) -> bool {
-    match action {
-        Action::Cancel => state.can_move_to(JobState::Cancelled),
-        Action::Retry => state.can_replay() || state == JobState::Scheduled,
-        Action::Delete => state.is_finished(),
-    }
 }
 
 fn tell(session: &Session, bulk: Bulk, missing: u64, verb: &str, json: bool) -> Result<(), Failure> {

@@ -1,0 +1,277 @@
+//! The dispatcher, step by step: each test ticks it at instants of its own and hands it its events one by one, against
+//! a real SQLite store. Jobs run until the test lets them go.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use tempfile::TempDir;
+use tokio::sync::{Semaphore, watch};
+use windlass_core::store::{Action, JobFilter};
+use windlass_core::{JobId, JobState, KindSpec, QueueSpec, Store, StoreError};
+use windlass_store_sqlite::SqliteStore;
+
+use super::dispatch::{Dispatcher, Ended, Event, Phase};
+use super::pace::Pace;
+use super::wake::Hints;
+use super::{Roster, WorkerOptions};
+use crate::{Client, Completion, Handlers, JobError, JobRequest, handler};
+
+const SOON: Duration = Duration::from_secs(20);
+const NEVER: Duration = Duration::from_secs(3_600);
+
+#[derive(Clone, Copy, Deserialize)]
+enum Say {
+    Done,
+    Again,
+}
+
+struct Bench {
+    dispatcher: Dispatcher,
+    client: Client,
+    /// One permit lets one run end.
+    gate: Arc<Semaphore>,
+    folder: TempDir,
+}
+
+impl Bench {
+    async fn new(options: WorkerOptions) -> Bench {
+        let folder = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(folder.path().join("windlass.db"), Default::default()).unwrap();
+        store.migrate_up(None).await.unwrap();
+        let gate = Arc::new(Semaphore::new(0));
+        let (mut handlers, waits) = (Handlers::default(), gate.clone());
+        let run = move |_, say: Say| {
+            let waits = waits.clone();
+            async move {
+                waits.acquire().await?.forget();
+                match say {
+                    Say::Done => Ok(Completion::done()),
+                    Say::Again => Err(JobError::retry_after(NEVER, "as asked")),
+                }
+            }
+        };
+        handlers.add(KindSpec::new("SAY", "MAIN"), handler(run));
+        let queue = QueueSpec { cadence: NEVER, ..QueueSpec::named("MAIN") };
+        let client = Client::open(Arc::new(store), &[queue], &handlers.specs()).await.unwrap();
+        let options = WorkerOptions { poll: NEVER, ..options };
+        let roster = Roster::new(&client, &handlers, &[]).unwrap();
+        let worker = client.store().register_worker(&roster.info(&options)).await.unwrap();
+        // The sender is gone, which no step looks at: stopping is a step of its own.
+        let dispatcher = Dispatcher::new(client.clone(), roster, options, worker, watch::channel(false).1);
+        Bench { dispatcher, client, gate, folder }
+    }
+
+    async fn with(concurrency: u32, jobs: usize, say: &str) -> (Bench, Vec<JobId>) {
+        let options =
+            WorkerOptions { concurrency: Some(concurrency), prefetch: 0, ..WorkerOptions::default() };
+        let bench = Bench::new(options).await;
+        let ids = bench.put(jobs, say).await;
+        (bench, ids)
+    }
+
+    async fn put(&self, jobs: usize, say: &str) -> Vec<JobId> {
+        let requests = (0..jobs).map(|_| JobRequest::new("SAY", format!("\"{say}\"").into_bytes())).collect();
+        self.client.enqueue_many(requests).await.unwrap().iter().map(|e| e.id).collect()
+    }
+
+    /// The next thing that happened, not handled yet.
+    async fn event(&mut self) -> Event {
+        let event = tokio::time::timeout(SOON, self.dispatcher.inbox.recv()).await;
+        event.expect("something happens").expect("the dispatcher holds a sender")
+    }
+
+    /// Ticks and handles events until `is_so`.
+    async fn until(&mut self, is_so: impl Fn(&Dispatcher) -> bool) {
+        loop {
+            self.dispatcher.tick(Instant::now());
+            if is_so(&self.dispatcher) {
+                return;
+            }
+            let event = self.event().await;
+            self.dispatcher.handle(event).await.unwrap();
+        }
+    }
+
+    fn held(&self) -> (u32, usize) {
+        (self.dispatcher.queues[0].running, self.dispatcher.queues[0].buffer.len())
+    }
+
+    async fn count(&self, state: JobState) -> u64 {
+        let filter = JobFilter { states: vec![state], ..JobFilter::default() };
+        self.client.store().count(&filter).await.unwrap()
+    }
+
+    /// As if runs had been ending at a great rate; seven jobs may be leased ahead.
+    fn hurry(&mut self) {
+        self.dispatcher.options.prefetch = 7;
+        let now = Instant::now();
+        self.dispatcher.queues[0].pace = Pace::new(now - Duration::from_secs(1));
+        self.dispatcher.queues[0].pace.finished(1_000_000, now);
+    }
+}
+
+fn quiet(dispatcher: &Dispatcher) -> bool {
+    !dispatcher.queues[0].claiming && !dispatcher.settling && !dispatcher.polling
+}
+
+#[tokio::test]
+async fn nothing_is_claimed_that_cannot_start() {
+    let (mut bench, _) = Bench::with(3, 10, "Done").await;
+    bench.until(|d| d.queues[0].running == 3 && quiet(d)).await;
+    assert_eq!(bench.held(), (3, 0));
+    for seconds in [0, 1, 60] {
+        bench.dispatcher.woken(Hints { queues: vec![bench.dispatcher.queues[0].id], ..Hints::default() });
+        bench.dispatcher.tick(Instant::now() + Duration::from_secs(seconds));
+        assert!(!bench.dispatcher.queues[0].claiming, "a claim without a permit after {seconds} s");
+    }
+    assert_eq!((bench.count(JobState::Running).await, bench.count(JobState::Pending).await), (3, 7));
+}
+
+#[tokio::test]
+async fn an_ended_run_makes_room_for_the_next() {
+    let (mut bench, _) = Bench::with(2, 5, "Done").await;
+    bench.until(|d| d.queues[0].running == 2).await;
+    for completed in 1..=5 {
+        bench.gate.add_permits(1);
+        let expected = (5 - completed).min(2);
+        // A run more than before has ended, and its permit is taken again as long as jobs are left.
+        bench
+            .until(|d| {
+                d.next_run == (2 + completed).min(5) && d.queues[0].running as u64 == expected && quiet(d)
+            })
+            .await;
+        assert_eq!(bench.count(JobState::Completed).await, completed);
+        assert_eq!(bench.count(JobState::Running).await, expected);
+    }
+}
+
+#[tokio::test]
+async fn short_jobs_are_leased_ahead_up_to_the_bound() {
+    let (mut bench, _) = Bench::with(2, 50, "Done").await;
+    bench.hurry();
+    bench.until(|d| d.queues[0].running == 2 && quiet(d)).await;
+    assert_eq!(bench.held(), (2, 7));
+    bench.hurry();
+    bench.dispatcher.tick(Instant::now());
+    assert!(!bench.dispatcher.queues[0].claiming, "the bound is reached");
+    assert_eq!(bench.count(JobState::Running).await, 9);
+}
+
+/// The claim looked before the job was there, and the hint came before the claim's answer.
+#[tokio::test]
+async fn a_hint_during_a_claim_leads_to_another() {
+    let (mut bench, _) = Bench::with(2, 0, "Done").await;
+    bench.until(|d| d.clock.is_some()).await;
+    let queue = bench.dispatcher.queues[0].id;
+    let hint = || Hints { queues: vec![queue], ..Hints::default() };
+    bench.dispatcher.woken(hint());
+    bench.dispatcher.tick(Instant::now());
+    assert!(bench.dispatcher.queues[0].claiming);
+    let empty = bench.event().await;
+    assert!(matches!(&empty, Event::Claimed { result: Ok(jobs), .. } if jobs.is_empty()));
+    bench.put(1, "Done").await;
+    bench.dispatcher.woken(hint());
+    bench.dispatcher.handle(empty).await.unwrap();
+    bench.dispatcher.tick(Instant::now());
+    assert!(bench.dispatcher.queues[0].claiming, "the hint was lost with the empty answer");
+    bench.until(|d| d.queues[0].running == 1).await;
+}
+
+#[tokio::test]
+async fn a_stop_hands_back_what_has_not_ended_and_burns_nothing() {
+    let (mut bench, ids) = Bench::with(2, 12, "Done").await;
+    bench.hurry();
+    bench.until(|d| d.queues[0].running == 2 && d.queues[0].buffer.len() == 7 && quiet(d)).await;
+    bench.dispatcher.options.grace = NEVER;
+    let now = Instant::now();
+    bench.dispatcher.begin_stop(now);
+    assert_eq!((bench.held(), bench.dispatcher.unsettled.len()), ((2, 0), 7), "the unstarted go at once");
+    bench.until(|d| d.unsettled.is_empty() && quiet(d)).await;
+    assert_eq!((bench.count(JobState::Running).await, bench.count(JobState::Pending).await), (2, 10));
+    assert!(!bench.dispatcher.is_over(now), "two run on within the grace period");
+    bench.dispatcher.phase = Phase::Stopping { deadline: now };
+    assert!(!bench.dispatcher.is_over(now), "they are aborted, and their settlements under way");
+    bench.until(|d| d.unsettled.is_empty() && quiet(d)).await;
+    assert!(bench.dispatcher.is_over(now));
+    let store = bench.client.store().clone();
+    bench.dispatcher.end().await.unwrap();
+    for id in ids {
+        let job = store.job(id).await.unwrap().unwrap().job;
+        assert_eq!((job.state, job.attempt), (JobState::Pending, 0), "job {id}");
+    }
+    assert!(store.workers().await.unwrap().is_empty());
+}
+
+/// A job whose row was removed behind the store's back cannot be returned; its neighbours can.
+#[tokio::test]
+async fn a_refused_settlement_stands_alone_in_the_end() {
+    let (mut bench, ids) = Bench::with(8, 8, "Again").await;
+    bench.until(|d| d.queues[0].running == 8).await;
+    let file = rusqlite::Connection::open(bench.folder.path().join("windlass.db")).unwrap();
+    file.busy_timeout(SOON).unwrap();
+    assert_eq!(file.execute("delete from windlass_jobs where id = ?1", [ids[5].0]).unwrap(), 1);
+    bench.gate.add_permits(8);
+    while bench.dispatcher.unsettled.len() < 8 {
+        let event = bench.event().await;
+        bench.dispatcher.handle(event).await.unwrap();
+    }
+    bench.until(|d| d.unsettled.is_empty() && !d.settling).await;
+    let refused: Vec<JobId> = bench.dispatcher.refused.iter().map(|ended| ended.settlement.id).collect();
+    assert_eq!(refused, [ids[5]]);
+    assert_eq!(bench.count(JobState::Scheduled).await, 7);
+    // It is not forgotten: offered again later, on its own.
+    bench.dispatcher.tick(Instant::now() + NEVER);
+    assert!(bench.dispatcher.settling && bench.dispatcher.refused.is_empty());
+}
+
+/// Runs one job to the point where its settlement waits.
+async fn one_ended(bench: &mut Bench) {
+    bench.until(|d| d.queues[0].running == 1 && quiet(d)).await;
+    bench.gate.add_permits(1);
+    let event = bench.event().await;
+    bench.dispatcher.handle(event).await.unwrap();
+    assert_eq!(bench.dispatcher.unsettled.len(), 1);
+}
+
+#[tokio::test]
+async fn a_lost_lease_counts_for_nothing() {
+    let (mut bench, ids) = Bench::with(1, 1, "Done").await;
+    one_ended(&mut bench).await;
+    let store = bench.client.store().clone();
+    let beat = store.beats().await.unwrap()[0];
+    assert_eq!(store.reclaim(&beat).await.unwrap().unwrap().suspects, 1);
+    bench.until(|d| d.unsettled.is_empty() && !d.settling).await;
+    assert_eq!(store.job(ids[0]).await.unwrap().unwrap().job.state, JobState::Pending);
+    assert!(bench.dispatcher.tally.take().is_empty());
+    assert_eq!(bench.dispatcher.looking_up, 0, "nothing to wonder about");
+}
+
+#[tokio::test]
+async fn a_settlement_whose_answer_was_lost_counts_once() {
+    let (mut bench, _) = Bench::with(1, 1, "Done").await;
+    one_ended(&mut bench).await;
+    let batch: Vec<Ended> = bench.dispatcher.unsettled.drain(..).collect();
+    bench.client.store().settle(&[batch[0].settlement.clone()]).await.unwrap();
+    let lost = StoreError::Unavailable { store: "sqlite", op: "settle", source: "cut off".into() };
+    bench.dispatcher.settled(batch, Err(lost));
+    bench.dispatcher.trouble = None;
+    bench.until(|d| d.unsettled.is_empty() && !d.settling && d.looking_up == 0).await;
+    let counted: Vec<u64> = bench.dispatcher.tally.take().iter().map(|rollup| rollup.completed).collect();
+    assert_eq!(counted, [1]);
+}
+
+/// A cancel says nothing about work: it must not send the worker to the queues.
+#[tokio::test]
+async fn a_cancel_is_looked_for_without_a_claim() {
+    let (mut bench, ids) = Bench::with(2, 1, "Done").await;
+    bench.until(|d| d.queues[0].running == 1 && quiet(d) && !d.queues[0].due).await;
+    // Nobody tells the dispatcher of this one, so only a look at the queues would find it.
+    bench.put(1, "Done").await;
+    let filter = JobFilter { ids, ..JobFilter::default() };
+    bench.client.store().act(&filter, Action::Cancel, 1).await.unwrap();
+    bench.dispatcher.woken(Hints { cancel: true, ..Hints::default() });
+    bench.until(|d| d.queues[0].running == 0 && d.unsettled.is_empty() && quiet(d)).await;
+    assert_eq!((bench.count(JobState::Cancelled).await, bench.count(JobState::Pending).await), (1, 1));
+    assert!(!bench.dispatcher.queues[0].due);
+}
