@@ -6,7 +6,7 @@ use windlass::{JobId, JobState, Request};
 use windlass_testkit::seed::Seed;
 use windlass_testkit::signal::{Seen, wait_until};
 
-use crate::child::{Append, Keyed};
+use crate::jobs::{Append, Keyed};
 use crate::world::{World, wait_all_finished, wait_for_leases};
 use crate::{count, on_both};
 

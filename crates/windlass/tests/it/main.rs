@@ -8,6 +8,7 @@ mod child;
 mod clock;
 mod crowd;
 mod disk;
+mod jobs;
 mod kill;
 mod library;
 mod migrate;

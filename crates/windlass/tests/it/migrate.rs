@@ -7,7 +7,7 @@ use std::time::Duration;
 use windlass::{JobId, JobState};
 use windlass_testkit::signal::{Seen, wait_until};
 
-use crate::child::Append;
+use crate::jobs::Append;
 use crate::world::{World, wait_all_finished};
 use crate::{count, on_both};
 
