@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::{AbortHandle, JoinHandle};
 use windlass_core::store::{Poll, QueueDue, Settled};
 use windlass_core::{
@@ -129,6 +129,8 @@ pub(super) struct Dispatcher {
     pub(super) disowning: bool,
     pub(super) broken: Option<StoreError>,
     pub(super) heart: JoinHandle<()>,
+    /// Makes the heart beat at once.
+    pub(super) alive: Arc<Notify>,
 }
 
 impl Dispatcher {
@@ -144,26 +146,7 @@ impl Dispatcher {
         let (waker, now) = (wakes.clone(), Instant::now());
         client.store().on_wake(Box::new(move |wake| waker.put(wake)));
         let catalog = client.catalog();
-        let queues = roster.queues.iter().map(|served| {
-            let configured = catalog.queue(served.queue).map_or(1, |q| q.spec.concurrency);
-            QueueWork {
-                id: served.queue,
-                kinds: served.kinds.clone(),
-                concurrency: options.concurrency.unwrap_or(configured),
-                batch: roster.batch(&served.kinds),
-                paused: false,
-                running: 0,
-                buffer: VecDeque::new(),
-                due: false,
-                due_again: false,
-                hinted: false,
-                claiming: false,
-                next_due: None,
-                suspect: false,
-                suspect_rest: None,
-                pace: Pace::new(now),
-            }
-        });
+        let queues = queue_works(&client, &roster, &options, now);
         // One query looks at all queues, so it is as frequent as the most demanding of them asks.
         let cadence = roster
             .queues
@@ -172,9 +155,12 @@ impl Dispatcher {
             .map(|q| q.spec.cadence)
             .min();
         options.poll = cadence.map_or(options.poll, |cadence| options.poll.min(cadence));
-        let heart = tokio::spawn(heart::beat(client.store().clone(), worker, options.lease, events.clone()));
+        let alive = Arc::new(Notify::new());
+        let beating =
+            heart::beat(client.store().clone(), worker, options.lease, events.clone(), alive.clone());
+        let heart = tokio::spawn(beating);
         Dispatcher {
-            queues: queues.collect(),
+            queues,
             client,
             roster,
             options,
@@ -208,6 +194,7 @@ impl Dispatcher {
             disowning: false,
             broken: None,
             heart,
+            alive,
         }
     }
 
@@ -377,6 +364,9 @@ impl Dispatcher {
             self.broken = Some(error);
             return;
         }
+        if matches!(error, StoreError::SchemaMissing) {
+            self.alive.notify_one();
+        }
         let wait = match self.trouble {
             Some((_, wait)) => (wait * 2).min(MAX_TROUBLE),
             None => {
@@ -406,12 +396,11 @@ impl Dispatcher {
         if !matches!(self.phase, Phase::Working) {
             return Ok(());
         }
-        let info = self.roster.info(&self.options);
         let mut wait = Duration::from_millis(100);
         let worker = loop {
-            match self.client.store().register_worker(&info).await {
+            match self.enlist().await {
                 Ok(worker) => break worker,
-                Err(error) if error.is_transient() && !*self.stop.borrow() => {
+                Err(error) if can_return(&error) && !*self.stop.borrow() => {
                     tokio::time::sleep(wait).await;
                     wait = (wait * 2).min(MAX_TROUBLE);
                 }
@@ -424,8 +413,18 @@ impl Dispatcher {
             worker,
             self.options.lease,
             self.events.clone(),
+            self.alive.clone(),
         ));
         Ok(())
+    }
+
+    /// Registers a new incarnation. The old one may have gone with the whole schema, so the registry is read again, and
+    /// all that is kept by its numbers is made anew: under a new number waits another kind.
+    async fn enlist(&mut self) -> Result<WorkerId, StoreError> {
+        self.client.refresh().await?;
+        self.roster = self.roster.renumbered(&self.client);
+        self.queues = queue_works(&self.client, &self.roster, &self.options, Instant::now());
+        self.client.store().register_worker(&self.roster.info(&self.options)).await
     }
 
     // Stopping ---------------------------------------------------------------------------------------------------
@@ -469,6 +468,36 @@ impl Dispatcher {
         self.client.store().retire_worker(self.worker_id()).await?;
         Ok(())
     }
+}
+
+/// A missing schema may be on its way back, as in a migration down and up.
+fn can_return(error: &StoreError) -> bool {
+    error.is_transient() || matches!(error, StoreError::SchemaMissing)
+}
+
+fn queue_works(client: &Client, roster: &Roster, options: &WorkerOptions, now: Instant) -> Vec<QueueWork> {
+    let catalog = client.catalog();
+    let queues = roster.queues.iter().map(|served| {
+        let configured = catalog.queue(served.queue).map_or(1, |q| q.spec.concurrency);
+        QueueWork {
+            id: served.queue,
+            kinds: served.kinds.clone(),
+            concurrency: options.concurrency.unwrap_or(configured),
+            batch: roster.batch(&served.kinds),
+            paused: false,
+            running: 0,
+            buffer: VecDeque::new(),
+            due: false,
+            due_again: false,
+            hinted: false,
+            claiming: false,
+            next_due: None,
+            suspect: false,
+            suspect_rest: None,
+            pace: Pace::new(now),
+        }
+    });
+    queues.collect()
 }
 
 fn apply(queue: &mut QueueWork, found: &QueueDue, at: Time, concurrency: Option<u32>, now: Instant) {
