@@ -148,9 +148,7 @@ impl World {
         std::fs::rename(fresh, file).unwrap();
         let said = format!("clock {micros}");
         wait_until("the process to see its clock step", Duration::from_secs(30), || async {
-            Seen::when(worker.stdout(), |text| {
-                text.lines().filter(|l| l.starts_with("clock ")).next_back() == Some(&said)
-            })
+            Seen::when(worker.stdout(), |text| text.lines().rfind(|l| l.starts_with("clock ")) == Some(&said))
         })
         .await;
     }
