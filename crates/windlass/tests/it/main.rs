@@ -9,6 +9,7 @@ mod clock;
 mod crowd;
 mod disk;
 mod examples;
+mod jobs;
 mod kill;
 mod library;
 mod migrate;
