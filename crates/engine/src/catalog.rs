@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use windlass_core::store::QueueState;
-use windlass_core::{KindId, KindSpec, QueueId, Store, StoreError};
+use windlass_core::{KindId, KindSpec, QueueId, QueueSpec, Store, StoreError};
 
 #[derive(Debug, Default)]
 pub struct Catalog {
@@ -32,6 +32,16 @@ impl Catalog {
             catalog.kinds.insert(id, KindEntry { id, queue, spec });
         }
         Ok(catalog)
+    }
+
+    /// What `self` knows and `other` does not: nothing, unless the registry was emptied since.
+    pub(crate) fn missing_in(&self, other: &Catalog) -> (Vec<QueueSpec>, Vec<KindSpec>) {
+        let queues = self.queues.values().map(|state| &state.spec);
+        let kinds = self.kinds.values().map(|entry| &entry.spec);
+        (
+            queues.filter(|queue| !other.queue_ids.contains_key(&queue.name)).cloned().collect(),
+            kinds.filter(|kind| !other.kind_ids.contains_key(&kind.name)).cloned().collect(),
+        )
     }
 
     pub fn kind(&self, id: KindId) -> Option<&KindEntry> {

@@ -26,6 +26,8 @@ struct Inner {
     store: Arc<dyn Store>,
     catalog: RwLock<(Arc<Catalog>, Instant)>,
     refreshing: AtomicBool,
+    /// The schema was found missing: when it is back, its numbers for kinds and queues may be others.
+    distrusted: AtomicBool,
     coalescer: Coalescer,
     depth: DepthCaps,
     waiters: Waiters,
@@ -45,8 +47,15 @@ impl Client {
         store.sync_registry(queues, kinds).await?;
         let catalog = RwLock::new((Arc::new(Catalog::load(store.as_ref()).await?), Instant::now()));
         let coalescer = Coalescer::start(&store);
-        let (refreshing, depth, waiters) = (AtomicBool::new(false), DepthCaps::default(), Waiters::default());
-        let inner = Inner { store, catalog, refreshing, coalescer, depth, waiters };
+        let inner = Inner {
+            store,
+            catalog,
+            refreshing: AtomicBool::new(false),
+            distrusted: AtomicBool::new(false),
+            coalescer,
+            depth: DepthCaps::default(),
+            waiters: Waiters::default(),
+        };
         Ok(Client { inner: Arc::new(inner) })
     }
 
@@ -65,9 +74,18 @@ impl Client {
         }
     }
 
-    /// Reads the registry again: another process may have added kinds or changed a queue.
+    /// Reads the registry again: another process may have added kinds or changed a queue. Nobody removes any, so what
+    /// is missing went with a schema that was dropped and made again, and is registered anew.
     pub async fn refresh(&self) -> Result<Arc<Catalog>, StoreError> {
-        let fresh = Arc::new(Catalog::load(self.store().as_ref()).await?);
+        let store = self.store().as_ref();
+        let mut fresh = Catalog::load(store).await?;
+        let (queues, kinds) = self.catalog().missing_in(&fresh);
+        if !queues.is_empty() || !kinds.is_empty() {
+            tracing::warn!(kinds = kinds.len(), "the registry was emptied; registering again");
+            store.sync_registry(&queues, &kinds).await?;
+            fresh = Catalog::load(store).await?;
+        }
+        let fresh = Arc::new(fresh);
         if let Ok(mut catalog) = self.inner.catalog.write() {
             *catalog = (fresh.clone(), Instant::now());
         }
@@ -99,16 +117,16 @@ impl Client {
             None => return Err(Invalid::one("jobs", "must not be empty").into()),
         };
         if job.is_plain() {
-            return self.inner.coalescer.enqueue(job).await;
+            return self.noted(self.inner.coalescer.enqueue(job).await);
         }
-        let enqueued = self.inner.store.enqueue(std::slice::from_ref(&job)).await?;
+        let enqueued = self.noted(self.inner.store.enqueue(std::slice::from_ref(&job)).await)?;
         enqueued.into_iter().next().ok_or_else(|| Invalid::one("jobs", "were not written").into())
     }
 
     /// All or nothing; the answer is in the order of the requests.
     pub async fn enqueue_many(&self, requests: Vec<JobRequest>) -> Result<Vec<Enqueued>, EnqueueError> {
         let jobs = self.resolve(requests).await?;
-        Ok(self.inner.store.enqueue(&jobs).await?)
+        self.noted(self.inner.store.enqueue(&jobs).await)
     }
 
     /// Inside the caller's transaction: the jobs exist when it commits and never did when it rolls back.
@@ -118,7 +136,18 @@ impl Client {
         requests: Vec<JobRequest>,
     ) -> Result<Vec<Enqueued>, EnqueueError> {
         let jobs = self.resolve(requests).await?;
-        Ok(self.inner.store.enqueue_in(tx, &jobs).await?)
+        self.noted(self.inner.store.enqueue_in(tx, &jobs).await)
+    }
+
+    /// Remembers that the schema was missing.
+    fn noted<T, E: Into<EnqueueError>>(&self, result: Result<T, E>) -> Result<T, EnqueueError> {
+        let result = result.map_err(Into::into);
+        if let Err(EnqueueError::Store(error)) = &result
+            && matches!(**error, StoreError::SchemaMissing)
+        {
+            self.inner.distrusted.store(true, Ordering::Release);
+        }
+        result
     }
 
     /// Waits until the job is finished, by whichever process.
@@ -136,7 +165,10 @@ impl Client {
             return Err(Invalid::one("jobs", rule).into());
         }
         let (mut catalog, loaded) = self.dated_catalog();
-        if requests.iter().any(|r| catalog.kind_named(&r.kind).is_none()) {
+        if self.inner.distrusted.load(Ordering::Acquire) {
+            catalog = self.refresh().await?;
+            self.inner.distrusted.store(false, Ordering::Release);
+        } else if requests.iter().any(|r| catalog.kind_named(&r.kind).is_none()) {
             catalog = self.refresh().await?;
         } else if loaded.elapsed() > CATALOG_FRESH {
             self.refresh_behind();

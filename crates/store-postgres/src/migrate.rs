@@ -9,14 +9,22 @@ use windlass_core::StoreError;
 use windlass_core::store::Migration;
 
 use crate::PostgresStore;
-use crate::error::{code, failed, translate};
+use crate::error::{code, failed, is_conflict, translate};
 use crate::row::{PgTime, get};
+
+const TRIES: u32 = 10;
 
 struct Step {
     version: i64,
     name: &'static str,
     up: &'static str,
     down: &'static str,
+}
+
+#[derive(Clone, Copy)]
+enum Way {
+    Up,
+    Down,
 }
 
 const STEPS: &[Step] = &[
@@ -70,7 +78,7 @@ impl PostgresStore {
     pub(crate) async fn migrate_up(&self, to: Option<i64>) -> Result<Vec<i64>, StoreError> {
         let mut done = Vec::new();
         for step in STEPS.iter().filter(|s| to.is_none_or(|to| s.version <= to)) {
-            if self.apply(step).await? {
+            if self.insist(step, Way::Up).await? {
                 done.push(step.version);
             }
         }
@@ -78,6 +86,22 @@ impl PostgresStore {
             self.ensure_days().await?;
         }
         Ok(done)
+    }
+
+    /// A step locks tables in its own order, statements under way in theirs: under load the server now and then ends
+    /// one of them to free the other.
+    async fn insist(&self, step: &Step, way: Way) -> Result<bool, StoreError> {
+        let mut tries = 1;
+        loop {
+            let answer = match way {
+                Way::Up => self.apply(step).await,
+                Way::Down => self.revert(step).await,
+            };
+            match answer {
+                Err(error) if is_conflict(&error) && tries < TRIES => tries += 1,
+                answer => return answer,
+            }
+        }
     }
 
     /// One transaction: the lock, a second look, the change, its record.
@@ -115,26 +139,33 @@ impl PostgresStore {
     }
 
     pub(crate) async fn migrate_down(&self, to: i64) -> Result<Vec<i64>, StoreError> {
-        let op = "revert a migration";
         let mut done = Vec::new();
         for step in STEPS.iter().rev().filter(|s| s.version > to) {
-            let mut tx = self.pool.begin().await.map_err(failed(op))?;
-            self.take_turn(&mut tx).await?;
-            let applied = self.applied(&mut tx).await?;
-            check_known(&applied)?;
-            if applied.iter().any(|a| a.version == step.version) {
-                sqlx::raw_sql(self.dynamic(step.down)).execute(&mut *tx).await.map_err(failed(op))?;
-                sqlx::query(self.sql("delete from windlass.migrations where version = $1"))
-                    .bind(step.version)
-                    .execute(&mut *tx)
-                    .await
-                    .map_err(failed(op))?;
+            if self.insist(step, Way::Down).await? {
                 done.push(step.version);
             }
-            tx.commit().await.map_err(failed(op))?;
         }
         self.hints.forget();
         Ok(done)
+    }
+
+    async fn revert(&self, step: &Step) -> Result<bool, StoreError> {
+        let op = "revert a migration";
+        let mut tx = self.pool.begin().await.map_err(failed(op))?;
+        self.take_turn(&mut tx).await?;
+        let applied = self.applied(&mut tx).await?;
+        check_known(&applied)?;
+        let there = applied.iter().any(|a| a.version == step.version);
+        if there {
+            sqlx::raw_sql(self.dynamic(step.down)).execute(&mut *tx).await.map_err(failed(op))?;
+            sqlx::query(self.sql("delete from windlass.migrations where version = $1"))
+                .bind(step.version)
+                .execute(&mut *tx)
+                .await
+                .map_err(failed(op))?;
+        }
+        tx.commit().await.map_err(failed(op))?;
+        Ok(there)
     }
 
     pub(crate) async fn check_schema(&self) -> Result<(), StoreError> {

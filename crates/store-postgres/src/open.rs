@@ -16,7 +16,8 @@ use crate::wake::Waker;
 
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Connections in the pool; the one that listens comes on top.
+    /// Connections in the pool; the one that listens comes on top, and as many again at most, opened when they are
+    /// needed, for the transactions that `begin` hands out.
     pub pool_size: u32,
     /// LISTEN and NOTIFY between processes. Off, work is found by polling alone.
     pub notify: bool,
@@ -39,6 +40,9 @@ impl Default for Options {
 
 pub struct PostgresStore {
     pub(crate) pool: PgPool,
+    /// For callers' transactions: as the server and the address set it up, without what suits our own statements. Apart
+    /// also because a plan made there would be kept, and because callers must not take the connections heartbeats need.
+    pub(crate) callers: PgPool,
     pub(crate) schema: String,
     pub(crate) waker: Arc<Waker>,
     pub(crate) hints: Arc<Hints>,
@@ -63,32 +67,35 @@ impl PostgresStore {
             }
             _ => connect,
         };
+        let connect = connect.application_name("windlass");
+        let pooled = || {
+            PgPoolOptions::new()
+                .max_connections(options.pool_size.max(2))
+                .acquire_timeout(options.acquire_timeout)
+                .test_before_acquire(false)
+                .before_acquire(|conn, meta| {
+                    Box::pin(async move { Ok(meta.idle_for < TRUSTED_IDLE || conn.ping().await.is_ok()) })
+                })
+        };
+        let callers = pooled().connect_lazy_with(connect.clone());
         // JIT would compile each batch statement anew for longer than the statement takes. A plan made while the
         // tables were empty prefers sequential scans and is kept: measured at 11 ms per claim after 100,000 jobs
         // instead of 1 ms. Every hot statement has its index, and what has none is scanned all the same.
-        let connect = connect.application_name("windlass").options([
+        let connect = connect.options([
             ("jit", "off"),
             ("enable_seqscan", "off"),
             ("statement_timeout", timeout.as_str()),
             ("timezone", "UTC"),
         ]);
-        let pool = PgPoolOptions::new()
-            .max_connections(options.pool_size.max(2))
-            .acquire_timeout(options.acquire_timeout)
-            .test_before_acquire(false)
-            .before_acquire(|conn, meta| {
-                Box::pin(async move { Ok(meta.idle_for < TRUSTED_IDLE || conn.ping().await.is_ok()) })
-            })
-            .connect_with(connect.clone())
-            .await
-            .map_err(|e| match e {
-                sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut => crate::error::translate("connect", e),
-                other => open(other.to_string()),
-            })?;
+        let pool = pooled().connect_with(connect.clone()).await.map_err(|e| match e {
+            sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut => crate::error::translate("connect", e),
+            other => open(other.to_string()),
+        })?;
         let hints = Arc::new(Hints::default());
         let waker = Waker::start(&pool, &connect, &schema, options.notify, hints.clone());
         Ok(PostgresStore {
             pool,
+            callers,
             schema,
             waker,
             hints,

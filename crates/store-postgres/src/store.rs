@@ -38,6 +38,7 @@ impl Store for PostgresStore {
 
     async fn close(&self) {
         self.waker.stop(&self.pool).await;
+        self.callers.close().await;
         self.pool.close().await;
     }
 

@@ -31,7 +31,7 @@ impl StoreTx for PgTx {
 
 impl PostgresStore {
     pub(crate) async fn begin(&self) -> Result<Box<dyn StoreTx>, StoreError> {
-        let tx = self.pool.begin().await.map_err(failed("begin a transaction"))?;
+        let tx = self.callers.begin().await.map_err(failed("begin a transaction"))?;
         Ok(Box::new(PgTx(tx)))
     }
 }

@@ -3,13 +3,13 @@
 //! Owns: the pragmas, the busy handler, and the errors of a path that cannot be used. Writes nothing before it is
 //! known that the file and its folder can be written.
 
-use std::fs::OpenOptions;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
+use rustix::fs::{Access, AtFlags, CWD};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteSynchronous};
 use windlass_core::StoreError;
 
@@ -42,7 +42,11 @@ pub(crate) fn prepare(path: &Path, create: bool) -> Result<(), StoreError> {
         }
         return Ok(());
     }
-    OpenOptions::new().read(true).write(true).open(path).map(drop).map_err(|error| {
+    // Asked and not opened: closing a descriptor of the file ends every lock this process has on it, and with them the
+    // protection of connections that are open already, ours or the application's.
+    let access = Access::READ_OK | Access::WRITE_OK;
+    rustix::fs::accessat(CWD, path, access, AtFlags::EACCESS).map_err(|error| {
+        let error = io::Error::from(error);
         let why = match error.kind() {
             ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
                 format!("the file cannot be written ({error}); give this user write permission or mount it writable")

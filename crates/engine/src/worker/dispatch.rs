@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::{AbortHandle, JoinHandle};
 use windlass_core::store::{Counted, Poll, QueueDue, QueueKinds, Settled};
 use windlass_core::{
@@ -178,6 +178,8 @@ pub(super) struct Dispatcher {
     pub(super) disowning: bool,
     pub(super) broken: Option<StoreError>,
     pub(super) heart: JoinHandle<()>,
+    /// Makes the heart beat at once.
+    pub(super) alive: Arc<Notify>,
 }
 
 impl Dispatcher {
@@ -193,11 +195,12 @@ impl Dispatcher {
         let now = Instant::now();
         client.store().on_wake(wakes.listener());
         let catalog = client.catalog();
-        let queues =
-            roster.queues.iter().map(|served| QueueWork::new(served, &catalog, &roster, &options, now));
-        let queues = queues.collect();
+        let queues = queue_works(&client, &roster, &options, now);
         options.poll = poll_every(&roster, &catalog, options.poll);
-        let heart = tokio::spawn(heart::beat(client.store().clone(), worker, options.lease, events.clone()));
+        let alive = Arc::new(Notify::new());
+        let beating =
+            heart::beat(client.store().clone(), worker, options.lease, events.clone(), alive.clone());
+        let heart = tokio::spawn(beating);
         Dispatcher {
             queues,
             roster,
@@ -235,6 +238,7 @@ impl Dispatcher {
             disowning: false,
             broken: None,
             heart,
+            alive,
         }
     }
 
@@ -415,6 +419,9 @@ impl Dispatcher {
             self.broken = Some(error);
             return;
         }
+        if matches!(error, StoreError::SchemaMissing) {
+            self.alive.notify_one();
+        }
         let wait = match self.trouble {
             Some((_, wait)) => (wait * 2).min(MAX_TROUBLE),
             None => {
@@ -445,12 +452,11 @@ impl Dispatcher {
         if !matches!(self.phase, Phase::Working) {
             return Ok(());
         }
-        let info = self.roster.info(&self.options);
         let mut wait = Duration::from_millis(100);
         let worker = loop {
-            match self.client.store().register_worker(&info).await {
+            match self.enlist().await {
                 Ok(worker) => break worker,
-                Err(error) if error.is_transient() && !*self.stop.borrow() => {
+                Err(error) if can_return(&error) && !*self.stop.borrow() => {
                     tokio::time::sleep(wait).await;
                     wait = (wait * 2).min(MAX_TROUBLE);
                 }
@@ -463,8 +469,18 @@ impl Dispatcher {
             worker,
             self.options.lease,
             self.events.clone(),
+            self.alive.clone(),
         ));
         Ok(())
+    }
+
+    /// Registers a new incarnation. The old one may have gone with the whole schema, so the registry is read again, and
+    /// all that is kept by its numbers is made anew: under a new number waits another kind.
+    async fn enlist(&mut self) -> Result<WorkerId, StoreError> {
+        self.client.refresh().await?;
+        self.roster = self.roster.renumbered(&self.client);
+        self.queues = queue_works(&self.client, &self.roster, &self.options, Instant::now());
+        self.client.store().register_worker(&self.roster.info(&self.options)).await
     }
 
     // Stopping ---------------------------------------------------------------------------------------------------
@@ -508,6 +524,16 @@ impl Dispatcher {
         self.client.store().retire_worker(self.worker_id()).await?;
         Ok(())
     }
+}
+
+/// A missing schema may be on its way back, as in a migration down and up.
+fn can_return(error: &StoreError) -> bool {
+    error.is_transient() || matches!(error, StoreError::SchemaMissing)
+}
+
+fn queue_works(client: &Client, roster: &Roster, options: &WorkerOptions, now: Instant) -> Vec<QueueWork> {
+    let catalog = client.catalog();
+    roster.queues.iter().map(|served| QueueWork::new(served, &catalog, roster, options, now)).collect()
 }
 
 fn apply(queue: &mut QueueWork, found: &QueueDue, at: Time, concurrency: Option<u32>, now: Instant) {

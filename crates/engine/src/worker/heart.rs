@@ -3,20 +3,22 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc;
-use windlass_core::{Store, WorkerId};
+use tokio::sync::{Notify, mpsc};
+use windlass_core::{Store, StoreError, WorkerId};
 
 use super::dispatch::Event;
 
 /// Beats per lease: two may fail before the lease is in danger.
 const BEATS_PER_LEASE: u32 = 4;
 
-/// Ends when the worker was declared dead or could not renew in time; tells the dispatcher so.
+/// Ends when the worker was declared dead or could not renew in time; tells the dispatcher so. Beats at once when
+/// `doubt` is notified: something happened that this worker may not have survived.
 pub(crate) async fn beat(
     store: Arc<dyn Store>,
     worker: WorkerId,
     lease: Duration,
     events: mpsc::UnboundedSender<Event>,
+    doubt: Arc<Notify>,
 ) {
     let every = lease / BEATS_PER_LEASE;
     let mut renewed = Instant::now();
@@ -24,7 +26,10 @@ pub(crate) async fn beat(
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     tick.tick().await;
     loop {
-        tick.tick().await;
+        tokio::select! {
+            _ = tick.tick() => {}
+            () = doubt.notified() => {}
+        }
         let asked = Instant::now();
         // The renewal itself must not outlast what is left of the lease.
         let left = lease.saturating_sub(renewed.elapsed());
@@ -32,6 +37,11 @@ pub(crate) async fn beat(
             Ok(Ok(true)) => renewed = asked,
             Ok(Ok(false)) => {
                 let _ = events.send(Event::Lost { worker, why: "others declared this worker dead" });
+                return;
+            }
+            // Another may be given this number when the schema is back.
+            Ok(Err(StoreError::SchemaMissing)) => {
+                let _ = events.send(Event::Lost { worker, why: "the schema is gone" });
                 return;
             }
             Ok(Err(error)) => tracing::warn!(%worker, error = error.chain(), "heartbeat failed"),

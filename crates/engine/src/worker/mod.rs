@@ -32,8 +32,9 @@ pub(crate) use report::ReportSender;
 pub use step::Drained;
 pub(crate) use tally::SettledInside;
 
+use crate::catalog::KindEntry;
 use crate::sweep::Sweeper;
-use crate::{Client, EngineError, Handler, Handlers};
+use crate::{Catalog, Client, EngineError, Handler, Handlers};
 use dispatch::Dispatcher;
 
 #[derive(Clone, Debug)]
@@ -108,15 +109,39 @@ impl Roster {
             }
             // The registry's figures, not the code's: configuration may have changed them.
             let served = Served { name: name.clone(), spec: kind.spec.clone(), handler: handler.clone() };
-            roster.kinds.insert(kind.id, Arc::new(served));
-            match roster.queues.iter_mut().find(|served| served.queue == kind.queue) {
-                Some(served) => served.kinds.push(kind.id),
-                None => roster.queues.push(QueueKinds { queue: kind.queue, kinds: vec![kind.id] }),
+            roster.add(kind, Arc::new(served));
+        }
+        roster.sort(&catalog);
+        Ok(roster)
+    }
+
+    /// The same kinds by the numbers the registry gives them now.
+    pub(crate) fn renumbered(&self, client: &Client) -> Roster {
+        let catalog = client.catalog();
+        let mut roster = Roster { kinds: HashMap::new(), queues: Vec::new() };
+        for served in self.kinds.values() {
+            if let Some(kind) = catalog.kind_named(&served.name) {
+                roster.add(kind, served.clone());
             }
         }
-        // Most urgent first: what is asked for in order is asked for in that order.
-        roster.queues.sort_by_key(|served| catalog.queue(served.queue).map(|q| (q.spec.priority, q.id)));
-        Ok(roster)
+        roster.sort(&catalog);
+        roster
+    }
+
+    fn add(&mut self, kind: &KindEntry, served: Arc<Served>) {
+        self.kinds.insert(kind.id, served);
+        match self.queues.iter_mut().find(|served| served.queue == kind.queue) {
+            Some(served) => served.kinds.push(kind.id),
+            None => self.queues.push(QueueKinds { queue: kind.queue, kinds: vec![kind.id] }),
+        }
+    }
+
+    /// Most urgent first: what is asked for in order is asked for in that order.
+    fn sort(&mut self, catalog: &Catalog) {
+        for served in &mut self.queues {
+            served.kinds.sort_unstable_by_key(|kind| kind.0);
+        }
+        self.queues.sort_by_key(|served| catalog.queue(served.queue).map(|q| (q.spec.priority, q.id)));
     }
 
     /// The largest batch any of these kinds takes per call.
@@ -152,7 +177,14 @@ impl Worker {
         let dispatcher = Dispatcher::new(client, roster, options, worker, stopped);
         let running = dispatcher.worker_watch();
         let claims = dispatcher.claim_times();
-        let main = tokio::spawn(dispatcher.run());
+        let main = tokio::spawn(async move {
+            let ended = dispatcher.run().await;
+            if let Err(error) = &ended {
+                // The handle may be asked only at shutdown, or never.
+                tracing::error!(%error, "this worker stopped: nothing more is run here until a restart");
+            }
+            ended
+        });
         Ok(WorkerHandle { stop, main, sweep, worker: running, claims })
     }
 }

@@ -10,7 +10,7 @@ use crate::place::{NEVER, Place};
 
 const SOON: Duration = Duration::from_secs(20);
 /// A job that waits for neither a poll nor luck is over long before this.
-const BY_SIGNAL: Duration = Duration::from_secs(2);
+const BY_SIGNAL: Duration = Duration::from_secs(10);
 
 fn handlers() -> Handlers {
     let mut handlers = Handlers::default();

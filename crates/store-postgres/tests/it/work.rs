@@ -103,6 +103,40 @@ async fn overlapping_settles_accept_each_job_once() {
     place.end().await;
 }
 
+/// An application's statements run as the server would run them, whatever suits ours.
+#[tokio::test]
+async fn a_transaction_for_callers_has_the_servers_own_settings() {
+    const SETTINGS: &str = "select current_setting('enable_seqscan'), current_setting('jit'),
+                                   current_setting('statement_timeout'), current_setting('timezone')";
+    type Settings = (String, String, String, String);
+    let place = Place::new().await;
+    let plain: Settings = sqlx::query_as(SETTINGS).fetch_one(&place.pool).await.unwrap();
+    assert_eq!(plain.0, "on", "this server's own");
+    // Again after the connection went through the pool.
+    for _ in 0..2 {
+        let mut tx = place.store.begin().await.unwrap();
+        let connection = tx.tx().connection::<sqlx::PgConnection>().unwrap();
+        let inside: Settings = sqlx::query_as(SETTINGS).fetch_one(connection).await.unwrap();
+        assert_eq!(inside, plain);
+        tx.commit().await.unwrap();
+    }
+    place.end().await;
+}
+
+/// Callers that keep their transactions open do not keep the engine from its heartbeat.
+#[tokio::test]
+async fn open_transactions_of_callers_leave_the_engine_its_connections() {
+    let place = Place::new().await;
+    let worker = place.worker().await;
+    let mut open = Vec::new();
+    for _ in 0..windlass_store_postgres::Options::default().pool_size {
+        open.push(place.store.begin().await.unwrap());
+    }
+    assert!(place.store.heartbeat(worker).await.unwrap());
+    drop(open);
+    place.end().await;
+}
+
 /// The price of one lease row per claim, which `settle_in` names: its neighbours wait for the caller's commit, and for
 /// nothing else.
 #[tokio::test]

@@ -91,3 +91,26 @@ async fn a_missing_schema_is_found_with_its_remedy() {
     let schema = findings.iter().find(|line| line.name == "schema").unwrap();
     assert!(!schema.ok && schema.remedy.as_deref().unwrap().contains("migrate up"), "{schema:?}");
 }
+
+/// Closing any descriptor of the file ends all of the process' POSIX locks on it: SQLite avoids that for its own, so
+/// nobody else may open the file. Without the locks another process takes itself for the last one and deletes the log.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_second_handle_leaves_the_locks_of_the_first() {
+    use std::os::unix::fs::MetadataExt;
+    let setup = crate::setup::Setup::new().await;
+    let inode = std::fs::metadata(setup.path()).unwrap().ino();
+    let locks = || {
+        let ours = format!(" {} ", std::process::id());
+        let all = std::fs::read_to_string("/proc/locks").unwrap();
+        let on_file = |line: &&str| line.contains("POSIX") && line.contains(&format!(":{inode} "));
+        all.lines().filter(on_file).filter(|line| line.contains(&ours)).count()
+    };
+    assert!(locks() > 0, "an open handle holds a lock");
+    // The second is refused before it opens a connection, which would take the lock again.
+    let folder_of_that_name = setup.folder.path().join("windlass.db-gate");
+    std::fs::remove_file(&folder_of_that_name).unwrap();
+    std::fs::create_dir(&folder_of_that_name).unwrap();
+    refused(&setup.path(), SqliteOptions::default());
+    assert!(locks() > 0, "opening the file again ended the locks on it");
+}

@@ -1,49 +1,173 @@
-//! The database's clock jumps by an hour: no living worker loses its jobs.
+//! The clock jumps by an hour under processes that produce, work and sweep: no living worker loses its jobs, and what
+//! is delayed is judged by the clock as it now is.
 
-use std::time::{Duration, Instant};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use windlass::JobState;
-use windlass_core::Store;
-use windlass_engine::Sweeper;
+use tokio::task::JoinHandle;
+use windlass::{JobId, JobState, Request, Windlass};
+use windlass_core::WorkerId;
+use windlass_testkit::process::Process;
+use windlass_testkit::signal::{Seen, wait_until};
 
-use crate::child::Append;
-use crate::on_both;
-use crate::world::{World, state_of, wait_all_finished, wait_for_leases};
+use crate::jobs::{Append, Hold};
+use crate::world::{World, state_of, wait_all_finished};
+use crate::{count, on_both};
 
-const LEASE: Duration = Duration::from_millis(500);
+const LEASE: Duration = Duration::from_millis(400);
+const SOON: Duration = Duration::from_secs(30);
 const HOUR_MICROS: i64 = 3_600_000_000;
+/// Heartbeats to wait for: two leases' worth, and some eight looks of each process' sweeper.
+const BEATS: i64 = 8;
+const NAMES: [&str; 2] = ["left", "right"];
+/// More than the ten slots of one process and fewer than those of two: both hold jobs, and one has room.
+const HELD: usize = 14;
 
 on_both! {
     async fn a_stepped_clock_expires_nothing(world: World) {
         let windlass = world.windlass().await;
-        let sweeping = world.windlass().await;
-        let store = sweeping.client().store().clone();
-        for step in [HOUR_MICROS, -HOUR_MICROS] {
-            let id = windlass.enqueue(Append { ms: 2_500 }).await.unwrap().id;
-            let worker = world.worker(&format!("worker-{step}"), LEASE);
-            let row = wait_for_leases(&windlass, Duration::from_secs(30)).await;
-            store.set_clock_offset(step);
-            let mut sweeper = Sweeper::new(store.clone(), LEASE);
-            let begun = Instant::now();
-            let mut seen_expired = false;
-            while begun.elapsed() < LEASE * 4 {
-                seen_expired |= is_expired(&*store, row.id).await;
-                let taken = sweeper.tick(Instant::now()).await.unwrap();
-                assert_eq!(taken, Default::default(), "a living worker lost its jobs");
-                tokio::time::sleep(LEASE / 10).await;
+        for round in 0..count(1, 10) {
+            for step in [HOUR_MICROS, -HOUR_MICROS] {
+                // New ones each time: these have not yet learned to lease ahead.
+                let workers = NAMES.map(|name| world.worker(name, LEASE));
+                let go = world.directory().join(format!("go-{round}-{step}"));
+                let held = (0..HELD).map(|_| Request::from(Hold { file: go.clone(), keyed: false }));
+                let mut ids: Vec<JobId> = windlass.enqueue_many(held).await.unwrap().iter().map(|e| e.id).collect();
+                let before = wait_for_both_at_work(&windlass).await;
+                ids.extend(step_there_and_back(&world, &windlass, &workers, step).await);
+                let after = incarnations(&windlass).await;
+                assert!(before.keys().eq(after.keys()), "a living worker was declared dead: {before:?} {after:?}");
+                std::fs::write(&go, []).unwrap();
+                wait_all_finished(&windlass, SOON).await;
+                check_one_run_each(&windlass, &ids).await;
             }
-            assert_eq!(seen_expired, step > 0, "the step must be seen for the test to mean anything");
-            store.set_clock_offset(0);
-            wait_all_finished(&windlass, Duration::from_secs(30)).await;
-            let detail = windlass.client().store().job(id).await.unwrap().expect("the job is there");
-            assert_eq!((detail.job.attempt, detail.job.state), (1, JobState::Completed));
-            assert_eq!(state_of(&windlass, id).await, JobState::Completed);
-            drop(worker);
         }
         world.end().await;
     }
 }
 
-async fn is_expired(store: &dyn Store, worker: windlass_core::WorkerId) -> bool {
-    store.beats().await.unwrap().iter().any(|beat| beat.worker == worker && beat.expired)
+/// One process first: by the later of the two clocks the lease of the other is long over, and only its heartbeat
+/// speaks for it. Then the producer, then the other process; and back the same way. Returns the jobs
+/// that came meanwhile.
+async fn step_there_and_back(
+    world: &World,
+    windlass: &Windlass,
+    workers: &[Process; 2],
+    step: i64,
+) -> Vec<JobId> {
+    let load = Load::start(windlass);
+    let delayed = if step > 0 { Some(enqueue_for_half_an_hour(windlass).await) } else { None };
+    step_everybody(world, windlass, workers, step, step.max(0)).await;
+    let later = match delayed {
+        Some(id) => id,
+        None => enqueue_for_half_an_hour(windlass).await,
+    };
+    let soon = Request::from(Append { ms: 0 }).delay(Duration::from_millis(500));
+    let soon = windlass.enqueue(soon).await.unwrap().id;
+    wait_for_completion(windlass, soon).await;
+    let mut ids = load.end().await;
+    ids.extend([soon, later]);
+    if step > 0 {
+        // All due by this clock; by the one that comes back only in an hour.
+        for id in &ids {
+            wait_for_completion(windlass, *id).await;
+        }
+    }
+    step_everybody(world, windlass, workers, 0, step.max(0)).await;
+    ids
+}
+
+async fn step_everybody(world: &World, windlass: &Windlass, workers: &[Process; 2], to: i64, later: i64) {
+    let store = windlass.client().store();
+    world.step_clock(NAMES[0], &workers[0], to).await;
+    wait_for_beats(windlass).await;
+    store.set_clock_offset(later);
+    let beats = store.beats().await.unwrap();
+    let expired = beats.iter().filter(|beat| beat.expired).count();
+    assert_eq!(expired, 1, "the step must be seen for the test to mean anything: {beats:?}");
+    store.set_clock_offset(to);
+    world.step_clock(NAMES[1], &workers[1], to).await;
+    wait_for_beats(windlass).await;
+}
+
+/// Not due by the clock of this moment.
+async fn enqueue_for_half_an_hour(windlass: &Windlass) -> JobId {
+    let later = Request::from(Append { ms: 0 }).delay(Duration::from_secs(1_800));
+    let id = windlass.enqueue(later).await.unwrap().id;
+    wait_for_beats(windlass).await;
+    assert_eq!(state_of(windlass, id).await, JobState::Scheduled, "it ran before its time");
+    id
+}
+
+/// Until every worker has renewed its lease that often, all of them living through it.
+async fn wait_for_beats(windlass: &Windlass) {
+    let store = windlass.client().store();
+    let before = store.beats().await.unwrap();
+    wait_until("the workers' heartbeats to go on", SOON, || async {
+        let beats = store.beats().await.unwrap();
+        let went_on = before
+            .iter()
+            .all(|old| beats.iter().any(|new| new.worker == old.worker && new.beats >= old.beats + BEATS));
+        if went_on { Seen::Yes(()) } else { Seen::NotYet(format!("{before:?} {beats:?}")) }
+    })
+    .await;
+}
+
+/// Which incarnations there are, and how many jobs each leases.
+async fn incarnations(windlass: &Windlass) -> BTreeMap<WorkerId, u64> {
+    let workers = windlass.client().store().workers().await.unwrap();
+    workers.into_iter().map(|worker| (worker.id, worker.running)).collect()
+}
+
+async fn wait_for_both_at_work(windlass: &Windlass) -> BTreeMap<WorkerId, u64> {
+    wait_until("both processes to hold jobs", SOON, || async {
+        Seen::when(incarnations(windlass).await, |all| {
+            all.values().all(|running| *running > 0) && all.values().sum::<u64>() == HELD as u64
+        })
+    })
+    .await
+}
+
+async fn wait_for_completion(windlass: &Windlass, id: JobId) {
+    wait_until("a job to complete by the clock as it is", SOON, || async {
+        Seen::when(state_of(windlass, id).await, |state| *state == JobState::Completed)
+    })
+    .await;
+}
+
+async fn check_one_run_each(windlass: &Windlass, ids: &[JobId]) {
+    for id in ids {
+        let detail = windlass.client().store().job(*id).await.unwrap().expect("the job is there");
+        let runs: Vec<&str> = detail.attempts.iter().map(|run| run.outcome.as_str()).collect();
+        assert_eq!((detail.job.attempt, runs), (1, vec!["completed"]), "{detail:?}");
+    }
+}
+
+/// A producer that enqueues one after the other on the clock of the moment.
+struct Load {
+    stop: Arc<AtomicBool>,
+    task: JoinHandle<Vec<JobId>>,
+}
+
+impl Load {
+    fn start(windlass: &Windlass) -> Load {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (windlass, stopped) = (windlass.clone(), stop.clone());
+        let task = tokio::spawn(async move {
+            let mut ids = Vec::new();
+            while !stopped.load(Ordering::Relaxed) {
+                ids.push(windlass.enqueue(Append { ms: 1 }).await.unwrap().id);
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            ids
+        });
+        Load { stop, task }
+    }
+
+    async fn end(self) -> Vec<JobId> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.task.await.unwrap()
+    }
 }

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 use windlass::{JobState, Request};
 use windlass_testkit::process::Process;
 
-use crate::child::{self, Append, Keyed};
+use crate::child;
 use crate::count;
+use crate::jobs::{self, Append, Keyed};
 use crate::world::{Database, World, count_in, wait_all_finished};
 
 const MEMBER: &str = "WINDLASS_CHILD_MEMBER_SECONDS";
@@ -20,7 +21,7 @@ fn member() {
     let ledger = std::env::var(child::LEDGER).unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
-        let windlass = child::builder(&url, ledger.as_ref(), "effects").build().await.unwrap();
+        let windlass = jobs::builder(&url, ledger.as_ref(), "effects").build().await.unwrap();
         let workers = windlass.start().await.unwrap();
         let until = Instant::now() + Duration::from_secs(seconds.parse().unwrap());
         let mut accepted = 0;

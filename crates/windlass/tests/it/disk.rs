@@ -1,11 +1,13 @@
-//! The disk under SQLite fills up, or fails to keep what it was given.
+//! The disk under SQLite fills up (`full`), or fails to keep what it was given.
+
+mod full;
 
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass::{Context, EnqueueError, Job, JobError, JobId, StoreError, Windlass};
+use windlass::{Context, Job, JobError, JobId, Windlass};
 use windlass_testkit::process::Process;
 
 /// A job with a body, to fill a disk with.
@@ -24,53 +26,6 @@ async fn fat(_: Context, _: Fat) -> Result<(), JobError> {
 
 async fn open(path: &Path) -> Windlass {
     Windlass::builder().database(format!("sqlite://{}", path.display())).job(fat).build().await.unwrap()
-}
-
-/// A file system of a few megabytes. Needs root, as the machines that run these tests have.
-struct SmallDisk {
-    directory: tempfile::TempDir,
-}
-
-impl SmallDisk {
-    fn mount(megabytes: u32) -> SmallDisk {
-        let directory = tempfile::tempdir().unwrap();
-        let mut command = Command::new("mount");
-        command.args(["-t", "tmpfs", "-o", &format!("size={megabytes}m"), "tmpfs"]).arg(directory.path());
-        let status = command.status().unwrap();
-        assert!(status.success(), "mounting a small tmpfs needs root");
-        SmallDisk { directory }
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.directory.path()).status();
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_disk_refuses_and_a_freed_one_goes_on() {
-    let disk = SmallDisk::mount(24);
-    let ballast = disk.directory.path().join("ballast");
-    std::fs::write(&ballast, vec![0u8; 10 << 20]).unwrap();
-    let windlass = open(&disk.directory.path().join("app.db")).await;
-    let mut accepted: Vec<JobId> = Vec::new();
-    let refusal = loop {
-        match windlass.enqueue(Fat { body: "x".repeat(200_000) }).await {
-            Ok(enqueued) => accepted.push(enqueued.id),
-            Err(error) => break error,
-        }
-        assert!(accepted.len() < 1_000, "the disk never filled");
-    };
-    assert!(
-        matches!(&refusal, EnqueueError::Store(error) if matches!(**error, StoreError::Full { .. })),
-        "{refusal:?}"
-    );
-    assert!(refusal.to_string().contains("no restart is needed"), "{refusal}");
-    std::fs::remove_file(&ballast).unwrap();
-    accepted.push(windlass.enqueue(Fat { body: "y".repeat(200_000) }).await.unwrap().id);
-    let drained = windlass.drain().await.unwrap();
-    assert_eq!(drained.completed, accepted.len() as u64, "every accepted job, and no other");
 }
 
 const PRODUCER: &str = "WINDLASS_CHILD_PRODUCER";

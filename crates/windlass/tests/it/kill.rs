@@ -1,17 +1,24 @@
 //! kill -9 of workers under load, again and again: nothing accepted is lost, nothing keyed happens twice.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
-use windlass::{JobId, JobState, Request};
+use windlass::{JobId, JobState, Request, Windlass};
+use windlass_core::Token;
+use windlass_testkit::process::Process;
 use windlass_testkit::seed::Seed;
 use windlass_testkit::signal::{Seen, wait_until};
 
-use crate::child::{Append, Keyed};
+use crate::jobs::{Append, Keyed};
 use crate::world::{World, wait_all_finished, wait_for_leases};
 use crate::{count, on_both};
 
 const LEASE: Duration = Duration::from_millis(1_000);
 const SOON: Duration = Duration::from_secs(60);
+/// Between the first effect and the kill. Not at once: a job that dies alone three times is a dead letter, and the one
+/// that died last comes first.
+const LEAST_MS: u64 = 10;
+const LONGEST_MS: u64 = 60;
 
 on_both! {
     async fn workers_are_killed_under_load(world: World) {
@@ -19,28 +26,35 @@ on_both! {
         let windlass = world.windlass().await;
         let mut seed = Seed::from_environment();
         let (mut appended, mut keyed) = (Vec::new(), Vec::new());
-        let mut killed_at_work = 0;
-        for cycle in 0..cycles {
+        let (mut kills, mut missed, mut in_flight) = (0, 0, 0);
+        while kills < cycles {
             let jobs: Vec<Request> = (0..30).map(|_| Append { ms: seed.below(4) }.into()).collect();
             appended.extend(windlass.enqueue_many(jobs).await.unwrap().into_iter().map(|e| e.id));
             let jobs: Vec<Request> = (0..10).map(|_| Keyed {}.into()).collect();
             keyed.extend(windlass.enqueue_many(jobs).await.unwrap().into_iter().map(|e| e.id));
             let before = world.entries().lines.len();
-            let mut worker = world.worker(&format!("worker-{cycle}"), LEASE);
+            let mut worker = world.worker(&format!("worker-{kills}-{missed}"), LEASE);
             wait_until("the worker to work", SOON, || async {
                 Seen::when(world.entries().lines.len(), |lines| *lines > before)
             })
             .await;
-            tokio::time::sleep(Duration::from_millis(seed.below(60))).await;
-            let leased = windlass.client().store().workers().await.unwrap().iter().any(|w| w.running > 0);
+            tokio::time::sleep(Duration::from_millis(LEAST_MS + seed.below(LONGEST_MS - LEAST_MS))).await;
             worker.kill().unwrap();
-            killed_at_work += usize::from(leased);
+            // A kill between two jobs proves nothing and does not count.
+            match leased_by(&windlass, &worker).await {
+                0 => missed += 1,
+                leased => (kills, in_flight) = (kills + 1, in_flight + leased),
+            }
+            assert!(missed <= cycles, "{missed} kills hit no work, {kills} did");
         }
-        assert!(killed_at_work * 2 >= cycles, "only {killed_at_work} of {cycles} kills hit a worker with leases");
         let _last = world.worker("last", LEASE);
         wait_all_finished(&windlass, Duration::from_secs(120)).await;
-        check(&world, &windlass, &appended, &keyed).await;
-        println!("{cycles} kills, {killed_at_work} with leases; {} jobs", appended.len() + keyed.len());
+        let repeated = check(&world, &windlass, &appended, &keyed).await;
+        let jobs = appended.len() + keyed.len();
+        println!(
+            "{kills} kills with {in_flight} leases in flight, {missed} more without; {jobs} jobs, {repeated} of \
+             them with more than one effect"
+        );
         world.end().await;
     }
 
@@ -63,15 +77,36 @@ on_both! {
     }
 }
 
-async fn check(world: &World, windlass: &windlass::Windlass, appended: &[JobId], keyed: &[JobId]) {
+/// What the dead worker leased: nobody else is there to take it back yet, so its claims are as the kill left them.
+async fn leased_by(windlass: &Windlass, dead: &Process) -> u64 {
+    let workers = windlass.client().store().workers().await.unwrap();
+    let label = format!("pid {}", dead.id());
+    workers.iter().find(|worker| worker.label == label).map_or(0, |worker| worker.running)
+}
+
+/// Every accepted job completed; every effect belongs to a run on record, one per run at most; what is keyed happened
+/// once. Returns how many jobs had their effect more than once, under as many tokens.
+async fn check(world: &World, windlass: &Windlass, appended: &[JobId], keyed: &[JobId]) -> usize {
+    let entries = world.entries();
+    let mut effects: HashMap<JobId, Vec<Token>> = HashMap::new();
+    for (id, token) in &entries.lines {
+        effects.entry(*id).or_default().push(*token);
+    }
     for id in appended.iter().chain(keyed) {
         let detail =
             windlass.client().store().job(*id).await.unwrap().expect("an accepted job is never lost");
         assert_eq!(detail.job.state, JobState::Completed, "{detail:?}");
+        let (last, earlier) = detail.attempts.split_last().expect("it ran");
+        let lost = earlier.iter().all(|run| run.outcome == "lost");
+        assert!(last.outcome == "completed" && lost, "a run without a reason: {detail:?}");
+        for token in effects.get(id).into_iter().flatten() {
+            assert!(detail.attempts.iter().any(|run| run.token == *token), "{token} is no run of {detail:?}");
+        }
     }
-    let verdict = world.entries().judge(appended.iter().copied());
+    let verdict = entries.judge(appended.iter().copied());
     assert_eq!((verdict.lost, verdict.doubled, verdict.unknown), (vec![], vec![], vec![]));
     let mut expected = keyed.to_vec();
     expected.sort();
     assert_eq!(world.effect_ids().await, expected, "each keyed effect exactly once");
+    verdict.repeated.len()
 }

@@ -8,6 +8,8 @@ mod child;
 mod clock;
 mod crowd;
 mod disk;
+mod examples;
+mod jobs;
 mod kill;
 mod library;
 mod migrate;

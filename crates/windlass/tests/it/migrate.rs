@@ -1,15 +1,21 @@
-//! Migrations under load: the newest one is taken back and applied again while jobs come and go.
+//! Migrations under load: taken back and applied again while jobs come and go, one by one and as a whole.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use windlass::{JobId, JobState};
+use windlass::{EnqueueError, JobId, JobState, WorkerOptions};
+use windlass_testkit::process::Process;
 use windlass_testkit::signal::{Seen, wait_until};
 
-use crate::child::Append;
+use crate::child::{self, log_to_stderr};
+use crate::jobs::{self, Append};
 use crate::world::{World, wait_all_finished};
 use crate::{count, on_both};
+
+const SOON: Duration = Duration::from_secs(30);
+const MEMBER: &str = "WINDLASS_CHILD_MIGRATE_MEMBER";
 
 on_both! {
     async fn down_and_up_under_load(world: World) {
@@ -32,19 +38,22 @@ on_both! {
         let store = other.client().store();
         let versions: Vec<i64> = store.migrations().await.unwrap().iter().map(|m| m.version).collect();
         assert!(versions.len() >= 2, "nothing can be taken back without losing the jobs");
-        let below = versions[versions.len() - 2];
         for _ in 0..count(3, 30) {
-            let before = world.entries().lines.len();
-            assert_eq!(store.migrate_down(below).await.unwrap().len(), 1);
-            assert_eq!(store.migrate_up(None).await.unwrap().len(), 1);
-            wait_until("work to go on", Duration::from_secs(20), || async {
-                Seen::when(world.entries().lines.len(), |lines| *lines > before)
-            })
-            .await;
+            // The first holds the jobs; every other comes and goes without touching them.
+            for steps in (1..versions.len()).rev() {
+                let before = world.entries().lines.len();
+                let reverted = store.migrate_down(versions[steps - 1]).await.unwrap();
+                assert_eq!(reverted.len(), versions.len() - steps);
+                assert_eq!(store.migrate_up(None).await.unwrap().len(), reverted.len());
+                wait_until("work to go on", SOON, || async {
+                    Seen::when(world.entries().lines.len(), |lines| *lines > before)
+                })
+                .await;
+            }
         }
         stop.store(true, Ordering::Relaxed);
         let accepted = producer.await.unwrap();
-        wait_all_finished(&other, Duration::from_secs(30)).await;
+        wait_all_finished(&other, SOON).await;
         assert!(!accepted.is_empty());
         for id in &accepted {
             let detail = store.job(*id).await.unwrap().expect("an accepted job is never lost");
@@ -53,4 +62,105 @@ on_both! {
         workers.shutdown().await.unwrap();
         world.end().await;
     }
+
+    async fn processes_survive_a_schema_that_goes_and_comes_back(world: World) {
+        let mut members: Vec<Process> = (0..2).map(|n| member(&world, n)).collect();
+        let windlass = world.windlass().await;
+        let store = windlass.client().store();
+        for _ in 0..count(2, 20) {
+            wait_for_work(&world, &members).await;
+            let before: Vec<_> = members.iter().map(hole_met).collect();
+            let reverted = store.migrate_down(0).await.unwrap();
+            assert!(reverted.len() >= 2, "{reverted:?}");
+            // Every process must meet the hole, not just live on both sides of it.
+            wait_until("every producer to be refused and every worker to miss its schema", SOON, || async {
+                let met = members.iter().map(hole_met).zip(&before).all(|(now, old)| now.0 > old.0 && now.1 > old.1);
+                if met { Seen::Yes(()) } else { Seen::NotYet(outputs(&members)) }
+            })
+            .await;
+            assert_eq!(store.migrate_up(None).await.unwrap().len(), reverted.len());
+        }
+        wait_for_work(&world, &members).await;
+        for member in &mut members {
+            assert!(member.is_running().unwrap(), "{}", member.output());
+            assert!(!member.output().contains("panicked"), "{}", member.output());
+            for line in lines(member, "refused ") {
+                assert!(line.contains("the database has no Windlass schema"), "an error of another kind: {line}");
+            }
+        }
+        drop(members);
+        world.end().await;
+    }
+}
+
+/// How often the producer was refused and how often the worker gave up its incarnation.
+fn hole_met(member: &Process) -> (usize, usize) {
+    (lines(member, "refused ").len(), member.stderr().matches("lease lost: ").count())
+}
+
+fn member(world: &World, n: usize) -> Process {
+    let mut command = world.command("migrate::member_process");
+    command.env(MEMBER, "");
+    Process::start(&format!("member-{n}"), world.directory(), command).unwrap()
+}
+
+/// Until every process has a job accepted and run that did not exist when this was asked.
+async fn wait_for_work(world: &World, members: &[Process]) {
+    let before: Vec<usize> = members.iter().map(|member| lines(member, "ack ").len()).collect();
+    wait_until("every process to go on producing", SOON, || async {
+        let went_on = members.iter().zip(&before).all(|(member, n)| lines(member, "ack ").len() > *n);
+        if went_on { Seen::Yes(()) } else { Seen::NotYet(outputs(members)) }
+    })
+    .await;
+    wait_until("every new job to run", SOON, || async {
+        let ran = world.entries();
+        let new = members.iter().zip(&before).map(|(member, n)| lines(member, "ack ").remove(*n));
+        let waiting: Vec<String> =
+            new.filter(|id| !ran.lines.iter().any(|(ran, _)| ran.to_string() == *id)).collect();
+        if waiting.is_empty() {
+            Seen::Yes(())
+        } else {
+            Seen::NotYet(format!("{waiting:?}; {}", outputs(members)))
+        }
+    })
+    .await;
+}
+
+fn lines(member: &Process, start: &str) -> Vec<String> {
+    member.stdout().lines().filter_map(|line| line.strip_prefix(start).map(str::to_owned)).collect()
+}
+
+fn outputs(members: &[Process]) -> String {
+    members.iter().map(Process::output).map(|text| tail(&text)).collect::<Vec<_>>().join("\n")
+}
+
+fn tail(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(12)..].join("\n")
+}
+
+/// Not a test of its own: works, and enqueues one job after the other, printing each answer.
+#[test]
+fn member_process() {
+    if std::env::var_os(MEMBER).is_none() {
+        return;
+    }
+    let setting = |name: &str| std::env::var(name).unwrap();
+    log_to_stderr();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let ledger = setting(child::LEDGER);
+        let options = WorkerOptions { lease: Duration::from_secs(3), ..WorkerOptions::default() };
+        let builder = jobs::builder(&setting(child::DATABASE), Path::new(&ledger), &setting(child::EFFECTS));
+        let windlass = builder.worker(options).build().await.unwrap();
+        let _workers = windlass.start().await.unwrap();
+        loop {
+            match windlass.enqueue(Append { ms: 0 }).await {
+                Ok(enqueued) => println!("ack {}", enqueued.id),
+                Err(EnqueueError::Store(error)) => println!("refused {}", error.chain()),
+                Err(error) => println!("refused by the engine: {error}"),
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    });
 }

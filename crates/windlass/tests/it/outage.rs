@@ -8,8 +8,8 @@ use sqlx::{Connection, Executor};
 use windlass::{JobId, JobState, Windlass, WorkerOptions};
 use windlass_testkit::signal::{Seen, wait_until};
 
-use crate::child::{self, Append};
 use crate::count;
+use crate::jobs::{self, Append};
 use crate::world::{Database, World, postgres_url, wait_all_finished};
 
 const SOON: Duration = Duration::from_secs(30);
@@ -98,7 +98,7 @@ async fn postgres_is_restarted_under_load() {
     let directory = tempfile::tempdir().unwrap();
     let ledger = directory.path().join("effects.ledger");
     let options = WorkerOptions { lease: Duration::from_secs(3), ..WorkerOptions::default() };
-    let builder = || child::builder(&server.url(), &ledger, "effects");
+    let builder = || jobs::builder(&server.url(), &ledger, "effects");
     let windlass = builder().worker(options).migrate().build().await.unwrap();
     let workers = windlass.start().await.unwrap();
     let mut accepted: Vec<JobId> = Vec::new();

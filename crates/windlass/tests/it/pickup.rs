@@ -6,7 +6,7 @@ use windlass::{Windlass, WorkerOptions};
 use windlass_core::JobId;
 use windlass_testkit::signal::{Seen, wait_until};
 
-use crate::child::{self, Append};
+use crate::jobs::{self, Append};
 use crate::on_both;
 use crate::world::World;
 
@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 async fn worker(world: &World) -> (Windlass, windlass::Workers) {
     let options = WorkerOptions { poll: POLL, ..WorkerOptions::default() };
     let windlass =
-        child::builder(&world.url, &world.ledger(), &world.effects()).worker(options).build().await.unwrap();
+        jobs::builder(&world.url, &world.ledger(), &world.effects()).worker(options).build().await.unwrap();
     let workers = windlass.start().await.unwrap();
     // The first poll of a new worker must not be what finds the job.
     let warm = windlass.enqueue(Append { ms: 0 }).await.unwrap().id;

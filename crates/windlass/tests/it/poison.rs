@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use windlass::{JobState, Request};
 use windlass_core::store::JobFilter;
 
-use crate::child::{Abort, Append};
+use crate::jobs::{Abort, Append};
 use crate::on_both;
 use crate::world::{World, count_in};
 

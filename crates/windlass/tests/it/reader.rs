@@ -6,8 +6,8 @@ use sqlx::Executor;
 use windlass::Request;
 use windlass_testkit::signal::{Seen, wait_until};
 
-use crate::child::Append;
 use crate::count;
+use crate::jobs::Append;
 use crate::world::{Database, World};
 
 const MEGABYTE: u64 = 1 << 20;

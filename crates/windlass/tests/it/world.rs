@@ -12,7 +12,7 @@ use windlass_testkit::ledger::{self, Entries};
 use windlass_testkit::process::Process;
 use windlass_testkit::signal::{Seen, wait_until};
 
-use crate::child;
+use crate::{child, jobs};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Database {
@@ -46,6 +46,7 @@ pub(crate) struct World {
     pub(crate) database: Database,
     pub(crate) url: String,
     directory: tempfile::TempDir,
+    file: PathBuf,
     schema: Option<(String, String)>,
 }
 
@@ -57,26 +58,39 @@ pub(crate) fn postgres_url() -> String {
 impl World {
     pub(crate) async fn new(database: Database) -> World {
         let directory = tempfile::tempdir().unwrap();
-        let (url, schema) = match database {
-            Database::Sqlite => (format!("sqlite://{}/app.db", directory.path().display()), None),
+        match database {
+            Database::Sqlite => {
+                let file = directory.path().join("app.db");
+                World::with_file(directory, file).await
+            }
             Database::Postgres => {
                 let name = format!("wl_{}_{}", std::process::id(), fastrand_name());
-                (format!("{}?schema={name}", postgres_url()), Some((postgres_url(), name)))
+                let url = format!("{}?schema={name}", postgres_url());
+                let schema = Some((postgres_url(), name));
+                World { database, url, directory, file: PathBuf::new(), schema }.prepared().await
             }
-        };
-        let world = World { database, url, directory, schema };
-        world.windlass().await;
-        let table = format!("create table {} (job_id bigint primary key)", world.effects());
-        world.sql(&table).await;
-        world
+        }
+    }
+
+    /// A SQLite database in another place than ledger and logs.
+    pub(crate) async fn sqlite_at(file: PathBuf) -> World {
+        World::with_file(tempfile::tempdir().unwrap(), file).await
+    }
+
+    async fn with_file(directory: tempfile::TempDir, file: PathBuf) -> World {
+        let url = format!("sqlite://{}", file.display());
+        World { database: Database::Sqlite, url, directory, file, schema: None }.prepared().await
+    }
+
+    /// The table of effects has no key: an effect that happens twice must show.
+    async fn prepared(self) -> World {
+        self.windlass().await;
+        self.sql(&format!("create table {} (job_id bigint)", self.effects())).await;
+        self
     }
 
     pub(crate) fn directory(&self) -> &Path {
         self.directory.path()
-    }
-
-    pub(crate) fn database_file(&self) -> PathBuf {
-        self.directory.path().join("app.db")
     }
 
     pub(crate) fn effects(&self) -> String {
@@ -86,9 +100,9 @@ impl World {
         }
     }
 
-    /// A handle of its own, as another process would have; all kinds of [`child`] are known to it.
+    /// A handle of its own, as another process would have; all kinds of [`jobs`] are known to it.
     pub(crate) async fn windlass(&self) -> Windlass {
-        child::builder(&self.url, &self.ledger(), &self.effects()).migrate().build().await.unwrap()
+        jobs::builder(&self.url, &self.ledger(), &self.effects()).migrate().build().await.unwrap()
     }
 
     pub(crate) fn ledger(&self) -> PathBuf {
@@ -101,17 +115,42 @@ impl World {
 
     /// A worker process with a short lease.
     pub(crate) fn worker(&self, name: &str, lease: Duration) -> Process {
-        Process::start(name, self.directory.path(), self.worker_command(lease)).unwrap()
+        // An earlier one of the name may have had its clock stepped.
+        let _ = std::fs::remove_file(self.clock(name));
+        Process::start(name, self.directory.path(), self.worker_command(name, lease)).unwrap()
     }
 
-    pub(crate) fn worker_command(&self, lease: Duration) -> Command {
+    fn worker_command(&self, name: &str, lease: Duration) -> Command {
+        let mut command = self.command("child::worker");
+        command.env(child::LEASE_MS, lease.as_millis().to_string());
+        command.env(child::CLOCK, self.clock(name));
+        command
+    }
+
+    /// This test binary again, with the database in its environment, for `entry` alone.
+    pub(crate) fn command(&self, entry: &str) -> Command {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "child::worker", "--nocapture"]);
+        command.args(["--exact", entry, "--nocapture"]);
         command.env(child::DATABASE, &self.url);
         command.env(child::LEDGER, self.ledger());
         command.env(child::EFFECTS, self.effects());
-        command.env(child::LEASE_MS, lease.as_millis().to_string());
         command
+    }
+
+    fn clock(&self, name: &str) -> PathBuf {
+        self.directory.path().join(format!("{name}.clock"))
+    }
+
+    /// Steps the clock of the worker process `name` and returns when it has said so.
+    pub(crate) async fn step_clock(&self, name: &str, worker: &Process, micros: i64) {
+        let (file, fresh) = (self.clock(name), self.directory.path().join("fresh.clock"));
+        std::fs::write(&fresh, micros.to_string()).unwrap();
+        std::fs::rename(fresh, file).unwrap();
+        let said = format!("clock {micros}");
+        wait_until("the process to see its clock step", Duration::from_secs(30), || async {
+            Seen::when(worker.stdout(), |text| text.lines().rfind(|l| l.starts_with("clock ")) == Some(&said))
+        })
+        .await;
     }
 
     /// One statement on the application's side of the database.
@@ -131,7 +170,7 @@ impl World {
 
     pub(crate) async fn sqlite(&self) -> sqlx::SqliteConnection {
         let options = sqlx::sqlite::SqliteConnectOptions::new()
-            .filename(self.database_file())
+            .filename(&self.file)
             .busy_timeout(Duration::from_secs(60));
         sqlx::SqliteConnection::connect_with(&options).await.unwrap()
     }

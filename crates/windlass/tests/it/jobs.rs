@@ -1,0 +1,158 @@
+//! The kinds of jobs the fault tests run, in this process and in its children: each leaves a trace outside the engine.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use sqlx::AssertSqlSafe;
+use windlass::{Backoff, Builder, Context, Job, JobError, KindSpec, StoreError, Windlass};
+use windlass_core::store::{Report, ReportBody};
+use windlass_testkit::ledger::Ledger;
+
+/// Writes a line to the ledger, then takes `ms`.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Append {
+    pub(crate) ms: u64,
+}
+
+impl Job for Append {
+    const KIND: &'static str = "APPEND";
+
+    fn spec() -> KindSpec {
+        let backoff = Backoff { base: Duration::from_millis(20), ..Backoff::default() };
+        KindSpec { backoff, max_attempts: 100, ..KindSpec::new(Self::KIND, Self::QUEUE) }
+    }
+}
+
+/// One row in the application's table, in the transaction that completes the job.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Keyed {}
+
+impl Job for Keyed {
+    const KIND: &'static str = "KEYED";
+
+    fn spec() -> KindSpec {
+        KindSpec { name: Self::KIND.to_owned(), ..Append::spec() }
+    }
+}
+
+/// Writes a line to the ledger, then stays in flight until `file` is there; a keyed one ends like [`Keyed`].
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Hold {
+    pub(crate) file: PathBuf,
+    pub(crate) keyed: bool,
+}
+
+impl Job for Hold {
+    const KIND: &'static str = "HOLD";
+
+    fn spec() -> KindSpec {
+        KindSpec { name: Self::KIND.to_owned(), ..Append::spec() }
+    }
+}
+
+/// Goes on after its run was aborted, as blocking code would: reports and settles after `ms` whatever became of its
+/// lease, and prints `late <job> <token> reported <lines kept> settled <was it accepted>`.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Late {
+    pub(crate) ms: u64,
+}
+
+impl Job for Late {
+    const KIND: &'static str = "LATE";
+
+    fn spec() -> KindSpec {
+        KindSpec { name: Self::KIND.to_owned(), ..Append::spec() }
+    }
+}
+
+/// Kills its process.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Abort {}
+
+impl Job for Abort {
+    const KIND: &'static str = "ABORT";
+}
+
+/// Where jobs leave their traces.
+#[derive(Clone)]
+struct Traces {
+    ledger: Arc<Mutex<Ledger>>,
+    insert: Arc<str>,
+}
+
+/// Everything a child can run; the parent uses the same to enqueue.
+pub(crate) fn builder(url: &str, ledger: &Path, effects: &str) -> Builder {
+    let traces = Traces {
+        ledger: Arc::new(Mutex::new(Ledger::append_to(ledger).unwrap())),
+        insert: format!("insert into {effects} (job_id) values ($1)").into(),
+    };
+    let (one, two, three, four) = (traces.clone(), traces.clone(), traces.clone(), traces);
+    Windlass::builder()
+        .database(url)
+        .job(move |context, job| append(one.clone(), context, job))
+        .job(move |context, _: Keyed| keyed(two.clone(), context))
+        .job(move |context, job| hold(three.clone(), context, job))
+        .job(move |context, job| late(four.clone(), context, job))
+        .job(abort)
+}
+
+impl Traces {
+    fn write(&self, context: &Context) -> Result<(), JobError> {
+        Ok(self.ledger.lock().unwrap().write(context.job_id(), context.token())?)
+    }
+}
+
+async fn append(traces: Traces, context: Context, job: Append) -> Result<(), JobError> {
+    traces.write(&context)?;
+    if job.ms > 0 {
+        tokio::time::sleep(Duration::from_millis(job.ms)).await;
+    }
+    Ok(())
+}
+
+async fn keyed(traces: Traces, context: Context) -> Result<(), JobError> {
+    let fail = |error: StoreError| JobError::retry(error.chain());
+    let mut tx = context.begin().await.map_err(fail)?;
+    let id = context.job_id().0;
+    let insert = AssertSqlSafe(traces.insert);
+    if let Some(postgres) = tx.postgres() {
+        sqlx::query(insert).bind(id).execute(postgres).await?;
+    } else if let Some(sqlite) = tx.sqlite() {
+        sqlx::query(insert).bind(id).execute(sqlite).await?;
+    }
+    if !context.settle_in(&mut tx).await.map_err(fail)? {
+        return Err(JobError::retry("the lease was lost"));
+    }
+    tx.commit().await.map_err(fail)
+}
+
+async fn hold(traces: Traces, context: Context, job: Hold) -> Result<(), JobError> {
+    traces.write(&context)?;
+    while !job.file.exists() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    if job.keyed { keyed(traces, context).await } else { Ok(()) }
+}
+
+async fn late(traces: Traces, context: Context, job: Late) -> Result<(), JobError> {
+    traces.write(&context)?;
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_millis(job.ms)).await;
+        let (id, token, attempt) = (context.job_id(), context.token(), context.attempt());
+        let body = ReportBody::Log { line: format!("late under {token}") };
+        let kept = context.client().store().report(&[Report { id, token, attempt, body }]).await?;
+        let mut tx = context.begin().await?;
+        let settled = context.settle_in(&mut tx).await?;
+        tx.commit().await?;
+        println!("late {id} {token} reported {kept} settled {settled}");
+        Ok::<(), StoreError>(())
+    })
+    .await?
+    .map_err(|error| JobError::retry(error.chain()))
+}
+
+async fn abort(_: Context, _: Abort) -> Result<(), JobError> {
+    std::process::abort()
+}
