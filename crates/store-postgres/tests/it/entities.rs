@@ -79,6 +79,35 @@ async fn a_lasting_transaction_does_not_make_the_feed_repeat_itself() {
     place.end().await;
 }
 
+/// A page may end among transactions that were under way at the mark: the next begins with the first that came after.
+#[tokio::test]
+async fn pages_of_one_pass_from_late_transactions_to_new_ones() {
+    let place = Place::new().await;
+    let save = async |ids: &[&str], text: &str| {
+        let writes = puts(&place, named(ids), text).await;
+        place.store.save(&boxes(&place), &writes).await.unwrap();
+    };
+    save(&["a", "b"], "x").await;
+    let late = puts(&place, named(&["late", "later"]), "x").await;
+    let mut tx = place.pool.begin().await.unwrap();
+    place.store.save_in(TxRef::new(&mut *tx), &boxes(&place), &late).await.unwrap();
+    save(&["b"], "y").await;
+    let mut mark = changes(&place, &FeedMark::default()).await.mark;
+    save(&["a"], "y").await;
+    tx.commit().await.unwrap();
+    let mut seen = Vec::new();
+    loop {
+        let page = place.store.changes(&mark, "s", 1).await.unwrap();
+        seen.extend(page.entities.into_iter().map(|e| e.id));
+        mark = page.mark;
+        if !page.more {
+            break;
+        }
+    }
+    assert_eq!(seen, ["late", "later", "a"]);
+    place.end().await;
+}
+
 /// Statements as the server counts them: transactions begin and end with one each.
 #[tokio::test]
 async fn a_thousand_entities_cost_a_handful_of_statements() {
