@@ -102,6 +102,28 @@ pub async fn an_old_content_writes_nothing(h: Harness) {
     assert_eq!(shelf.get("a").await.indexed_version, Some(3));
 }
 
+/// The writer came first and has not committed: its content counts when it does.
+pub async fn a_write_under_way_is_waited_for(h: Harness) {
+    let shelf = Shelf::new(&h).await;
+    for (id, commit) in [("kept", true), ("undone", false)] {
+        shelf.saved(shelf.put(id, "one")).await;
+        let job = shelf.run().await;
+        let mut tx = h.store.begin().await.unwrap();
+        h.store.save_in(tx.tx(), &shelf.boxes, &[shelf.put(id, "two")]).await.unwrap();
+        let (answer, ()) = tokio::join!(shelf.index(shelf.embedded(&job, id, "one", &[1])), async {
+            // Long enough for the other to come to the row, which is all the same when it does not.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            if commit { tx.commit().await.unwrap() } else { tx.rollback().await.unwrap() }
+        });
+        assert_eq!(answer, Settled::Accepted);
+        let found = shelf.get(id).await;
+        let wanted = if commit { (IndexState::Pending, None) } else { (IndexState::Indexed, Some(1)) };
+        assert_eq!((found.state, found.indexed_version), wanted, "{id}");
+        assert_eq!(vector(&h, id).await.1, !commit, "{id}");
+        h.claim(shelf.worker, 10).await;
+    }
+}
+
 pub async fn a_failed_end_marks_the_entity(h: Harness) {
     let shelf = Shelf::new(&h).await;
     shelf.saved(shelf.put("a", "x")).await;

@@ -201,9 +201,12 @@ pub async fn a_box_wakes_its_queue(h: Harness) {
     woken(h.queue).await;
 }
 
-/// The second waits for the first; who comes second has the last word.
-async fn race(h: &Harness, first: &dyn Handle, second: &dyn Handle, id: &str, commit: bool) {
+/// The second waits for the first; who comes second has the last word. `before` versions are there already.
+async fn race(h: &Harness, first: &dyn Handle, second: &dyn Handle, id: &str, before: u64, commit: bool) {
     let shelf = Shelf::new(h).await;
+    for version in 0..before {
+        shelf.saved(shelf.put(id, &format!("version {version}"))).await;
+    }
     let mut tx = first.begin().await.unwrap();
     first.save_in(tx.tx(), &shelf.boxes, &[shelf.put(id, "first")]).await.unwrap();
     let writes = [shelf.put(id, "second"), shelf.put(&format!("{id} beside"), "x")];
@@ -213,8 +216,9 @@ async fn race(h: &Harness, first: &dyn Handle, second: &dyn Handle, id: &str, co
         if commit { tx.commit().await.unwrap() } else { tx.rollback().await.unwrap() }
     });
     let written = taken(saved.unwrap().remove(0));
-    let operation = if commit { Operation::Update } else { Operation::Create };
-    assert_eq!((written.version, written.operation), (if commit { 2 } else { 1 }, operation));
+    let version = before + if commit { 2 } else { 1 };
+    let operation = if version > 1 { Operation::Update } else { Operation::Create };
+    assert_eq!((written.version, written.operation), (version, operation), "{id}");
     let found = shelf.get(id).await;
     assert_eq!((found.version, found.job), (written.version, written.job));
     assert_eq!(shelf.text(id).await, "second");
@@ -223,31 +227,34 @@ async fn race(h: &Harness, first: &dyn Handle, second: &dyn Handle, id: &str, co
 
 pub async fn two_writers_racing_take_turns(h: Harness) {
     let other = h.open().await;
-    race(&h, &*h.store, &*other, "here", true).await;
-    race(&h, &*other, &*h.store, "there", true).await;
-    race(&h, &*h.store, &*other, "undone", false).await;
-    assert_eq!(h.count(JobState::Pending).await, 6, "one box each, and one of each row beside");
-    assert_eq!(h.count(JobState::Superseded).await, 2);
+    for (before, commit) in [(0, true), (0, false), (1, true), (1, false)] {
+        race(&h, &*h.store, &*other, &format!("here {before} {commit}"), before, commit).await;
+        race(&h, &*other, &*h.store, &format!("there {before} {commit}"), before, commit).await;
+    }
+    assert_eq!(h.count(JobState::Pending).await, 16, "one box each, and one of each row beside");
+    assert_eq!(h.count(JobState::Superseded).await, 8);
 }
 
 /// Whatever the order, one is first and the other second, and the row is the second's.
 pub async fn racing_writes_count_each_version(h: Harness) {
     let shelf = Shelf::new(&h).await;
     let other = h.open().await;
-    for round in 0..30 {
-        let (x, y) = (format!("x{round}"), format!("y{round}"));
+    for round in 0..30_u64 {
+        // Each pair is raced for twice: to make it, and to change it.
+        let (x, y, before) = (format!("x{}", round / 2), format!("y{}", round / 2), round % 2 * 2);
         let here = [shelf.put(&x, "here"), shelf.put(&y, "here")];
         let there = [shelf.put(&y, "there"), shelf.put(&x, "there")];
         let (one, two) = tokio::join!(shelf.save(&here), shelf.save_on(&*other, &there));
         for (id, here, there) in [(x, &one[0], &two[1]), (y, &one[1], &two[0])] {
             let (here, there) = (taken(here.clone()), taken(there.clone()));
-            assert_eq!(here.version + there.version, 3, "round {round}");
-            let (last, text) = if here.version == 2 { (here, "here") } else { (there, "there") };
+            let versions = [here.version.min(there.version), here.version.max(there.version)];
+            assert_eq!(versions, [before + 1, before + 2], "round {round}");
+            let (last, text) = if here.version == before + 2 { (here, "here") } else { (there, "there") };
             assert_eq!(shelf.text(&id).await, text);
             assert_eq!(h.state(last.job.unwrap()).await, JobState::Pending);
         }
     }
-    assert_eq!((h.count(JobState::Pending).await, h.count(JobState::Superseded).await), (60, 60));
+    assert_eq!((h.count(JobState::Pending).await, h.count(JobState::Superseded).await), (30, 90));
 }
 
 pub async fn one_of_two_creators_wins(h: Harness) {

@@ -102,6 +102,7 @@ macro_rules! conformance_cases {
                 a_delete_takes_the_vector
                 a_stale_lease_writes_nothing
                 an_old_content_writes_nothing
+                a_write_under_way_is_waited_for
                 a_failed_end_marks_the_entity
                 answers_follow_the_question
                 indexing_races_writing
