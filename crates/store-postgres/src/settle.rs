@@ -161,7 +161,7 @@ impl PostgresStore {
         Ok(answers.first().copied().unwrap_or(Settled::Stale))
     }
 
-    async fn settle_on(
+    pub(crate) async fn settle_on(
         &self,
         conn: &mut PgConnection,
         some: &[Settlement],
@@ -270,7 +270,7 @@ fn result(settlement: &Settlement) -> Option<&[u8]> {
 }
 
 /// Where returned jobs stand now; one that kept its place may stand below the hints.
-fn places(settlements: &[Settlement]) -> Vec<(QueueId, Time)> {
+pub(crate) fn places(settlements: &[Settlement]) -> Vec<(QueueId, Time)> {
     let mut places = Vec::new();
     for settlement in settlements {
         if let Verdict::Return(back) = &settlement.verdict {
