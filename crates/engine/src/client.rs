@@ -11,7 +11,7 @@ use windlass_core::{Invalid, JobId, KindSpec, NewJob, QueueSpec, Store, StoreErr
 use crate::coalesce::Coalescer;
 use crate::depth::DepthCaps;
 use crate::wait::Waiters;
-use crate::{Catalog, EngineError, EnqueueError, JobRequest, Waited};
+use crate::{Catalog, EngineError, EnqueueError, JobRequest, Meter, Waited};
 
 /// Cheap to clone; all clones share one database handle.
 #[derive(Clone)]
@@ -29,6 +29,7 @@ struct Inner {
     coalescer: Coalescer,
     depth: DepthCaps,
     waiters: Waiters,
+    meter: Meter,
 }
 
 impl Client {
@@ -46,12 +47,18 @@ impl Client {
         let catalog = RwLock::new((Arc::new(Catalog::load(store.as_ref()).await?), Instant::now()));
         let coalescer = Coalescer::start(&store);
         let (refreshing, depth, waiters) = (AtomicBool::new(false), DepthCaps::default(), Waiters::default());
-        let inner = Inner { store, catalog, refreshing, coalescer, depth, waiters };
+        let meter = Meter::default();
+        let inner = Inner { store, catalog, refreshing, coalescer, depth, waiters, meter };
         Ok(Client { inner: Arc::new(inner) })
     }
 
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.inner.store
+    }
+
+    /// What the workers on this client ran since it was opened.
+    pub fn meter(&self) -> &Meter {
+        &self.inner.meter
     }
 
     pub fn catalog(&self) -> Arc<Catalog> {

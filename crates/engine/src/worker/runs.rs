@@ -64,7 +64,9 @@ impl Dispatcher {
         for ((job, received), outcome) in run.jobs.into_iter().zip(outcomes) {
             let verdict = decide(&job, outcome, &run.served.spec);
             let ended = job.claimed_at.plus(now.saturating_duration_since(received));
-            self.tally.count(&job, &verdict, ended, now.saturating_duration_since(run.started));
+            let took = now.saturating_duration_since(run.started);
+            self.tally.count(&job, &verdict, ended, took);
+            self.client.meter().ran(job.queue, job.kind, &verdict, took);
             let started = job.claimed_at.plus(run.started.saturating_duration_since(received));
             self.unsettled.push_back(settlement(&job, started, verdict));
         }
