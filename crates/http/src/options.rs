@@ -11,7 +11,7 @@ pub struct Options {
     pub application: String,
     /// Largest body of `POST /v1/jobs`.
     pub body_limit: usize,
-    /// How long a client may take to send its head.
+    /// How long a client may take to send its head, and how long a connection may stand idle: hyper has one clock for both.
     pub head_timeout: Duration,
     /// How long a client may take to send its body.
     pub body_timeout: Duration,
@@ -29,7 +29,7 @@ impl Default for Options {
             bind: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
             application: "windlass".to_owned(),
             body_limit: 16 << 20,
-            head_timeout: Duration::from_secs(10),
+            head_timeout: Duration::from_secs(30),
             body_timeout: Duration::from_secs(30),
             grace: Duration::from_secs(10),
             connections: 1_024,

@@ -53,7 +53,7 @@ impl Server {
             _ => ServerError::Listen { bind, source },
         })?;
         let address = listener.local_addr().map_err(|source| ServerError::Listen { bind, source })?;
-        tracing::info!(%address, "the interface is open to this machine: there are no API keys");
+        tracing::debug!(%address, "the interface is open to this machine: there are no API keys");
         Ok(Server { listener, address, router, options, stop })
     }
 

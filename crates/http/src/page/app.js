@@ -10,7 +10,7 @@ function el(tag, attributes, ...children) {
     if (value === true) node.setAttribute(name, "");
     else if (value !== false && value != null) node.setAttribute(name, value);
   }
-  for (const child of children.flat()) {
+  for (const child of children.flat(Infinity)) {
     if (child != null) node.append(child instanceof Node ? child : String(child));
   }
   return node;
@@ -52,6 +52,9 @@ function ago(time) {
   const seconds = (Date.now() - Date.parse(time)) / 1000;
   return seconds < 0 ? `in ${span(-seconds)}` : `${span(seconds)} ago`;
 }
+
+// The time of day; the whole stamp is in the title.
+const clock = (time) => el("span", { title: time }, time ? new Date(time).toISOString().slice(11, 23) : "–");
 
 const depth = (queue) => count(queue.depth) + (queue.depth_is_capped ? "+" : "");
 
@@ -271,7 +274,7 @@ function fillDetail(job) {
   ];
   if (job.result != null) parts.push(el("h3", {}, "Result"), pretty(job.result));
   if (job.attempts.length) {
-    const row = (run) => el("tr", {}, el("td", {}, run.attempt), el("td", {}, run.outcome), el("td", { class: "when" }, run.started_at), el("td", { class: "when" }, run.ended_at || "–"), el("td", { class: "error" }, run.error || ""));
+    const row = (run) => el("tr", {}, el("td", {}, run.attempt), el("td", {}, run.outcome), el("td", { class: "when" }, clock(run.started_at)), el("td", { class: "when" }, clock(run.ended_at)), el("td", { class: "error" }, run.error || ""));
     const heads = ["run", "outcome", "started", "ended", "error"];
     parts.push(el("h3", {}, "Runs"), el("div", { class: "scroll" }, el("table", {},
       el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col" }, head)))),

@@ -4,7 +4,7 @@
 function el(tag, attributes, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes || {})) if (value != null) node.setAttribute(name, value);
-  for (const child of children.flat()) if (child != null) node.append(child instanceof Node ? child : String(child));
+  for (const child of children.flat(Infinity)) if (child != null) node.append(child instanceof Node ? child : String(child));
   return node;
 }
 
