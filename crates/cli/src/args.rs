@@ -70,7 +70,7 @@ pub(crate) struct Global {
 
 #[derive(Subcommand)]
 pub(crate) enum Verb {
-    /// Work off the jobs of every queue until stopped
+    /// The HTTP interface, the dashboard and workers for every queue, until stopped
     Serve(Serve),
     /// Work off the jobs of some queues until stopped
     Worker(Worker),
@@ -131,7 +131,11 @@ pub(crate) struct Running {
 }
 
 #[derive(Args)]
+#[command(after_help = "Example:\n  windlass serve --bind 127.0.0.1:9000")]
 pub(crate) struct Serve {
+    /// Address of the HTTP interface and the dashboard [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) bind: Option<String>,
     #[command(flatten)]
     pub(crate) running: Running,
 }
@@ -151,6 +155,9 @@ pub(crate) struct Demo {
     /// End after the report instead of working on
     #[arg(long)]
     pub(crate) no_serve: bool,
+    /// Address of the HTTP interface and the dashboard [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "no_serve")]
+    pub(crate) bind: Option<String>,
 }
 
 #[derive(Args)]

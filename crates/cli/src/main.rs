@@ -74,12 +74,13 @@ fn start(cli: Cli, environment: &Environment, output: Output) -> Result<(), Fail
         }
         _ => {}
     }
-    let lease = match &cli.verb {
-        Verb::Serve(args) => args.running.lease.clone(),
-        Verb::Worker(args) => args.running.lease.clone(),
-        _ => None,
+    let (lease, bind) = match &cli.verb {
+        Verb::Serve(args) => (args.running.lease.clone(), args.bind.clone()),
+        Verb::Worker(args) => (args.running.lease.clone(), None),
+        Verb::Demo(args) => (None, args.bind.clone()),
+        _ => (None, None),
     };
-    let flags = Flags { file: cli.global.config, database: cli.global.database, lease };
+    let flags = Flags { file: cli.global.config, database: cli.global.database, lease, bind };
     let config = Config::load(&flags, environment)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -101,8 +102,8 @@ fn start(cli: Cli, environment: &Environment, output: Output) -> Result<(), Fail
 async fn run(session: &Session, verb: Verb) -> Result<(), Failure> {
     use commands::*;
     match verb {
-        Verb::Serve(args) => serve::run(session, &args.running, Vec::new()).await,
-        Verb::Worker(args) => serve::run(session, &args.running, args.queues).await,
+        Verb::Serve(args) => serve::serve(session, &args.running).await,
+        Verb::Worker(args) => serve::work(session, &args.running, args.queues).await,
         Verb::Demo(args) => demo::run(session, &args).await,
         Verb::Migrate(args) => migrate::run(session, &args.verb).await,
         Verb::Enqueue(args) => enqueue::run(session, &args).await,

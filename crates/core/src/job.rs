@@ -63,7 +63,7 @@ pub enum OnConflict {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Idempotency {
     pub key: String,
-    /// Hash of kind and payload.
+    /// Hash of everything the caller said about the job.
     pub fingerprint: Vec<u8>,
 }
 

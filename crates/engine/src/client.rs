@@ -11,7 +11,7 @@ use windlass_core::{Invalid, JobId, KindSpec, NewJob, QueueSpec, Store, StoreErr
 use crate::coalesce::Coalescer;
 use crate::depth::DepthCaps;
 use crate::wait::Waiters;
-use crate::{Catalog, EngineError, EnqueueError, JobRequest, Waited};
+use crate::{Catalog, EngineError, EnqueueError, JobRequest, Meter, Waited};
 
 /// Cheap to clone; all clones share one database handle.
 #[derive(Clone)]
@@ -31,6 +31,7 @@ struct Inner {
     coalescer: Coalescer,
     depth: DepthCaps,
     waiters: Waiters,
+    meter: Meter,
 }
 
 impl Client {
@@ -55,12 +56,18 @@ impl Client {
             coalescer,
             depth: DepthCaps::default(),
             waiters: Waiters::default(),
+            meter: Meter::default(),
         };
         Ok(Client { inner: Arc::new(inner) })
     }
 
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.inner.store
+    }
+
+    /// What the workers on this client ran since it was opened.
+    pub fn meter(&self) -> &Meter {
+        &self.inner.meter
     }
 
     pub fn catalog(&self) -> Arc<Catalog> {

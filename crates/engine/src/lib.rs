@@ -5,12 +5,14 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bulk;
 mod catalog;
 mod client;
 mod coalesce;
 mod depth;
 mod error;
 mod handler;
+pub mod meter;
 mod request;
 mod retention;
 mod sweep;
@@ -24,6 +26,7 @@ pub use error::{EngineError, EnqueueError};
 pub use handler::{
     Assignment, Completion, Context, Handler, HandlerResult, Handlers, JobError, batch_handler, handler,
 };
+pub use meter::Meter;
 pub use request::JobRequest;
 pub use retention::{Retention, RetentionTask};
 pub use sweep::Sweeper;

@@ -6,11 +6,11 @@ use serde::Serialize;
 use windlass_core::duration;
 use windlass_core::input::shown;
 use windlass_engine::RetentionTask;
+use windlass_http::view::ListView;
 
 use super::Session;
 use crate::args::{Cleanup, CleanupVerb};
 use crate::failure::{During, Failure};
-use crate::output::job::ListView;
 use crate::output::table::Table;
 
 #[derive(Serialize)]

@@ -1,40 +1,15 @@
 //! `queues list|pause|resume|set`.
 
-use std::collections::HashMap;
-use std::time::Duration;
-
-use serde::Serialize;
 use windlass_core::input::shown;
-use windlass_core::store::{DEPTH_SHOWN, LATENCY_BUCKETS, QueueState, QueueUpdate, latency_quantile};
-use windlass_core::{QueueId, Store, duration};
+use windlass_core::store::{DEPTH_SHOWN, QueueUpdate};
+use windlass_core::{QueueId, duration};
 use windlass_engine::Client;
+use windlass_http::view::{ListView, QueueView, p95};
 
 use super::Session;
 use crate::args::{DepthCap, Queues, QueuesVerb};
 use crate::failure::{During, Failure};
-use crate::output::job::ListView;
 use crate::output::table::Table;
-
-const HOUR: Duration = Duration::from_secs(3_600);
-
-#[derive(Serialize)]
-struct QueueView {
-    name: String,
-    priority: u8,
-    paused: bool,
-    concurrency: u32,
-    cadence_seconds: f64,
-    depth: u64,
-    /// The depth is at least this; no big table is counted.
-    depth_is_capped: bool,
-    running: u64,
-    scheduled: u64,
-    oldest_age_seconds: Option<f64>,
-    p95_seconds: Option<f64>,
-    sla_seconds: Option<f64>,
-    depth_cap: Option<u64>,
-    owner: String,
-}
 
 pub(crate) async fn run(session: &Session, args: Queues) -> Result<(), Failure> {
     match args.verb.unwrap_or(QueuesVerb::List(args.list)) {
@@ -87,10 +62,10 @@ async fn show(session: &Session, client: &Client, only: &[QueueId], json: bool) 
     let mut queues = store.queues().await.during("cannot list queues")?;
     queues.retain(|queue| only.is_empty() || only.contains(&queue.id));
     queues.sort_by_key(|queue| (queue.spec.priority, queue.id));
-    let p95 = p95(store).await?;
+    let p95 = p95(store).await.during("cannot read the statistics")?;
     if json {
-        let items = queues.iter().map(|queue| view(queue, p95.get(&queue.id).copied())).collect();
-        return session.output.json(&ListView { items, next_cursor: None });
+        let view = |queue| QueueView::new(queue, p95.get(&queue.id).copied());
+        return session.output.json(&ListView::whole(queues.iter().map(view).collect()));
     }
     let titles = [
         "queue",
@@ -129,41 +104,4 @@ async fn show(session: &Session, client: &Client, only: &[QueueId], json: bool) 
 
 fn capped(count: u64) -> String {
     if count >= DEPTH_SHOWN { format!("{count}+") } else { count.to_string() }
-}
-
-/// Due-to-finished of the last hour, from the minutes the workers counted; an upper bound of the bucket.
-async fn p95(store: &dyn Store) -> Result<HashMap<QueueId, Duration>, Failure> {
-    let now = store.now().await.during("cannot read the clock")?;
-    let rollups = store.rollups(now.minus(HOUR)).await.during("cannot read the statistics")?;
-    let mut counts: HashMap<QueueId, Vec<u64>> = HashMap::new();
-    for rollup in rollups {
-        let buckets = counts.entry(rollup.queue).or_insert_with(|| vec![0; LATENCY_BUCKETS]);
-        for (bucket, count) in buckets.iter_mut().zip(rollup.latency) {
-            *bucket += u64::from(count);
-        }
-    }
-    Ok(counts
-        .into_iter()
-        .filter_map(|(queue, counts)| Some((queue, latency_quantile(&counts, 0.95)?)))
-        .collect())
-}
-
-fn view(queue: &QueueState, p95: Option<Duration>) -> QueueView {
-    let seconds = |duration: Option<Duration>| duration.map(|duration| duration.as_secs_f64());
-    QueueView {
-        name: queue.spec.name.clone(),
-        priority: queue.spec.priority,
-        paused: queue.paused,
-        concurrency: queue.spec.concurrency,
-        cadence_seconds: queue.spec.cadence.as_secs_f64(),
-        depth: queue.depth,
-        depth_is_capped: queue.depth >= DEPTH_SHOWN,
-        running: queue.running,
-        scheduled: queue.scheduled,
-        oldest_age_seconds: seconds(queue.oldest),
-        p95_seconds: seconds(p95),
-        sla_seconds: seconds(queue.spec.sla),
-        depth_cap: queue.spec.depth_cap,
-        owner: queue.spec.owner.clone(),
-    }
 }

@@ -1,7 +1,9 @@
-//! `serve` and `worker`: works off jobs until told to stop.
+//! `serve` and `worker`: works off jobs until told to stop; `serve` with the HTTP interface beside it.
 //!
-//! Owns signals and the words printed at start and stop. The first signal lets running jobs end within the grace
-//! period, the second ends the process at once. Never decides what runs: the engine does.
+//! Owns signals and the words printed at start and stop. The first signal lets running jobs and open requests end within
+//! the grace period, the second ends the process at once. Never decides what runs: the engine does.
+
+mod site;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use windlass_core::duration;
@@ -11,18 +13,32 @@ use super::{Session, carried};
 use crate::args;
 use crate::config::Database;
 use crate::failure::{During, Failure};
+pub(crate) use site::Site;
 
-pub(crate) async fn run(session: &Session, args: &args::Running, queues: Vec<String>) -> Result<(), Failure> {
+pub(crate) async fn serve(session: &Session, args: &args::Running) -> Result<(), Failure> {
+    let (client, handlers) = open(session, args).await?;
+    // Before the first job is leased: a port in use is no reason to hand anything back.
+    let site = Site::open(session, client.clone()).await?;
+    let crew = Crew::start(session, client, handlers, Vec::new()).await?.with(site);
+    crew.run(session).await
+}
+
+pub(crate) async fn work(
+    session: &Session,
+    args: &args::Running,
+    queues: Vec<String>,
+) -> Result<(), Failure> {
+    let (client, handlers) = open(session, args).await?;
+    Crew::start(session, client, handlers, queues).await?.run(session).await
+}
+
+async fn open(session: &Session, args: &args::Running) -> Result<(Client, Handlers), Failure> {
     let config = &session.config;
     let store = session.ready(&config.database, args.migrate).await?;
     let handlers = carried(args.allow_abort);
     let kinds = config.kinds.apply(handlers.specs());
     let client = Client::open(store, &config.queues, &kinds).await.during("cannot start")?;
-    let crew = Crew::start(session, client, handlers, queues).await?;
-    match crew.announce(session, &config.database) {
-        Ok(()) => crew.until_stopped(session).await,
-        Err(failure) => crew.stop_after(failure).await,
-    }
+    Ok((client, handlers))
 }
 
 /// A running worker with everything needed to stop it.
@@ -32,6 +48,7 @@ pub(crate) struct Crew {
     queues: Vec<String>,
     worker: WorkerHandle,
     signals: Signals,
+    site: Option<Site>,
     /// The worker ended by itself; there is nothing left to stop.
     over: bool,
 }
@@ -59,7 +76,19 @@ impl Crew {
         let worker =
             Worker::start(client.clone(), &handlers, options).await.during("cannot start the worker")?;
         tokio::spawn(session.config.retention.run(client.store().clone()));
-        Ok(Crew { client, handlers, queues, worker, signals, over: false })
+        Ok(Crew { client, handlers, queues, worker, signals, site: None, over: false })
+    }
+
+    /// The interface beside the workers: it stops with them.
+    pub(crate) fn with(self, site: Site) -> Crew {
+        Crew { site: Some(site), ..self }
+    }
+
+    async fn run(self, session: &Session) -> Result<(), Failure> {
+        match self.announce(session, &session.config.database) {
+            Ok(()) => self.until_stopped(session).await,
+            Err(failure) => self.stop_after(failure).await,
+        }
     }
 
     fn announce(&self, session: &Session, database: &Database) -> Result<(), Failure> {
@@ -81,6 +110,9 @@ impl Crew {
         if !served {
             output.line("  no kind of these queues runs in this binary: nothing will be claimed")?;
         }
+        if let Some(site) = &self.site {
+            site.announce(output)?;
+        }
         let grace = duration::format(session.config.server.grace);
         output.line(format_args!(
             "worker {} is ready; stop it with Ctrl-C (running jobs get {grace}; a second Ctrl-C ends at once)",
@@ -96,8 +128,10 @@ impl Crew {
                 return Err(error).during("the worker had to stop");
             }
         }
+        let (worker, site) = (self.worker, self.site);
+        let both = async { tokio::join!(worker.shutdown(), close(site)).0 };
         tokio::select! {
-            ended = self.worker.shutdown() => {
+            ended = both => {
                 ended.during("could not stop cleanly")?;
                 session.output.line("stopped")
             }
@@ -109,11 +143,13 @@ impl Crew {
     }
 
     pub(crate) async fn stop(self) -> Result<(), Failure> {
+        close(self.site).await;
         self.worker.shutdown().await.during("could not stop cleanly")
     }
 
     /// Hands back what is leased before the failure is told: others need not wait for the lease to end.
     pub(crate) async fn stop_after(self, failure: Failure) -> Result<(), Failure> {
+        close(self.site).await;
         if !self.over
             && let Err(error) = self.worker.shutdown().await
         {
@@ -131,6 +167,12 @@ impl Crew {
                 Failure::new("the worker had to stop", error)
             }
         }
+    }
+}
+
+async fn close(site: Option<Site>) {
+    if let Some(site) = site {
+        site.close().await;
     }
 }
 

@@ -1,22 +1,12 @@
 //! `workers list`: the incarnations the database knows.
 
-use serde::Serialize;
 use windlass_core::duration;
+use windlass_http::view::{ListView, WorkerView};
 
 use super::Session;
 use crate::failure::{During, Failure};
-use crate::output::job::{ListView, seconds};
+use crate::output::job::seconds;
 use crate::output::table::Table;
-
-#[derive(Serialize)]
-struct WorkerView {
-    id: String,
-    label: String,
-    queues: Vec<String>,
-    started_at: String,
-    heartbeat_at: String,
-    running: u64,
-}
 
 pub(crate) async fn list(session: &Session, json: bool) -> Result<(), Failure> {
     let client = session.client().await?;
@@ -28,18 +18,8 @@ pub(crate) async fn list(session: &Session, json: bool) -> Result<(), Failure> {
         queues.iter().filter_map(|id| catalog.queue(*id)).map(|queue| queue.spec.name.clone()).collect()
     };
     if json {
-        let items = workers
-            .iter()
-            .map(|worker| WorkerView {
-                id: worker.id.to_string(),
-                label: worker.label.clone(),
-                queues: names(&worker.queues),
-                started_at: worker.started_at.to_string(),
-                heartbeat_at: worker.heartbeat_at.to_string(),
-                running: worker.running,
-            })
-            .collect();
-        return session.output.json(&ListView { items, next_cursor: None });
+        let views = workers.iter().map(|worker| WorkerView::new(worker, &catalog));
+        return session.output.json(&ListView::whole(views.collect()));
     }
     if workers.is_empty() {
         return session.output.line("no worker is alive; `windlass serve` starts one");

@@ -110,6 +110,13 @@ use Section::{Cleanup, Database, Kind, Queue, Server};
 pub(crate) const KEYS: &[Key] = &[
     key(
         Server,
+        "bind",
+        Shape::Text,
+        "127.0.0.1:8080",
+        "Address of the HTTP interface (`serve`, `demo`); port 0 takes a free one",
+    ),
+    key(
+        Server,
         "data",
         Shape::Text,
         "./windlass-data",

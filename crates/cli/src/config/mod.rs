@@ -11,6 +11,7 @@ mod raw;
 #[cfg(test)]
 mod tests;
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -40,6 +41,7 @@ pub(crate) struct Flags {
     pub(crate) file: Option<PathBuf>,
     pub(crate) database: Option<String>,
     pub(crate) lease: Option<String>,
+    pub(crate) bind: Option<String>,
 }
 
 #[derive(Debug)]
@@ -56,6 +58,7 @@ pub(crate) struct Config {
 
 #[derive(Debug)]
 pub(crate) struct Server {
+    pub(crate) bind: SocketAddr,
     pub(crate) data: PathBuf,
     pub(crate) lease: Duration,
     pub(crate) grace: Duration,
@@ -87,18 +90,21 @@ impl Config {
         let mut raw = RawConfig::default();
         read_file(&mut raw, flags.file.as_deref())?;
         let url = keys::find(Section::Database, "url");
-        let lease = keys::find(Section::Server, "lease");
         if let (Some(key), Some(text)) = (url, environment.get("DATABASE_URL")) {
             raw.set_text(key, None, &text, Origin::Variable("DATABASE_URL".to_owned()));
         }
         for (name, path, value) in environment.configuration() {
             raw.read_variable(name, &path, value);
         }
-        if let (Some(key), Some(text)) = (url, &flags.database) {
-            raw.set_text(key, None, text, Origin::Flag("--database"));
-        }
-        if let (Some(key), Some(text)) = (lease, &flags.lease) {
-            raw.set_text(key, None, text, Origin::Flag("--lease"));
+        let said = [
+            (url, &flags.database, "--database"),
+            (keys::find(Section::Server, "lease"), &flags.lease, "--lease"),
+            (keys::find(Section::Server, "bind"), &flags.bind, "--bind"),
+        ];
+        for (key, text, flag) in said {
+            if let (Some(key), Some(text)) = (key, text) {
+                raw.set_text(key, None, text, Origin::Flag(flag));
+            }
         }
         Resolver { raw }.config().map_err(|problems| failure(&problems))
     }
@@ -155,8 +161,9 @@ impl Resolver {
         }
     }
 
-    fn server(&self) -> Server {
+    fn server(&mut self) -> Server {
         Server {
+            bind: self.bind(),
             data: PathBuf::from(self.text(Section::Server, "data")),
             lease: self.duration(Section::Server, "lease"),
             grace: self.duration(Section::Server, "grace"),
@@ -164,6 +171,22 @@ impl Resolver {
             prefetch: u32::try_from(self.count(Section::Server, "prefetch")).unwrap_or(u32::MAX),
             quarantine: self.duration(Section::Server, "quarantine"),
         }
+    }
+
+    /// An address and a port; `localhost` is the usual loopback address.
+    fn bind(&mut self) -> SocketAddr {
+        let text = self.text(Section::Server, "bind");
+        let named = match text.trim().strip_prefix("localhost:") {
+            Some(port) => format!("127.0.0.1:{port}"),
+            None => text.trim().to_owned(),
+        };
+        named.parse().unwrap_or_else(|_| {
+            let origin = self.raw.get(Section::Server, None, "bind").map(|(_, origin)| origin.clone());
+            let text = windlass_core::input::shown(&text);
+            let rule = format!("server.bind: must be ADDRESS:PORT such as 127.0.0.1:8080, not `{text}`");
+            self.raw.problem(origin.unwrap_or(Origin::Default), rule);
+            SocketAddr::from(([127, 0, 0, 1], 8080))
+        })
     }
 
     fn database(&mut self, data: &Path) -> Option<Database> {

@@ -71,7 +71,10 @@ impl Place {
     pub(crate) fn serve(&self, args: &[&str]) -> Server {
         let out = std::fs::File::create(self.path().join("serve.out")).unwrap();
         let err = std::fs::File::create(self.path().join("serve.err")).unwrap();
-        let child = self.command(args).stdout(out).stderr(err).spawn().unwrap();
+        let mut command = self.command(args);
+        // Many servers at once: each takes a port of its own.
+        command.env("WINDLASS_SERVER__BIND", "127.0.0.1:0");
+        let child = command.stdout(out).stderr(err).spawn().unwrap();
         let server = Server { child, folder: self.path().to_owned() };
         server.wait_for("is ready");
         server

@@ -115,7 +115,7 @@ fn one_bad_line_and_nothing_is_written() {
     let parts = [
         "6 problems in standard input",
         "line 2: kind: `NOPE` is not registered; known kinds: FAIL, NOOP, SLEEP",
-        "line 3: column 21: unknown field `prio`",
+        "line 3: prio: is not a field here; known: kind, payload, priority",
         "line 4: column",
         "line 5: delay: `-5m` is not a duration: it is negative",
         "line 6: priority: must be 0 (most urgent) to 10, not 11",

@@ -30,6 +30,55 @@ fn jobs_are_run_and_the_worker_stops_cleanly() {
 }
 
 #[test]
+fn the_interface_is_served_beside_the_workers_and_stops_with_them() {
+    let place = Place::new();
+    let mut server = place.serve(&["serve"]);
+    let output = server.output();
+    let url = output.split("http://").nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
+    assert!(output.contains("open to this machine: no keys"), "{output}");
+    let body = r#"{"kind":"NOOP"}"#;
+    let head = format!("POST /v1/jobs HTTP/1.1\r\nHost: {url}\r\nConnection: close\r\nPrefer: wait=20\r\n");
+    let request =
+        format!("{head}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    let answer = exchange(&url, &request);
+    assert!(answer.starts_with("HTTP/1.1 201") && answer.contains(r#""state":"completed""#), "{answer}");
+    let taken = place.run(&["serve", "--bind", &url, "--database", "sqlite://other.db"]);
+    taken.fails(1, &["cannot serve", "is in use by another process", "--bind"]);
+    server.signal("-TERM");
+    assert_eq!(server.wait(), 0, "{}", server.output());
+    assert!(std::net::TcpStream::connect(&url).is_err(), "still listening");
+}
+
+fn exchange(address: &str, request: &str) -> String {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn a_bind_others_can_reach_is_refused_before_anything_runs() {
+    let place = Place::new();
+    for bind in ["0.0.0.0:0", "[::]:0"] {
+        let ran = place.run(&["serve", "--bind", bind]);
+        ran.fails(1, &["reachable from other machines", "hint: bind a loopback address"]);
+    }
+    place.run(&["serve", "--bind", "everywhere"]).fails(1, &["--bind", "must be ADDRESS:PORT"]);
+    let variable = [("WINDLASS_SERVER__BIND", "10.0.0.1:80")];
+    place.run_env(&["serve"], &variable).fails(1, &["10.0.0.1:80 is reachable"]);
+    place.run(&["workers"]).ok().says(&["no worker is alive"]);
+}
+
+#[test]
+fn a_worker_serves_nothing() {
+    let place = Place::new();
+    let server = place.serve(&["worker"]);
+    assert!(!server.output().contains("http://"), "{}", server.output());
+}
+
+#[test]
 fn dead_letters_are_replayed() {
     let place = Place::new();
     let mut server = place.serve(&["worker", "--queues", "default,low"]);

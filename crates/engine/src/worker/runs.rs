@@ -65,7 +65,9 @@ impl Dispatcher {
         for ((job, received), outcome) in run.jobs.into_iter().zip(outcomes) {
             let verdict = decide(&job, outcome, &run.served.spec);
             let ended = job.claimed_at.plus(now.saturating_duration_since(received));
-            let ran = Some(Ran::new(&job, ended, now.saturating_duration_since(run.started)));
+            let took = now.saturating_duration_since(run.started);
+            self.client.meter().ran(job.queue, job.kind, &verdict, took);
+            let ran = Some(Ran::new(&job, ended, took));
             let started = job.claimed_at.plus(run.started.saturating_duration_since(received));
             let settlement = settlement(&job, started, verdict);
             self.unsettled.push_back(Ended { settlement, ran, in_doubt: false });

@@ -10,7 +10,7 @@ use windlass_core::{JobState, Store};
 use windlass_engine::{Client, tryout};
 
 use super::Session;
-use super::serve::Crew;
+use super::serve::{Crew, Site};
 use crate::args;
 use crate::compose::Address;
 use crate::config::Database;
@@ -35,6 +35,10 @@ pub(crate) async fn run(session: &Session, args: &args::Demo) -> Result<(), Fail
     tryout::add(&mut handlers, false);
     let kinds = config.kinds.apply(handlers.specs());
     let client = Client::open(store, &config.queues, &kinds).await.during("cannot start")?;
+    let site = match args.no_serve {
+        true => None,
+        false => Some(Site::open(session, client.clone()).await?),
+    };
     let mut crew = Crew::start(session, client.clone(), handlers, Vec::new()).await?;
     let shown = tokio::select! {
         shown = show(session, &client, &database) => shown,
@@ -43,10 +47,12 @@ pub(crate) async fn run(session: &Session, args: &args::Demo) -> Result<(), Fail
     if let Err(failure) = shown {
         return crew.stop_after(failure).await;
     }
-    if args.no_serve {
-        return crew.stop().await;
-    }
-    match output.line("\nThe workers stay up for what you enqueue; stop them with Ctrl-C.") {
+    let Some(site) = site else { return crew.stop().await };
+    let said = output
+        .line("\nThe workers stay up for what you enqueue; stop them with Ctrl-C.")
+        .and_then(|()| site.announce(output));
+    let crew = crew.with(site);
+    match said {
         Ok(()) => crew.until_stopped(session).await,
         Err(failure) => crew.stop_after(failure).await,
     }

@@ -8,25 +8,17 @@ mod line;
 use std::io::Read;
 use std::time::Duration;
 
-use serde::Serialize;
 use windlass_core::input::{MAX_PAYLOAD_BYTES, shown};
 use windlass_core::{JobId, JobRecord, JobState, OnConflict, duration};
 use windlass_engine::{Client, JobRequest, Waited};
+use windlass_http::view::{EnqueuedView, JobView};
 
 use super::Session;
 use crate::args;
 use crate::failure::{During, Failure};
-use crate::output::job::JobView;
 use crate::output::visible;
 
 const WHAT: &str = "cannot enqueue";
-
-#[derive(Serialize)]
-struct EnqueuedView {
-    #[serde(flatten)]
-    job: JobView,
-    duplicate: bool,
-}
 
 pub(crate) async fn run(session: &Session, args: &args::Enqueue) -> Result<(), Failure> {
     match (&args.bulk, &args.kind) {

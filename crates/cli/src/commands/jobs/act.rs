@@ -1,11 +1,11 @@
 //! Retry, cancel and delete: by id at once, by filter only with `--yes`.
 //!
-//! Owns the question before a bulk act and the loop over it. Works in short transactions, so that a million jobs do
-//! not hold up the workers; never touches more jobs than matched when it began.
+//! Owns the question before a bulk act and the words after it. The act itself is the engine's.
 
-use serde::Serialize;
 use windlass_core::store::{Action, Bulk, JobFilter};
-use windlass_core::{JobId, JobState, Store};
+use windlass_core::{JobId, JobState};
+use windlass_engine::bulk::{act_on_all, fitting, touched};
+use windlass_http::view::BulkView;
 
 use super::super::Session;
 use super::filter;
@@ -13,17 +13,6 @@ use crate::args::Selection;
 use crate::failure::{During, Failure};
 use crate::output::plural;
 use crate::output::progress::Progress;
-
-const CHUNK: u32 = 5_000;
-
-#[derive(Serialize)]
-struct Answer {
-    done: u64,
-    requested: u64,
-    superseded: u64,
-    skipped: u64,
-    missing: u64,
-}
 
 /// `verb` is the word on the command line; `only` narrows what the noun is about.
 pub(crate) async fn run(
@@ -93,10 +82,8 @@ async fn by_filter(
     only: &[JobState],
 ) -> Result<(), Failure> {
     let client = session.client().await?;
-    let fits: Vec<JobState> = JobState::ALL
-        .into_iter()
-        .filter(|state| action.fits(*state) && (only.is_empty() || only.contains(state)))
-        .collect();
+    let mut fits = fitting(action);
+    fits.retain(|state| only.is_empty() || only.contains(state));
     let filter = filter(selection.filter, &client.catalog(), &fits)?;
     let store = client.store().as_ref();
     let total = store.count(&filter).await.during("cannot count jobs")?;
@@ -104,59 +91,18 @@ async fn by_filter(
         let why = format!("{verb} would touch {}", plural(total, "job"));
         return Err(Failure::new("nothing was changed", why).hint("add --yes to do it"));
     }
-    let bulk = all(session, store, filter, action, verb, total).await?;
+    let mut progress = Progress::new(session.output, "jobs", total);
+    let bulk = act_on_all(store, filter, action, total, |done| progress.set(done)).await;
+    let bulk = bulk.during(format!("cannot {verb}"))?;
+    progress.finish(touched(&bulk));
     tell(session, bulk, 0, verb, selection.json.json)
 }
 
-/// What waits first and chunk by chunk, what runs last and once: a running job still matches after it was asked.
-async fn all(
-    session: &Session,
-    store: &dyn Store,
-    filter: JobFilter,
-    action: Action,
-    verb: &'static str,
-    total: u64,
-) -> Result<Bulk, Failure> {
-    let (running, waiting): (Vec<JobState>, Vec<JobState>) =
-        filter.states.iter().partition(|state| **state == JobState::Running);
-    let mut progress = Progress::new(session.output, "jobs", total);
-    let mut sum = Bulk::default();
-    let what = || format!("cannot {verb}");
-    if !waiting.is_empty() {
-        let filter = JobFilter { states: waiting, ..filter.clone() };
-        while touched(&sum) < total {
-            let bulk = store.act(&filter, action, CHUNK).await.during(what())?;
-            add(&mut sum, bulk);
-            progress.set(touched(&sum));
-            if touched(&bulk) == 0 {
-                break;
-            }
-        }
-    }
-    if !running.is_empty() {
-        let filter = JobFilter { states: running, ..filter };
-        add(&mut sum, store.act(&filter, action, u32::MAX).await.during(what())?);
-    }
-    progress.finish(touched(&sum));
-    Ok(sum)
-}
-
-fn touched(bulk: &Bulk) -> u64 {
-    bulk.done + bulk.requested + bulk.superseded
-}
-
-fn add(sum: &mut Bulk, bulk: Bulk) {
-    sum.done += bulk.done;
-    sum.requested += bulk.requested;
-    sum.superseded += bulk.superseded;
-    sum.skipped += bulk.skipped;
-}
-
 fn tell(session: &Session, bulk: Bulk, missing: u64, verb: &str, json: bool) -> Result<(), Failure> {
-    let Bulk { done, requested, superseded, skipped } = bulk;
     if json {
-        return session.output.json(&Answer { done, requested, superseded, skipped, missing });
+        return session.output.json(&BulkView::new(&bulk, missing));
     }
+    let Bulk { done, requested, superseded, skipped: _ } = bulk;
     let mut parts = vec![format!("{verb}: {} done", plural(done, "job"))];
     if requested > 0 {
         parts.push(format!("{} asked to stop", plural(requested, "running job")));

@@ -7,11 +7,12 @@ use windlass_core::input::shown;
 use windlass_core::store::{Action, JobFilter, Page};
 use windlass_core::{JobId, JobState};
 use windlass_engine::{Catalog, Client};
+use windlass_http::view::{DetailView, JobView, ListView};
 
 use super::Session;
 use crate::args::{Count, Filter, Jobs, JobsVerb, List, One};
 use crate::failure::{During, Failure};
-use crate::output::job::{self, DetailView, JobView, ListView};
+use crate::output::job;
 
 pub(crate) async fn run(session: &Session, args: Jobs) -> Result<(), Failure> {
     match args.verb.unwrap_or(JobsVerb::List(args.list)) {

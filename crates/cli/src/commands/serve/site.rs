@@ -1,0 +1,48 @@
+//! The HTTP interface of a process that also works: started before its workers, stopped with them.
+
+use std::net::SocketAddr;
+
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use windlass_engine::Client;
+use windlass_http::{Options, Parts, Server};
+
+use super::super::Session;
+use crate::failure::Failure;
+use crate::output::Output;
+
+pub(crate) struct Site {
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+impl Site {
+    /// Listens and answers from here on.
+    pub(crate) async fn open(session: &Session, client: Client) -> Result<Site, Failure> {
+        let options = Options { bind: session.config.server.bind, ..Options::default() };
+        let server = Server::bind(options, client, Parts::default()).await.map_err(|error| {
+            let why = match std::error::Error::source(&error) {
+                Some(cause) => format!("{error}: {cause}"),
+                None => error.to_string(),
+            };
+            Failure::new("cannot serve", why).hint(error.remedy())
+        })?;
+        let address = server.address();
+        let (stop, stopped) = oneshot::channel();
+        // A sender that is gone means the same: nobody is left who could stop it.
+        let task = tokio::spawn(server.run(async { drop(stopped.await) }));
+        Ok(Site { address, stop, task })
+    }
+
+    pub(crate) fn announce(&self, output: &Output) -> Result<(), Failure> {
+        let address = self.address;
+        output.line(format_args!("dashboard and API on http://{address} (open to this machine: no keys)"))
+    }
+
+    /// Open requests may end; new ones are refused at once.
+    pub(crate) async fn close(self) {
+        let _ = self.stop.send(());
+        let _ = self.task.await;
+    }
+}

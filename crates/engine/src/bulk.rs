@@ -1,0 +1,58 @@
+//! One action on every job that matches, in short transactions.
+//!
+//! Owns the loop over chunks, so that a million jobs do not hold up the
+//! workers. Never touches more jobs than matched when it began.
+
+use windlass_core::store::{Action, Bulk, JobFilter};
+use windlass_core::{JobState, Store, StoreError};
+
+const CHUNK: u32 = 5_000;
+
+/// The states in which `action` means something, as the contract describes it.
+pub fn fitting(action: Action) -> Vec<JobState> {
+    JobState::ALL.into_iter().filter(|state| action.fits(*state)).collect()
+}
+
+/// Jobs that are no longer what they were.
+pub fn touched(bulk: &Bulk) -> u64 {
+    bulk.done + bulk.requested + bulk.superseded
+}
+
+/// `filter` names the states meant, out of [`fitting`]; `total` is how many matched. What waits goes first and chunk by
+/// chunk, what runs last and once: a running job still matches after it was asked.
+pub async fn act_on_all(
+    store: &dyn Store,
+    filter: JobFilter,
+    action: Action,
+    total: u64,
+    mut progress: impl FnMut(u64) + Send,
+) -> Result<Bulk, StoreError> {
+    let (running, waiting): (Vec<JobState>, Vec<JobState>) =
+        filter.states.iter().partition(|state| **state == JobState::Running);
+    let mut sum = Bulk::default();
+    if !waiting.is_empty() {
+        let filter = JobFilter { states: waiting, ..filter.clone() };
+        while touched(&sum) < total {
+            let left = u32::try_from(total - touched(&sum)).unwrap_or(CHUNK).min(CHUNK);
+            let bulk = store.act(&filter, action, left).await?;
+            add(&mut sum, bulk);
+            progress(touched(&sum));
+            if touched(&bulk) == 0 {
+                break;
+            }
+        }
+    }
+    if !running.is_empty() {
+        let filter = JobFilter { states: running, ..filter };
+        add(&mut sum, store.act(&filter, action, u32::MAX).await?);
+        progress(touched(&sum));
+    }
+    Ok(sum)
+}
+
+fn add(sum: &mut Bulk, bulk: Bulk) {
+    sum.done += bulk.done;
+    sum.requested += bulk.requested;
+    sum.superseded += bulk.superseded;
+    sum.skipped += bulk.skipped;
+}

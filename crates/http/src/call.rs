@@ -1,0 +1,140 @@
+//! A request as a handler sees it: checked against its route, its body read.
+
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRequestParts, RawPathParams};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Request, StatusCode};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use windlass_core::Invalid;
+use windlass_core::input::shown;
+
+use crate::problem::Problem;
+use crate::route::{Place, Route};
+
+pub struct Call {
+    path: Vec<(String, String)>,
+    query: Vec<(String, String)>,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl Call {
+    /// Refuses what the route does not declare.
+    pub(crate) async fn read(
+        route: &Route,
+        request: Request<Body>,
+        body_timeout: Duration,
+    ) -> Result<Call, Problem> {
+        let (mut parts, body) = request.into_parts();
+        let path = path(&mut parts).await?;
+        let query = query(route, parts.uri.query().unwrap_or_default())?;
+        let body = match &route.body {
+            Some(declared) => read_body(&parts.headers, body, declared.limit, body_timeout).await?,
+            None => Bytes::new(),
+        };
+        Ok(Call { path, query, headers: parts.headers, body })
+    }
+
+    /// A hole of the route's path.
+    pub fn path(&self, name: &str) -> &str {
+        self.path.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value.as_str())
+    }
+
+    pub fn query(&self, name: &str) -> Option<&str> {
+        self.query.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    pub fn queries<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.query.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// `None` also for what is no text.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    pub(crate) fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    pub fn body(&self) -> &[u8] {
+        &self.body
+    }
+}
+
+async fn path(parts: &mut Parts) -> Result<Vec<(String, String)>, Problem> {
+    let raw = RawPathParams::from_request_parts(parts, &()).await;
+    let raw = raw.map_err(|_| Problem::not_found("the path is not UTF-8"))?;
+    Ok(raw.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+}
+
+/// A parameter nobody reads is a typo that would silently match everything.
+fn query(route: &Route, text: &str) -> Result<Vec<(String, String)>, Problem> {
+    let pairs: Vec<(String, String)> = form_urlencoded::parse(text.as_bytes()).into_owned().collect();
+    if !route.is_strict() {
+        return Ok(pairs);
+    }
+    let mut invalid = Invalid::default();
+    for (n, (name, _)) in pairs.iter().enumerate() {
+        match route.parameters.iter().find(|known| known.place == Place::Query && known.name == name) {
+            None => {
+                let known: Vec<&str> =
+                    route.parameters.iter().filter(|p| p.place == Place::Query).map(|p| p.name).collect();
+                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+                invalid.add(shown(name), format!("is not a parameter here; known: {known}"));
+            }
+            Some(known) if !known.many && pairs[..n].iter().any(|(before, _)| before == name) => {
+                invalid.add(name.clone(), "is given twice");
+            }
+            Some(_) => {}
+        }
+    }
+    invalid.into_result().map_err(Problem::parameter)?;
+    Ok(pairs)
+}
+
+async fn read_body(
+    headers: &HeaderMap,
+    body: Body,
+    limit: usize,
+    timeout: Duration,
+) -> Result<Bytes, Problem> {
+    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    // Besides being honest, this keeps a foreign web page from writing here: a browser asks before it sends JSON.
+    if !is_json(kind) {
+        let said = if kind.is_empty() { "nothing".to_owned() } else { format!("`{}`", shown(kind)) };
+        return Err(Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_media_type",
+            "The body has to be JSON",
+            format!("Content-Type says {said}; send `Content-Type: application/json`"),
+        ));
+    }
+    let said = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    if said.is_some_and(|length| length > limit as u64) {
+        return Err(Problem::too_large(limit));
+    }
+    match tokio::time::timeout(timeout, Limited::new(body, limit).collect()).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Problem::too_large(limit)),
+        Ok(Err(error)) => {
+            let detail = format!("it broke off: {error}");
+            let title = "The body could not be read";
+            Err(Problem::new(StatusCode::BAD_REQUEST, "body_incomplete", title, detail))
+        }
+        Err(_) => Err(Problem::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "body_timeout",
+            "The body took too long",
+            format!("it has to be here within {} s", timeout.as_secs_f32()),
+        )),
+    }
+}
+
+fn is_json(content_type: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
+}

@@ -1,0 +1,37 @@
+//! The HTTP interface: jobs and queues as JSON under `/v1`, metrics, the OpenAPI document, and the dashboard.
+//!
+//! Owns the server, the one table of routes, the wire shapes ([`view`]) and the shape of every error. Knows no SQL and no
+//! rule of the engine: a handler reads the request, asks the [`windlass_engine::Client`] and shows the answer. No route
+//! is served that is not in the table, and the table is the document.
+
+#![forbid(unsafe_code)]
+
+mod app;
+mod call;
+mod error;
+pub mod fields;
+mod filter;
+mod guard;
+mod metrics;
+mod openapi;
+mod options;
+mod problem;
+mod read_back;
+mod request;
+mod route;
+mod router;
+mod routes;
+mod server;
+mod shape;
+mod stats;
+pub mod view;
+
+pub use app::{IndexFigures, Indexing, Parts};
+pub use call::Call;
+pub use error::ServerError;
+pub use options::Options;
+pub use problem::Problem;
+pub use request::job_request;
+pub use route::{Answer, Answered, Place, Route, json, ok};
+pub use server::Server;
+pub use shape::{Schemas, Shape};

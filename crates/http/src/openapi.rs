@@ -1,0 +1,118 @@
+//! The OpenAPI 3.1 document, made from the table of routes and nothing else.
+
+use std::sync::{Arc, OnceLock};
+
+use axum::body::Bytes;
+use axum::http::Method;
+use serde_json::{Map, Value, json};
+
+use crate::route::{Answered, Parameter, Place, Route, text};
+use crate::shape::Schemas;
+use crate::view::FieldError;
+
+/// Adds the route that serves the document; the document lists it too.
+pub(crate) fn add(routes: &mut Vec<Route>) {
+    let document = Arc::new(OnceLock::<Bytes>::new());
+    let served = document.clone();
+    let handler = move |_| {
+        let document = served.get().cloned().unwrap_or_default();
+        async move { Ok(text("application/json", document)) }
+    };
+    routes.push(Route::new(Method::GET, "/openapi.json", "openapi", "This document", handler).answers(
+        200,
+        "The document",
+        Answered::Media("application/json"),
+    ));
+    let _ = document.set(Bytes::from(describe(routes).to_string()));
+}
+
+pub(crate) fn describe(routes: &[Route]) -> Value {
+    let mut schemas = Schemas::default();
+    problem(&mut schemas);
+    let mut paths = Map::new();
+    for route in routes {
+        let operations = paths.entry(route.path).or_insert_with(|| json!({}));
+        operations[route.method.as_str().to_ascii_lowercase()] = operation(route, &mut schemas);
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Windlass",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "A durable work engine. Ids are strings, times RFC 3339, lists {items, next_cursor}, errors \
+                            application/problem+json with a stable `code`.",
+            "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
+        },
+        "servers": [{ "url": "/" }],
+        "paths": paths,
+        "components": { "schemas": schemas.into_named() },
+    })
+}
+
+fn operation(route: &Route, schemas: &mut Schemas) -> Value {
+    let mut responses = Map::new();
+    for (status, about, what) in &route.answers {
+        let content = match what {
+            Answered::Json(schema) => json!({ "application/json": { "schema": schema(schemas) } }),
+            Answered::Media(media) => json!({ *media: {} }),
+            Answered::Nothing => Value::Null,
+        };
+        let mut answer = json!({ "description": about });
+        if !content.is_null() {
+            answer["content"] = content;
+        }
+        responses.insert(status.to_string(), answer);
+    }
+    let reference = json!({ "$ref": "#/components/schemas/Problem" });
+    responses.insert(
+        "default".to_owned(),
+        json!({ "description": "What went wrong", "content": { "application/problem+json": { "schema": reference } } }),
+    );
+    let mut operation = json!({
+        "operationId": route.name,
+        "summary": route.about,
+        "tags": [tag(route.path)],
+        "responses": responses,
+    });
+    if !route.parameters.is_empty() {
+        operation["parameters"] = route.parameters.iter().map(parameter).collect();
+    }
+    if let Some(body) = &route.body {
+        let schema = (body.schema)(schemas);
+        operation["requestBody"] =
+            json!({ "required": true, "content": { "application/json": { "schema": schema } } });
+    }
+    operation
+}
+
+fn parameter(parameter: &Parameter) -> Value {
+    let place = match parameter.place {
+        Place::Path => "path",
+        Place::Query => "query",
+        Place::Header => "header",
+    };
+    json!({
+        "name": parameter.name,
+        "in": place,
+        "required": parameter.place == Place::Path,
+        "description": parameter.about,
+        "schema": parameter.schema,
+    })
+}
+
+/// `/v1/jobs/{id}` belongs to `jobs`, everything beside the interface to `server`.
+fn tag(path: &str) -> &str {
+    path.strip_prefix("/v1/").and_then(|rest| rest.split('/').next()).unwrap_or("server")
+}
+
+/// The shape of every error, which [`crate::problem::Problem`] writes.
+fn problem(schemas: &mut Schemas) {
+    schemas.object("Problem", "What went wrong (RFC 9457).", |problem| {
+        problem.required::<String>("type", "");
+        problem.required::<String>("title", "");
+        problem.required::<u16>("status", "");
+        problem.required::<String>("code", "Stable, for programs");
+        problem.required::<String>("detail", "For people");
+        problem.optional::<Vec<FieldError>>("errors", "Every rule the input breaks");
+    });
+}

@@ -1,0 +1,122 @@
+//! From the object of `POST /v1/jobs`, also a line of `enqueue --bulk`, to what the engine is asked.
+
+use serde_json::{Value, json};
+use windlass_core::input::{MAX_ATTEMPTS, shown};
+use windlass_core::queue::MAX_PRIORITY;
+use windlass_core::{Invalid, OnConflict};
+use windlass_engine::JobRequest;
+
+use crate::fields::Fields;
+use crate::shape::{Schemas, Shape};
+
+/// Takes every field it knows; what is left over is refused by name.
+pub fn job_request(mut fields: Fields<'_>) -> Result<JobRequest, Invalid> {
+    let request = JobRequest {
+        kind: fields.required_text("kind"),
+        payload: fields.raw("payload").map_or_else(|| b"{}".to_vec(), |raw| raw.get().as_bytes().to_vec()),
+        priority: fields.integer("priority"),
+        run_at: fields.time("run_at"),
+        delay: fields.duration("delay"),
+        unique_key: fields.text("unique_key"),
+        on_conflict: fields.parsed("on_conflict", on_conflict),
+        idempotency_key: fields.text("idempotency_key"),
+        concurrency_key: fields.text("concurrency_key"),
+        max_attempts: fields.integer("max_attempts"),
+        timeout: fields.duration("timeout"),
+        tags: fields.texts("tags"),
+        ..JobRequest::default()
+    };
+    fields.end()?;
+    Ok(request)
+}
+
+fn on_conflict(text: &str) -> Result<OnConflict, String> {
+    match text {
+        "replace" => Ok(OnConflict::Replace),
+        "keep" => Ok(OnConflict::Keep),
+        "reject" => Ok(OnConflict::Reject),
+        other => Err(format!("must be replace, keep or reject, not `{}`", shown(other))),
+    }
+}
+
+/// What [`job_request`] takes.
+pub(crate) struct NewJob;
+
+impl Shape for NewJob {
+    fn schema(schemas: &mut Schemas) -> Value {
+        schemas.object("NewJob", "A job to be enqueued; everything but the kind has a default.", |job| {
+            job.required::<String>("kind", "`GET /v1/kinds` lists them");
+            job.optional::<Value>("payload", "Any JSON, at most 1 MiB; {} when not given");
+            job.optional::<Priority>("priority", "0 is most urgent; the kind's when not given");
+            job.optional::<Moment>("run_at", "When it is due; a time in the past means now");
+            job.optional::<Span>("delay", "Due after this time; not together with run_at");
+            job.optional::<String>("unique_key", "At most one waiting job per key");
+            job.optional::<Conflict>(
+                "on_conflict",
+                "What happens when a job with that key waits; keep by default",
+            );
+            job.optional::<String>(
+                "idempotency_key",
+                "The same key and body again is answered with the first job",
+            );
+            job.optional::<String>("concurrency_key", "Jobs with the same key belong together");
+            job.optional::<Attempts>("max_attempts", "All runs, the first included");
+            job.optional::<Span>("timeout", "How long one run may take");
+            job.optional::<Vec<String>>("tags", "Words to find the job by, at most 16");
+        })
+    }
+}
+
+macro_rules! described {
+    ($($(#[$note:meta])* $name:ident = $schema:expr;)*) => {
+        $($(#[$note])* pub(crate) struct $name;
+
+        impl Shape for $name {
+            fn schema(_: &mut Schemas) -> Value {
+                $schema
+            }
+        })*
+    };
+}
+
+described! {
+    Priority = json!({ "type": "integer", "minimum": 0, "maximum": MAX_PRIORITY });
+    Attempts = json!({ "type": "integer", "minimum": 1, "maximum": MAX_ATTEMPTS });
+    Conflict = json!({ "type": "string", "enum": ["replace", "keep", "reject"] });
+    Moment = json!({ "type": "string", "format": "date-time" });
+    /// `5m`, `1h30m`, `PT0.5S`.
+    Span = json!({ "type": "string", "examples": ["500ms", "5m", "1h30m", "PT0.5S"] });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<JobRequest, Invalid> {
+        job_request(Fields::read(text.as_bytes(), "").unwrap())
+    }
+
+    #[test]
+    fn strict_and_exact() {
+        let job = parse(r#"{"kind":"NOOP","payload":{"n":12345678901234567890123},"delay":"5m"}"#).unwrap();
+        assert_eq!(job.payload, br#"{"n":12345678901234567890123}"#);
+        assert_eq!(job.delay, Some(std::time::Duration::from_secs(300)));
+        assert_eq!(parse(r#"{"kind":"NOOP","payload":null}"#).unwrap().payload, b"null");
+        assert_eq!(parse(r#"{"kind":"NOOP"}"#).unwrap().payload, b"{}");
+        let wrong = parse(r#"{"kind":"NOOP","delay":"-5m","on_conflict":"x","run_at":"soon","prio":1}"#);
+        let fields: Vec<String> = wrong.unwrap_err().problems.into_iter().map(|p| p.field).collect();
+        assert_eq!(fields, ["run_at", "delay", "on_conflict", "prio"]);
+    }
+
+    /// The document promises exactly what the reader takes.
+    #[test]
+    fn the_schema_has_the_fields_that_are_read() {
+        let mut schemas = Schemas::default();
+        NewJob::schema(&mut schemas);
+        let schema = schemas.into_named().remove("NewJob").unwrap();
+        let properties: Vec<&String> = schema["properties"].as_object().unwrap().keys().collect();
+        let refused = parse(r#"{"kind":"NOOP","?":1}"#).unwrap_err().problems.remove(0).rule;
+        let known: Vec<&str> = refused.split_once("known: ").unwrap().1.split(", ").collect();
+        assert_eq!(properties, known);
+    }
+}

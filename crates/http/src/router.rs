@@ -1,0 +1,129 @@
+//! From the table of routes to something that serves it.
+//!
+//! Owns what happens around every handler: the guard, the reading of the request, a handler that panics, the headers of
+//! the answer, and the count of answers per route.
+
+use std::collections::HashSet;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodFilter, on};
+use futures_util::FutureExt;
+
+use crate::call::Call;
+use crate::error::ServerError;
+use crate::guard;
+use crate::options::Options;
+use crate::problem::Problem;
+use crate::route::{Answer, Route};
+
+/// Answers per route and class of status, for the metrics.
+#[derive(Default)]
+pub(crate) struct Counters {
+    routes: std::sync::OnceLock<Vec<Counted>>,
+}
+
+pub(crate) struct Counted {
+    pub(crate) method: Method,
+    pub(crate) path: &'static str,
+    /// 1xx to 5xx.
+    classes: [AtomicU64; 5],
+}
+
+impl Counted {
+    fn count(&self, status: StatusCode) {
+        if let Some(class) = self.classes.get(usize::from(status.as_u16() / 100).wrapping_sub(1)) {
+            class.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Those that were ever answered.
+    pub(crate) fn classes(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let names = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+        let counts = self.classes.iter().map(|count| count.load(Ordering::Relaxed));
+        names.into_iter().zip(counts).filter(|(_, count)| *count > 0)
+    }
+}
+
+impl Counters {
+    pub(crate) fn routes(&self) -> &[Counted] {
+        self.routes.get().map_or(&[], Vec::as_slice)
+    }
+}
+
+pub(crate) fn build(
+    routes: Vec<Route>,
+    options: &Options,
+    counters: &Arc<Counters>,
+) -> Result<Router, ServerError> {
+    let mut seen = HashSet::new();
+    for route in &routes {
+        if !seen.insert((route.method.clone(), route.path)) {
+            return Err(ServerError::RouteTwice { method: route.method.to_string(), path: route.path });
+        }
+    }
+    let counted = |route: &Route| Counted {
+        method: route.method.clone(),
+        path: route.path,
+        classes: Default::default(),
+    };
+    let _ = counters.routes.set(routes.iter().map(counted).collect());
+    let mut router = Router::new();
+    for (number, route) in routes.into_iter().enumerate() {
+        let Ok(method) = MethodFilter::try_from(route.method.clone()) else { continue };
+        let (path, route) = (route.path, Arc::new(route));
+        let (body_timeout, counters) = (options.body_timeout, counters.clone());
+        let handler = move |request: Request| {
+            let (route, counters) = (route.clone(), counters.clone());
+            async move {
+                let response = serve(&route, request, body_timeout).await;
+                if let Some(counted) = counters.routes().get(number) {
+                    counted.count(response.status());
+                }
+                response
+            }
+        };
+        router = router.route(path, on(method, handler));
+    }
+    Ok(router.fallback(no_route).method_not_allowed_fallback(no_method))
+}
+
+async fn serve(route: &Route, request: Request<Body>, body_timeout: std::time::Duration) -> Response {
+    let mut response = match answer(route, request, body_timeout).await {
+        Ok(response) => response,
+        Err(problem) => problem.into_response(),
+    };
+    guard::seal(&mut response);
+    response
+}
+
+async fn answer(route: &Route, request: Request<Body>, body_timeout: std::time::Duration) -> Answer {
+    guard::check(request.headers())?;
+    let call = Call::read(route, request, body_timeout).await?;
+    let handled = AssertUnwindSafe((route.handler)(call)).catch_unwind().await;
+    handled.unwrap_or_else(|_| Err(Problem::internal("a handler panicked", route.name)))
+}
+
+async fn no_route(request: Request) -> Response {
+    let path = windlass_core::input::shown(request.uri().path());
+    refuse(&request, Problem::not_found(format!("nothing is served at {path}; /docs lists what is")))
+}
+
+async fn no_method(request: Request) -> Response {
+    let detail = format!("{} is not served here; /docs lists what is", request.method());
+    let title = "This method is not served here";
+    refuse(&request, Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", title, detail))
+}
+
+fn refuse(request: &Request, problem: Problem) -> Response {
+    let problem = guard::check(request.headers()).err().unwrap_or(problem);
+    let mut response = problem.into_response();
+    guard::seal(&mut response);
+    response
+}

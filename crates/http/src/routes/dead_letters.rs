@@ -1,0 +1,69 @@
+//! Failed jobs and dead letters: those nobody will run again by themselves.
+
+use std::sync::Arc;
+
+use axum::http::Method;
+use windlass_core::JobState;
+use windlass_core::store::Action;
+
+use super::{act, jobs, route};
+use crate::app::App;
+use crate::call::Call;
+use crate::route::{Answer, Answered, Route};
+use crate::view::{DetailView, JobView, ListView};
+
+const DEAD: [JobState; 2] = [JobState::Failed, JobState::DeadLetter];
+
+pub(super) fn routes(app: &Arc<App>) -> Vec<Route> {
+    let one = "/v1/dead-letters/{id}";
+    vec![
+        jobs::filtered(route(
+            app,
+            Method::GET,
+            "/v1/dead-letters",
+            "list_dead_letters",
+            "List failed jobs and dead letters, newest first",
+            list,
+        ))
+        .json::<ListView<JobView>>(200, "A page of jobs"),
+        route(
+            app,
+            Method::GET,
+            one,
+            "get_dead_letter",
+            "One of them with its attempts, errors and log lines",
+            get,
+        )
+        .path("id", "Id of the job")
+        .json::<DetailView>(200, "The job"),
+        route(app, Method::DELETE, one, "delete_dead_letter", "Delete it with everything it left", delete)
+            .path("id", "Id of the job")
+            .answers(204, "It is gone", Answered::Nothing),
+        route(
+            app,
+            Method::POST,
+            "/v1/dead-letters/{id}/replay",
+            "replay_dead_letter",
+            "Back to its queue with fresh attempts",
+            replay,
+        )
+        .path("id", "Id of the job")
+        .json::<DetailView>(200, "The job; superseded when it met a waiting twin"),
+    ]
+}
+
+async fn list(app: Arc<App>, call: Call) -> Answer {
+    jobs::listed(&app, &call, &DEAD).await
+}
+
+async fn get(app: Arc<App>, call: Call) -> Answer {
+    jobs::show(&app, &call, &DEAD).await
+}
+
+async fn delete(app: Arc<App>, call: Call) -> Answer {
+    act::act(&app, &call, Action::Delete, &DEAD).await
+}
+
+async fn replay(app: Arc<App>, call: Call) -> Answer {
+    act::act(&app, &call, Action::Retry, &DEAD).await
+}

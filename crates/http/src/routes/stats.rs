@@ -1,0 +1,44 @@
+//! The figures of the moment, and the stream of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{Method, StatusCode};
+
+use super::route;
+use crate::app::App;
+use crate::call::Call;
+use crate::problem::Problem;
+use crate::route::{Answer, Answered, Route, ok, text};
+use crate::view::StatsView;
+
+pub(super) fn routes(app: &Arc<App>) -> Vec<Route> {
+    vec![
+        route(app, Method::GET, "/v1/stats", "get_stats", "Every queue at this moment", get)
+            .json::<StatsView>(200, "The figures"),
+        route(
+            app,
+            Method::GET,
+            "/v1/stream",
+            "stream_stats",
+            "The same as server-sent events, one `stats` event a second",
+            stream,
+        )
+        .answers(200, "Events until either side closes", Answered::Media("text/event-stream")),
+    ]
+}
+
+async fn get(app: Arc<App>, _: Call) -> Answer {
+    ok(&app.stats.sample().await?)
+}
+
+async fn stream(app: Arc<App>, _: Call) -> Answer {
+    let Some(events) = app.stats.listen(app.stop.clone()) else {
+        let detail = format!("at most {} listen at once; poll /v1/stats instead", app.options.listeners);
+        let title = "Too many listeners";
+        let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_listeners", title, detail);
+        return Err(problem.retry_after(Duration::from_secs(5)));
+    };
+    Ok(text("text/event-stream", Body::from_stream(events)))
+}

@@ -1,0 +1,151 @@
+//! The listening socket and the connections on it.
+//!
+//! Owns who may be served (an address other machines can reach is refused as long as there are no keys), the bounds on
+//! connections and slow clients, and the stop: no new connection, open requests end, then the rest is dropped.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use windlass_engine::Client;
+
+use crate::app::{App, Parts};
+use crate::error::ServerError;
+use crate::options::Options;
+use crate::read_back::ReadBack;
+use crate::router::{self, Counters};
+use crate::stats::Stats;
+use crate::{guard, openapi, routes};
+
+/// Largest request head.
+const HEAD_BYTES: usize = 64 * 1024;
+/// After an error of the system's (no file handle left), before the next try.
+const BREATH: Duration = Duration::from_millis(100);
+
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    router: Router,
+    options: Options,
+    stop: watch::Sender<bool>,
+}
+
+impl Server {
+    /// Listens; nothing is answered before [`Server::run`].
+    pub async fn bind(options: Options, client: Client, parts: Parts) -> Result<Server, ServerError> {
+        let bind = options.bind;
+        if !guard::is_loopback(&bind) {
+            return Err(ServerError::Open { bind });
+        }
+        let (stop, stopped) = watch::channel(false);
+        let router = assemble(&options, client, parts, stopped)?;
+        let listener = TcpListener::bind(bind).await.map_err(|source| match source.kind() {
+            io::ErrorKind::AddrInUse => ServerError::InUse { bind },
+            _ => ServerError::Listen { bind, source },
+        })?;
+        let address = listener.local_addr().map_err(|source| ServerError::Listen { bind, source })?;
+        tracing::debug!(%address, "the interface is open to this machine: there are no API keys");
+        Ok(Server { listener, address, router, options, stop })
+    }
+
+    /// With the port that was given when none was asked for.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `shutdown` resolves, then lets open requests end within the grace period.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) {
+        let mut shutdown = pin!(shutdown);
+        let seats = Arc::new(Semaphore::new(self.options.connections));
+        let mut connections = JoinSet::new();
+        loop {
+            let accepted = tokio::select! {
+                _ = &mut shutdown => break,
+                Some(_) = connections.join_next() => continue,
+                accepted = accept(&self.listener, &seats) => accepted,
+            };
+            match accepted {
+                Ok((stream, seat)) => {
+                    let (router, stopped) = (self.router.clone(), self.stop.subscribe());
+                    let head_timeout = self.options.head_timeout;
+                    connections.spawn(async move {
+                        serve(stream, router, head_timeout, stopped).await;
+                        drop(seat);
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be taken");
+                    tokio::time::sleep(BREATH).await;
+                }
+            }
+        }
+        drop(self.listener);
+        self.stop.send_replace(true);
+        let ended = async { while connections.join_next().await.is_some() {} };
+        if tokio::time::timeout(self.options.grace, ended).await.is_err() {
+            tracing::warn!("some requests did not end in time; their connections are closed");
+        }
+    }
+}
+
+type Seat = tokio::sync::OwnedSemaphorePermit;
+
+/// A seat first: whoever finds none stays in the system's backlog.
+async fn accept(listener: &TcpListener, seats: &Arc<Semaphore>) -> io::Result<(TcpStream, Seat)> {
+    let seat = seats.clone().acquire_owned().await.map_err(io::Error::other)?;
+    let (stream, _) = listener.accept().await?;
+    Ok((stream, seat))
+}
+
+async fn serve(stream: TcpStream, router: Router, head_timeout: Duration, mut stop: watch::Receiver<bool>) {
+    // Answers are small and complete: holding them back for more would only add delay.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "TCP_NODELAY could not be set");
+    }
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(head_timeout).max_buf_size(HEAD_BYTES);
+    let service = TowerToHyperService::new(router);
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let stopped = async { drop(stop.wait_for(|stop| *stop).await) };
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = stopped => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+fn assemble(
+    options: &Options,
+    client: Client,
+    parts: Parts,
+    stop: watch::Receiver<bool>,
+) -> Result<Router, ServerError> {
+    let Parts { indexing, routes: more } = parts;
+    let counters = Arc::new(Counters::default());
+    let app = Arc::new(App {
+        read_back: ReadBack::start(&client),
+        stats: Arc::new(Stats::new(client.clone(), indexing, options.listeners)),
+        counters: counters.clone(),
+        options: options.clone(),
+        client,
+        stop,
+    });
+    let mut all = routes::all(&app);
+    all.extend(more);
+    openapi::add(&mut all);
+    router::build(all, options, &counters)
+}

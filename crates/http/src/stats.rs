@@ -1,0 +1,165 @@
+//! The figures of all queues: on request, and once a second for everybody who listens.
+//!
+//! One sampler serves all listeners and sleeps while there is none. Percentiles are read from the workers' minutes, which
+//! change every ten seconds, so they are kept for a few.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::body::Bytes;
+use futures_util::Stream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::MissedTickBehavior;
+use windlass_core::store::QueueState;
+use windlass_core::{QueueId, StoreError};
+use windlass_engine::Client;
+
+use crate::app::{IndexFigures, Indexing};
+use crate::view::{QueueView, StatsView, p95};
+
+const EVERY: Duration = Duration::from_secs(1);
+const P95_FRESH: Duration = Duration::from_secs(5);
+
+type P95 = Arc<HashMap<QueueId, Duration>>;
+
+pub(crate) struct Stats {
+    client: Client,
+    indexing: Option<Arc<dyn IndexFigures>>,
+    p95: Mutex<Option<(Instant, P95)>>,
+    seats: Arc<Semaphore>,
+    /// The newest event, ready to send.
+    feed: watch::Sender<Bytes>,
+    sampling: AtomicBool,
+}
+
+impl Stats {
+    pub(crate) fn new(client: Client, indexing: Option<Arc<dyn IndexFigures>>, listeners: usize) -> Stats {
+        Stats {
+            client,
+            indexing,
+            p95: Mutex::new(None),
+            seats: Arc::new(Semaphore::new(listeners)),
+            feed: watch::channel(Bytes::new()).0,
+            sampling: AtomicBool::new(false),
+        }
+    }
+
+    /// Most urgent first.
+    pub(crate) async fn queues(&self) -> Result<Vec<QueueState>, StoreError> {
+        let mut queues = self.client.store().queues().await?;
+        queues.sort_by_key(|queue| (queue.spec.priority, queue.id));
+        Ok(queues)
+    }
+
+    pub(crate) async fn queue_views(&self) -> Result<Vec<QueueView>, StoreError> {
+        let p95 = self.p95().await?;
+        let queues = self.queues().await?;
+        Ok(queues.iter().map(|queue| QueueView::new(queue, p95.get(&queue.id).copied())).collect())
+    }
+
+    pub(crate) async fn p95(&self) -> Result<P95, StoreError> {
+        let kept = self.p95.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((at, p95)) = kept
+            && at.elapsed() < P95_FRESH
+        {
+            return Ok(p95);
+        }
+        let fresh = Arc::new(p95(self.client.store().as_ref()).await?);
+        *self.p95.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), fresh.clone()));
+        Ok(fresh)
+    }
+
+    pub(crate) async fn indexing(&self) -> Result<Option<Indexing>, StoreError> {
+        match &self.indexing {
+            Some(indexing) => indexing.figures().await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    pub(crate) async fn sample(&self) -> Result<StatsView, StoreError> {
+        let indexing = self.indexing().await?;
+        let store = self.client.store();
+        Ok(StatsView {
+            at: crate::view::Stamp(store.now().await?),
+            queues: self.queue_views().await?,
+            workers: store.workers().await?.len() as u64,
+            pending_entities: indexing.map(|figures| figures.pending_entities),
+            indexed_entities: indexing.map(|figures| figures.indexed_entities),
+        })
+    }
+
+    /// A seat among the listeners; `None` when all are taken.
+    pub(crate) fn listen(
+        self: &Arc<Self>,
+        stop: watch::Receiver<bool>,
+    ) -> Option<impl Stream<Item = Result<Bytes, std::convert::Infallible>> + use<>> {
+        let seat = self.seats.clone().try_acquire_owned().ok()?;
+        let mut events = self.feed.subscribe();
+        // What was sampled for those who left is old.
+        events.mark_unchanged();
+        if !self.sampling.swap(true, Ordering::AcqRel) {
+            tokio::spawn(sample_while_heard(self.clone()));
+        }
+        let listener = Listener { _seat: seat, events, stop };
+        Some(futures_util::stream::unfold(listener, |mut listener| async move {
+            let event = listener.next().await?;
+            Some((Ok(event), listener))
+        }))
+    }
+}
+
+struct Listener {
+    _seat: OwnedSemaphorePermit,
+    events: watch::Receiver<Bytes>,
+    stop: watch::Receiver<bool>,
+}
+
+impl Listener {
+    /// `None` when the server stops: an endless answer must not hold it up.
+    async fn next(&mut self) -> Option<Bytes> {
+        tokio::select! {
+            changed = self.events.changed() => {
+                changed.ok()?;
+                Some(self.events.borrow_and_update().clone())
+            }
+            _ = self.stop.wait_for(|stop| *stop) => None,
+        }
+    }
+}
+
+async fn sample_while_heard(stats: Arc<Stats>) {
+    let mut ticks = tokio::time::interval(EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        if stats.feed.receiver_count() == 0 {
+            stats.sampling.store(false, Ordering::Release);
+            // Somebody may have come between the count and the word that nobody samples.
+            if stats.feed.receiver_count() == 0 || stats.sampling.swap(true, Ordering::AcqRel) {
+                return;
+            }
+        }
+        stats.feed.send_replace(event(stats.sample().await));
+    }
+}
+
+fn event(sample: Result<StatsView, StoreError>) -> Bytes {
+    let text = match sample.map(|sample| serde_json::to_string(&sample)) {
+        Ok(Ok(text)) => format!("event: stats\ndata: {text}\n\n"),
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "the figures could not be written");
+            trouble()
+        }
+        Err(error) => {
+            tracing::warn!(causes = error.chain(), "the figures could not be read");
+            trouble()
+        }
+    };
+    Bytes::from(text)
+}
+
+fn trouble() -> String {
+    "event: trouble\ndata: {\"code\":\"store_unavailable\"}\n\n".to_owned()
+}

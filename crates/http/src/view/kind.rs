@@ -1,0 +1,36 @@
+//! A kind of job as the registry has it.
+
+use windlass_core::KindSpec;
+
+use crate::shape::shape;
+
+shape! {
+    /// A kind of job.
+    pub struct KindView as "Kind" {
+        pub name: String,
+        pub queue: String,
+        /// null takes the queue's.
+        pub priority: Option<u8>,
+        /// All runs, the first included.
+        pub max_attempts: u16,
+        pub timeout_seconds: Option<f64>,
+        pub backoff_base_seconds: f64,
+        pub backoff_cap_seconds: f64,
+        pub description: String,
+    }
+}
+
+impl From<KindSpec> for KindView {
+    fn from(kind: KindSpec) -> KindView {
+        KindView {
+            name: kind.name,
+            queue: kind.queue,
+            priority: kind.priority,
+            max_attempts: kind.max_attempts,
+            timeout_seconds: kind.timeout.map(|timeout| timeout.as_secs_f64()),
+            backoff_base_seconds: kind.backoff.base.as_secs_f64(),
+            backoff_cap_seconds: kind.backoff.cap.as_secs_f64(),
+            description: kind.description,
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Who is let in.
+
+use serde_json::json;
+use windlass_core::{Store, queue};
+use windlass_engine::Client;
+use windlass_http::{Options, Parts, Server, ServerError};
+use windlass_store_sqlite::{SqliteOptions, SqliteStore};
+
+use crate::world::{World, options};
+
+#[tokio::test]
+async fn only_this_machine_by_its_own_name() {
+    let world = World::new().await;
+    let body = json!({ "kind": "NOOP" }).to_string();
+    let port = world.address.port();
+    for host in
+        ["evil.example", "evil.example:8080", "192.168.0.7", "localhost.evil.example", "127.0.0.1.nip.io"]
+    {
+        for path in ["/", "/v1/jobs", "/metrics", "/nope"] {
+            world.send("GET", path, &[("Host", host)], "").await.refuses(403, "host_not_allowed");
+        }
+        let headers = [("Host", host), ("Content-Type", "application/json")];
+        world.send("POST", "/v1/jobs", &headers, &body).await.refuses(403, "host_not_allowed");
+    }
+    world.send("GET", "/v1/jobs", &[("Host", "")], "").await.refuses(403, "host_not_allowed");
+    assert_eq!(world.count().await, 0);
+    for host in [
+        format!("localhost:{port}"),
+        format!("127.0.0.1:{port}"),
+        "localhost".to_owned(),
+        "[::1]:80".to_owned(),
+    ] {
+        world.send("GET", "/v1/jobs", &[("Host", &host)], "").await.is(200);
+    }
+    world.end().await;
+}
+
+#[tokio::test]
+async fn no_other_page_presses_our_buttons() {
+    let world = World::new().await;
+    let id = world.enqueue(json!({ "kind": "NOOP" })).await;
+    let cancel = format!("/v1/jobs/{id}/cancel");
+    for origin in ["https://evil.example", "http://localhost:1", "null"] {
+        world.send("POST", &cancel, &[("Origin", origin)], "").await.refuses(403, "origin_not_allowed");
+    }
+    let own = format!("http://{}", world.address);
+    let reply = world.send("POST", &cancel, &[("Origin", &own)], "").await;
+    reply.is(200);
+    assert!(!reply.head.to_lowercase().contains("access-control"), "{}", reply.head);
+    let preflight = [("Origin", "https://evil.example"), ("Access-Control-Request-Method", "POST")];
+    let reply = world.send("OPTIONS", "/v1/jobs", &preflight, "").await;
+    assert!(reply.status >= 400 && !reply.head.to_lowercase().contains("access-control"), "{}", reply.head);
+    world.end().await;
+}
+
+async fn bind(bind: &str) -> Result<Server, ServerError> {
+    let folder = tempfile::tempdir().unwrap();
+    let store =
+        std::sync::Arc::new(SqliteStore::open(folder.path().join("x.db"), SqliteOptions::default()).unwrap());
+    store.migrate_up(None).await.unwrap();
+    let client = Client::open(store, &queue::families(), &[]).await.unwrap();
+    Server::bind(Options { bind: bind.parse().unwrap(), ..options() }, client, Parts::default()).await
+}
+
+#[tokio::test]
+async fn an_address_others_can_reach_is_refused() {
+    for address in ["0.0.0.0:0", "[::]:0", "192.168.7.7:0", "[::ffff:10.0.0.1]:0"] {
+        let error = bind(address).await.err().expect("refused");
+        assert!(matches!(error, ServerError::Open { .. }), "{error}");
+        assert!(error.remedy().contains("127.0.0.1"), "{}", error.remedy());
+    }
+}
+
+#[tokio::test]
+async fn a_port_in_use_is_said() {
+    let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let error = bind(&taken.local_addr().unwrap().to_string()).await.err().expect("refused");
+    assert!(matches!(error, ServerError::InUse { .. }), "{error}");
+    assert!(error.remedy().contains("--bind"), "{}", error.remedy());
+}

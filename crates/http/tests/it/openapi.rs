@@ -1,0 +1,119 @@
+//! The document is the table of routes.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+const ROUTES: &str = "
+    POST /v1/jobs · GET /v1/jobs · GET /v1/jobs/{id} · PATCH /v1/jobs/{id} · DELETE /v1/jobs/{id} ·
+    POST /v1/jobs/{id}/retry · POST /v1/jobs/{id}/cancel · POST /v1/jobs/bulk ·
+    GET /v1/queues · PATCH /v1/queues/{name} · GET /v1/kinds · GET /v1/workers ·
+    GET /v1/dead-letters · GET /v1/dead-letters/{id} · DELETE /v1/dead-letters/{id} · POST /v1/dead-letters/{id}/replay ·
+    GET /v1/stats · GET /v1/stream · GET /healthz · GET /readyz · GET /metrics · GET /openapi.json · GET /docs · GET / ·
+    GET /assets/app.js · GET /assets/app.css · GET /assets/docs.js · GET /assets/icon.svg";
+
+fn operations(document: &Value) -> Vec<(String, String, &Value)> {
+    let paths = document["paths"].as_object().unwrap();
+    let each = |(path, methods): (&String, &'_ Value)| -> Vec<(String, String)> {
+        methods.as_object().unwrap().keys().map(|method| (method.to_uppercase(), path.clone())).collect()
+    };
+    let named: Vec<(String, String)> = paths.iter().flat_map(each).collect();
+    named
+        .into_iter()
+        .map(|(method, path)| {
+            let operation = &document["paths"][&path][method.to_lowercase()];
+            (method, path, operation)
+        })
+        .collect()
+}
+
+fn references(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(map) => {
+            if let Some(Value::String(reference)) = map.get("$ref") {
+                found.insert(reference.clone());
+            }
+            map.values().for_each(|value| references(value, found));
+        }
+        Value::Array(items) => items.iter().for_each(|value| references(value, found)),
+        _ => {}
+    }
+}
+
+#[tokio::test]
+async fn exactly_what_is_served() {
+    let world = World::new().await;
+    let document = world.get("/openapi.json").await.is(200);
+    assert_eq!(document["openapi"], "3.1.0");
+    let listed: BTreeSet<String> =
+        operations(&document).iter().map(|(method, path, _)| format!("{method} {path}")).collect();
+    let expected: BTreeSet<String> = ROUTES.split('·').map(|route| route.trim().to_owned()).collect();
+    assert_eq!(listed, expected);
+    for (method, path, operation) in operations(&document) {
+        // Every documented route answers as itself: neither "no route" nor "no method".
+        if !path.ends_with("/stream") {
+            let reply =
+                world.send(&method, &path.replace("{id}", "1").replace("{name}", "HIGH"), &[], "").await;
+            assert_ne!(reply.status, 405, "{method} {path}");
+            assert!(!reply.body.contains("nothing is served at"), "{method} {path}");
+        }
+        // Every hole of the path is a parameter, and the other way round.
+        let holes: BTreeSet<&str> =
+            path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')).collect();
+        let empty = Vec::new();
+        let parameters = operation["parameters"].as_array().unwrap_or(&empty);
+        let declared: BTreeSet<&str> =
+            parameters.iter().filter(|p| p["in"] == "path").map(|p| p["name"].as_str().unwrap()).collect();
+        assert_eq!(holes, declared, "{method} {path}");
+        assert!(operation["responses"].as_object().unwrap().len() > 1, "{method} {path} answers nothing");
+    }
+    let names: Vec<Value> =
+        operations(&document).iter().map(|(_, _, operation)| operation["operationId"].clone()).collect();
+    assert_eq!(
+        names.iter().map(Value::to_string).collect::<BTreeSet<_>>().len(),
+        names.len(),
+        "names are unique"
+    );
+    world.end().await;
+}
+
+#[tokio::test]
+async fn every_reference_resolves_and_every_object_is_used() {
+    let world = World::new().await;
+    let document = world.get("/openapi.json").await.is(200);
+    let mut found = BTreeSet::new();
+    references(&document, &mut found);
+    let schemas = document["components"]["schemas"].as_object().unwrap();
+    let known: BTreeSet<String> = schemas.keys().map(|name| format!("#/components/schemas/{name}")).collect();
+    assert_eq!(found, known);
+    assert!(schemas.values().all(Value::is_object), "{schemas:?}");
+    world.end().await;
+}
+
+/// What is answered has exactly the fields the document promises.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_are_what_the_document_says() {
+    let mut world = World::new().await;
+    world.work().await;
+    let dead = world.dead_letter().await;
+    let job = world.post("/v1/jobs", json!({ "kind": "NOOP" })).await.is(201);
+    let document = world.get("/openapi.json").await.is(200);
+    let fields = |name: &str| -> BTreeSet<String> {
+        document["components"]["schemas"][name]["properties"].as_object().unwrap().keys().cloned().collect()
+    };
+    let keys = |value: &Value| -> BTreeSet<String> { value.as_object().unwrap().keys().cloned().collect() };
+    assert_eq!(keys(&job), fields("EnqueuedJob"));
+    let detail = world.get(&format!("/v1/jobs/{dead}")).await.is(200);
+    assert_eq!(keys(&detail), fields("JobDetail"));
+    assert_eq!(keys(&detail["attempts"][0]), fields("Attempt"));
+    assert_eq!(keys(&world.get("/v1/jobs").await.is(200)["items"][0]), fields("Job"));
+    assert_eq!(keys(&world.get("/v1/queues").await.is(200)["items"][0]), fields("Queue"));
+    assert_eq!(keys(&world.get("/v1/kinds").await.is(200)["items"][0]), fields("Kind"));
+    assert_eq!(keys(&world.get("/v1/workers").await.is(200)["items"][0]), fields("Worker"));
+    assert_eq!(keys(&world.get("/v1/stats").await.is(200)), fields("Stats"));
+    let problem = world.post("/v1/jobs", json!({})).await.refuses(422, "invalid_input");
+    assert_eq!(keys(&problem), fields("Problem"));
+    world.end().await;
+}

@@ -1,0 +1,67 @@
+//! Queues, kinds, workers, stats.
+
+use serde_json::{Value, json};
+
+use crate::on_both;
+use crate::world::World;
+
+on_both! {
+    async fn queues_tell_what_the_tables_hold(world: World) {
+        for _ in 0..3 {
+            world.enqueue(json!({ "kind": "NOOP" })).await;
+        }
+        world.enqueue(json!({ "kind": "NOOP", "delay": "1h" })).await;
+        for path in ["/v1/queues", "/v1/stats"] {
+            let answer = world.get(path).await.is(200);
+            let queues = answer["items"].as_array().or(answer["queues"].as_array()).unwrap();
+            let names: Vec<&str> = queues.iter().map(|queue| queue["name"].as_str().unwrap()).collect();
+            assert_eq!(names, ["HIGH", "DEFAULT", "SCREENSHOT", "LOW", "BULK"]);
+            let queue = &queues[1];
+            assert_eq!(
+                (&queue["depth"], &queue["scheduled"], &queue["running"], &queue["paused"], &queue["sla_seconds"]),
+                (&json!(3), &json!(1), &json!(0), &json!(false), &json!(300.0)),
+            );
+            assert_eq!((&queue["depth_is_capped"], &queue["desired_workers"]), (&json!(false), &json!(1)));
+            assert!(queue["oldest_age_seconds"].as_f64().unwrap() >= 0.0);
+            assert_eq!(queues[4]["sla_seconds"], Value::Null);
+        }
+        let stats = world.get("/v1/stats").await.is(200);
+        assert_eq!((&stats["workers"], &stats["pending_entities"]), (&json!(0), &Value::Null));
+    }
+
+    async fn a_queue_is_paused_and_resized(world: World) {
+        let queue = world.with_body("PATCH", "/v1/queues/default", json!({ "paused": true, "concurrency": 3 })).await.is(200);
+        assert_eq!((&queue["name"], &queue["paused"], &queue["concurrency"]), (&json!("DEFAULT"), &json!(true), &json!(3)));
+        let queue = world.with_body("PATCH", "/v1/queues/DEFAULT", json!({ "paused": false })).await.is(200);
+        assert_eq!((&queue["paused"], &queue["concurrency"]), (&json!(false), &json!(3)));
+    }
+
+    async fn kinds_and_workers_are_listed(world: World) {
+        assert_eq!(world.get("/v1/workers").await.is(200), json!({ "items": [], "next_cursor": null }));
+        world.work().await;
+        let workers = world.get("/v1/workers").await.is(200);
+        assert_eq!((&workers["items"][0]["label"], &workers["items"][0]["queues"]), (&json!("test"), &json!(["DEFAULT", "LOW"])));
+        let kinds = world.get("/v1/kinds").await.is(200);
+        let names: Vec<&str> = kinds["items"].as_array().unwrap().iter().map(|kind| kind["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["BROKEN", "FAIL", "NOOP", "SLEEP"]);
+        assert_eq!((&kinds["items"][0]["queue"], &kinds["items"][0]["max_attempts"]), (&json!("LOW"), &json!(5)));
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_change_of_a_queue_is_refused() {
+    let world = World::new().await;
+    for (body, field, rule) in [
+        (json!({}), "body", "must change something"),
+        (json!({ "concurrency": 0 }), "concurrency", "1 to 10000"),
+        (json!({ "concurrency": 10_001 }), "concurrency", "1 to 10000"),
+        (json!({ "paused": "yes" }), "paused", "true or false"),
+        (json!({ "priority": 1 }), "priority", "is not a field here; known: paused, concurrency"),
+    ] {
+        let reply = world.with_body("PATCH", "/v1/queues/HIGH", body).await;
+        reply.refuses(422, "invalid_input");
+        reply.names(&[(field, rule)]);
+    }
+    world.with_body("PATCH", "/v1/queues/NOPE", json!({ "paused": true })).await.refuses(404, "not_found");
+    world.end().await;
+}

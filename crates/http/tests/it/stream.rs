@@ -1,0 +1,76 @@
+//! `GET /v1/stream`.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use windlass_http::Options;
+
+use crate::world::{World, options};
+
+struct Listener(BufReader<TcpStream>);
+
+impl Listener {
+    async fn open(world: &World) -> Listener {
+        let mut stream = TcpStream::connect(world.address).await.unwrap();
+        stream.write_all(b"GET /v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+        Listener(BufReader::new(stream))
+    }
+
+    async fn line(&mut self, start: &str) -> String {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            let read = tokio::time::timeout(Duration::from_secs(10), self.0.read_line(&mut line)).await;
+            assert!(read.expect("nothing came").unwrap() > 0, "the stream ended");
+            if line.starts_with(start) {
+                return line.trim().to_owned();
+            }
+        }
+    }
+
+    async fn stats(&mut self) -> Value {
+        assert_eq!(self.line("event:").await, "event: stats");
+        serde_json::from_str(self.line("data:").await.strip_prefix("data: ").unwrap()).unwrap()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn figures_come_every_second_and_are_those_of_the_tables() {
+    let world = World::new().await;
+    let mut listener = Listener::open(&world).await;
+    assert_eq!(listener.line("content-type").await, "content-type: text/event-stream");
+    assert_eq!(listener.stats().await["queues"][1]["depth"], 0);
+    world.enqueue(json!({ "kind": "NOOP" })).await;
+    let mut seen = listener.stats().await;
+    if seen["queues"][1]["depth"] == 0 {
+        seen = listener.stats().await;
+    }
+    assert_eq!(seen["queues"][1]["depth"], 1, "{seen}");
+    // The sampler starts again for whoever comes after everybody left.
+    drop(listener);
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    assert_eq!(Listener::open(&world).await.stats().await["queues"][1]["depth"], 1);
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn listeners_have_a_bound() {
+    let world = World::with(Options { listeners: 1, ..options() }).await;
+    let mut first = Listener::open(&world).await;
+    first.stats().await;
+    let refused = world.get("/v1/stream").await;
+    refused.refuses(503, "too_many_listeners");
+    assert!(refused.header("retry-after").is_some());
+    drop(first);
+    let begun = std::time::Instant::now();
+    loop {
+        let mut next = Listener::open(&world).await;
+        if next.line("HTTP/1.1").await.contains("200") {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(10), "the seat was not given back");
+    }
+    world.end().await;
+}
