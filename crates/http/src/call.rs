@@ -12,7 +12,7 @@ use windlass_core::Invalid;
 use windlass_core::input::shown;
 
 use crate::problem::Problem;
-use crate::route::{Place, Route};
+use crate::route::{BodyOf, Media, Place, Route};
 
 pub struct Call {
     path: Vec<(String, String)>,
@@ -32,7 +32,7 @@ impl Call {
         let path = path(&mut parts).await?;
         let query = query(route, parts.uri.query().unwrap_or_default())?;
         let body = match &route.body {
-            Some(declared) => read_body(&parts.headers, body, declared.limit, body_timeout).await?,
+            Some(declared) => read_body(&parts.headers, body, declared, body_timeout).await?,
             None => Bytes::new(),
         };
         Ok(Call { path, query, headers: parts.headers, body })
@@ -99,18 +99,19 @@ fn query(route: &Route, text: &str) -> Result<Vec<(String, String)>, Problem> {
 async fn read_body(
     headers: &HeaderMap,
     body: Body,
-    limit: usize,
+    declared: &BodyOf,
     timeout: Duration,
 ) -> Result<Bytes, Problem> {
+    let limit = declared.limit;
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     // Besides being honest, this keeps a foreign web page from writing here: a browser asks before it sends JSON.
-    if !is_json(kind) {
+    if !fits(kind, declared.media) {
         let said = if kind.is_empty() { "nothing".to_owned() } else { format!("`{}`", shown(kind)) };
         return Err(Problem::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "unsupported_media_type",
-            "The body has to be JSON",
-            format!("Content-Type says {said}; send `Content-Type: application/json`"),
+            "The body is of another kind than taken here",
+            format!("Content-Type says {said}; send `Content-Type: {}`", declared.media.name()),
         ));
     }
     let said = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
@@ -134,7 +135,14 @@ async fn read_body(
     }
 }
 
-fn is_json(content_type: &str) -> bool {
+fn fits(content_type: &str, media: Media) -> bool {
     let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
+    let json =
+        essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"));
+    match media {
+        Media::Json => json,
+        Media::Lines => {
+            ["application/x-ndjson", "application/ndjson", "application/jsonl"].contains(&essence.as_str())
+        }
+    }
 }

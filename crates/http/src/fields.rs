@@ -115,6 +115,10 @@ impl<'a> Fields<'a> {
         self.typed(name, "a whole number", |text| text.parse().ok())
     }
 
+    pub fn numbers(&mut self, name: &'static str) -> Option<Vec<f32>> {
+        self.typed(name, "a list of numbers", |text| serde_json::from_str(text).ok())
+    }
+
     pub fn flag(&mut self, name: &'static str) -> Option<bool> {
         self.typed(name, "true or false", |text| text.parse().ok())
     }

@@ -8,6 +8,7 @@
 
 mod app;
 mod call;
+pub mod entities;
 mod error;
 pub mod fields;
 mod filter;

@@ -79,8 +79,8 @@ fn operation(route: &Route, schemas: &mut Schemas) -> Value {
     }
     if let Some(body) = &route.body {
         let schema = (body.schema)(schemas);
-        operation["requestBody"] =
-            json!({ "required": true, "content": { "application/json": { "schema": schema } } });
+        let content = json!({ body.media.name(): { "schema": schema } });
+        operation["requestBody"] = json!({ "required": true, "content": content });
     }
     operation
 }

@@ -56,6 +56,24 @@ pub(crate) struct Parameter {
 pub(crate) struct BodyOf {
     pub(crate) limit: usize,
     pub(crate) schema: SchemaOf,
+    pub(crate) media: Media,
+}
+
+/// How a body is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Media {
+    Json,
+    /// One JSON value a line.
+    Lines,
+}
+
+impl Media {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Media::Json => "application/json",
+            Media::Lines => "application/x-ndjson",
+        }
+    }
 }
 
 /// What an answer carries.
@@ -113,7 +131,14 @@ impl Route {
 
     /// A JSON body of at most `limit` bytes.
     pub fn body<T: Shape>(mut self, limit: usize) -> Route {
-        self.body = Some(BodyOf { limit, schema: T::schema });
+        self.body = Some(BodyOf { limit, schema: T::schema, media: Media::Json });
+        self
+    }
+
+    /// A body of at most `limit` bytes with a JSON object on each line.
+    pub fn lines(mut self, limit: usize) -> Route {
+        let schema: SchemaOf = |_| json!({ "type": "string", "description": "One JSON object a line" });
+        self.body = Some(BodyOf { limit, schema, media: Media::Lines });
         self
     }
 

@@ -8,7 +8,9 @@ mod site;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use windlass_core::duration;
 use windlass_engine::{Client, Handlers, Worker, WorkerHandle, WorkerOptions};
+use windlass_index::Indexing;
 
+use super::entities::indexing;
 use super::{Session, carried};
 use crate::args;
 use crate::config::Database;
@@ -16,9 +18,9 @@ use crate::failure::{During, Failure};
 pub(crate) use site::Site;
 
 pub(crate) async fn serve(session: &Session, args: &args::Running) -> Result<(), Failure> {
-    let (client, handlers) = open(session, args).await?;
+    let (client, handlers, indexing) = open(session, args).await?;
     // Before the first job is leased: a port in use is no reason to hand anything back.
-    let site = Site::open(session, client.clone()).await?;
+    let site = Site::open(session, client.clone(), &indexing).await?;
     let crew = Crew::start(session, client, handlers, Vec::new()).await?.with(site);
     crew.run(session).await
 }
@@ -28,17 +30,19 @@ pub(crate) async fn work(
     args: &args::Running,
     queues: Vec<String>,
 ) -> Result<(), Failure> {
-    let (client, handlers) = open(session, args).await?;
+    let (client, handlers, _) = open(session, args).await?;
     Crew::start(session, client, handlers, queues).await?.run(session).await
 }
 
-async fn open(session: &Session, args: &args::Running) -> Result<(Client, Handlers), Failure> {
+async fn open(session: &Session, args: &args::Running) -> Result<(Client, Handlers, Indexing), Failure> {
     let config = &session.config;
     let store = session.ready(&config.database, args.migrate).await?;
-    let handlers = carried(args.allow_abort);
+    let mut handlers = carried(args.allow_abort);
+    let indexing = indexing()?;
+    indexing.add_to(&mut handlers);
     let kinds = config.kinds.apply(handlers.specs());
     let client = Client::open(store, &config.queues, &kinds).await.during("cannot start")?;
-    Ok((client, handlers))
+    Ok((client, handlers, indexing))
 }
 
 /// A running worker with everything needed to stop it.

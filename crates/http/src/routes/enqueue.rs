@@ -105,7 +105,7 @@ fn keyed(mut request: JobRequest, call: &Call) -> Result<JobRequest, Problem> {
 }
 
 /// `Prefer: wait=N`; other preferences are somebody else's.
-fn wait(call: &Call) -> Result<Option<Duration>, Problem> {
+pub(crate) fn wait(call: &Call) -> Result<Option<Duration>, Problem> {
     let preferences = call.header("prefer").unwrap_or_default().split([',', ';']);
     let Some(text) = preferences.filter_map(|one| one.trim().strip_prefix("wait=")).next() else {
         return Ok(None);

@@ -173,7 +173,7 @@ async fn change(app: Arc<App>, call: Call) -> Answer {
 }
 
 /// The body of an action: an object, and nothing but one.
-pub(super) fn read(call: &Call) -> Result<Fields<'_>, Problem> {
+pub(crate) fn read(call: &Call) -> Result<Fields<'_>, Problem> {
     Fields::read(call.body(), "").map_err(|error| match error {
         Unreadable::Syntax(error) => Problem::syntax(&error),
         Unreadable::NotAnObject(sort) => {

@@ -20,6 +20,9 @@ use crate::call::Call;
 use crate::problem::Problem;
 use crate::route::{Answer, Route};
 
+pub(crate) use enqueue::wait;
+pub(crate) use jobs::read as read_object;
+
 pub(crate) fn all(app: &Arc<App>) -> Vec<Route> {
     let parts = [
         enqueue::routes(app),

@@ -3,6 +3,7 @@
 //! Owns names and forms of fields; ids are strings and times RFC 3339 out here. Never decides anything.
 
 mod bulk;
+mod entity;
 mod job;
 mod kind;
 mod queue;
@@ -15,6 +16,9 @@ use windlass_core::{JobState, Time};
 use crate::shape::{Schemas, Shape, shape};
 
 pub use bulk::BulkView;
+pub use entity::{
+    BulkAnswer, EntityFull, HitView, LineRefused, ResolvedView, SearchView, TextView, TypeView, WrittenView,
+};
 pub use job::{AttemptView, DetailView, EnqueuedView, EntityView, JobView, LogView, ProgressView};
 pub use kind::KindView;
 pub use queue::{QueueView, StatsView, p95};

@@ -23,7 +23,7 @@ use windlass_engine::Client;
 
 pub use boxes::{ASYNC_KIND, BATCH_KIND, Indexing, kinds, queues};
 pub use error::EntityError;
-pub use request::SaveRequest;
+pub use request::{SaveRequest, new_id};
 pub use search::{Hit, SearchAnswer, SearchRequest};
 
 use crate::embed::Embedder;

@@ -73,7 +73,7 @@ impl SaveRequest {
 }
 
 /// The time and chance, in letters that need no quoting anywhere; ids made later sort later.
-fn new_id() -> String {
+pub fn new_id() -> String {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let mut number = (now.as_millis() << 64) | u128::from(fastrand::u64(..));
     let mut letters = [0u8; 22];

@@ -1,56 +1,57 @@
-//! `demo`: works off a day of sample jobs and shows what came of them.
+//! `demo`: loads a sample catalogue, shows what search makes of it, then serves it.
 
-mod day;
-mod report;
+mod catalogue;
+mod show;
 
 use std::time::{Duration, Instant};
 
-use windlass_core::store::JobFilter;
-use windlass_core::{JobState, Store};
+use windlass_core::Store;
 use windlass_engine::{Client, tryout};
+use windlass_index::Entities;
 
 use super::Session;
+use super::entities::indexing;
 use super::serve::{Crew, Site};
 use crate::args;
 use crate::compose::Address;
 use crate::config::Database;
 use crate::failure::{During, Failure};
 use crate::output::progress::Progress;
-use crate::output::{taken, visible};
+use crate::output::taken;
 
-const LOOK: Duration = Duration::from_millis(150);
-/// Without an end in sight for this long, something outside the demo holds the jobs up.
+const LOOK: Duration = Duration::from_millis(10);
+/// Without an end in sight for this long, something outside the demo holds the boxes up.
 const STALLED: Duration = Duration::from_secs(20);
-const CHUNK: usize = 1_000;
 
 pub(crate) async fn run(session: &Session, args: &args::Demo) -> Result<(), Failure> {
     let config = &session.config;
-    let output = &session.output;
     let mut database = config.database.clone();
     if database.is_default {
         database.address = Address::Sqlite(config.server.data.join("demo.db"));
     }
     let store = session.ready(&database, true).await?;
-    let mut handlers = day::handlers();
+    let indexing = indexing()?;
+    let mut handlers = windlass_engine::Handlers::default();
     tryout::add(&mut handlers, false);
+    indexing.add_to(&mut handlers);
     let kinds = config.kinds.apply(handlers.specs());
     let client = Client::open(store, &config.queues, &kinds).await.during("cannot start")?;
     let site = match args.no_serve {
         true => None,
-        false => Some(Site::open(session, client.clone()).await?),
+        false => Some(Site::open(session, client.clone(), &indexing).await?),
     };
+    let entities = Entities::open(client.clone(), &indexing, &catalogue::types()).await;
+    let entities = entities.during("cannot open the index")?;
     let mut crew = Crew::start(session, client.clone(), handlers, Vec::new()).await?;
     let shown = tokio::select! {
-        shown = show(session, &client, &database) => shown,
+        shown = all(session, &client, &entities, &database) => shown,
         failure = crew.disturbed() => Err(failure),
     };
     if let Err(failure) = shown {
         return crew.stop_after(failure).await;
     }
     let Some(site) = site else { return crew.stop().await };
-    let said = output
-        .line("\nThe workers stay up for what you enqueue; stop them with Ctrl-C.")
-        .and_then(|()| site.announce(output));
+    let said = show::next(session, site.address(), &database);
     let crew = crew.with(site);
     match said {
         Ok(()) => crew.until_stopped(session).await,
@@ -58,69 +59,63 @@ pub(crate) async fn run(session: &Session, args: &args::Demo) -> Result<(), Fail
     }
 }
 
-/// Enqueues the day, follows it to its end, prints what came of it.
-async fn show(session: &Session, client: &Client, database: &Database) -> Result<(), Failure> {
+async fn all(
+    session: &Session,
+    client: &Client,
+    entities: &Entities,
+    database: &Database,
+) -> Result<(), Failure> {
+    load(session, client, entities, database).await?;
+    show::searches(session, entities).await?;
+    show::price(session, entities).await?;
+    show::deletion(session, entities).await
+}
+
+/// Saves the catalogue and waits until all of it can be found by meaning.
+async fn load(
+    session: &Session,
+    client: &Client,
+    entities: &Entities,
+    database: &Database,
+) -> Result<(), Failure> {
     let output = &session.output;
-    let store = client.store().as_ref();
-    let tag = format!("demo-{}", store.now().await.during("cannot read the clock")?.0 / 1_000_000);
-    let day = day::jobs(&tag);
-    let total = day.jobs.len() as u64;
+    let sample = catalogue::read().map_err(|error| Failure::new("the sample catalogue is broken", error))?;
+    let total = sample.len() as u64;
     output.line(format_args!(
-        "A day of sample jobs: {total} of 14 kinds in five families, in {}",
+        "A shop's catalogue: {} into {}",
+        catalogue::counts(&sample),
         database.address
     ))?;
     let begun = Instant::now();
-    for chunk in day.jobs.chunks(CHUNK) {
-        client.enqueue_many(chunk.to_vec()).await.during("cannot enqueue the sample jobs")?;
+    for saved in entities.save_many(sample).await.during("cannot save the catalogue")? {
+        saved.during("cannot save the catalogue")?;
     }
-    let enqueued = begun.elapsed();
-    until_done(session, store, &tag, total - day.tomorrow).await?;
-    let took = begun.elapsed();
-    let jobs = report::read(store, &tag).await?;
-    output.line(format_args!("enqueued in {}, worked off in {}\n", taken(enqueued), taken(took)))?;
-    report::print(&jobs, &session.config.queues, output)?;
-    next(session, database, &jobs)
+    let saved = begun.elapsed();
+    until_indexed(session, client.store().as_ref(), total).await?;
+    output.line(format_args!(
+        "saved in {}, searchable by meaning after {}",
+        taken(saved),
+        taken(begun.elapsed())
+    ))
 }
 
-/// Looks at the table until every job that is due has ended.
-async fn until_done(session: &Session, store: &dyn Store, tag: &str, due: u64) -> Result<(), Failure> {
-    let states = JobState::ALL.into_iter().filter(|state| state.is_finished()).collect();
-    let filter = JobFilter { states, tag: Some(tag.to_owned()), ..JobFilter::default() };
-    let mut progress = Progress::new(session.output, "worked off", due);
-    let (mut last, mut moved) = (0, Instant::now());
+async fn until_indexed(session: &Session, store: &dyn Store, total: u64) -> Result<(), Failure> {
+    let mut progress = Progress::new(session.output, "indexed", total);
+    let (mut last, mut moved) = (u64::MAX, Instant::now());
     loop {
-        let done = store.count(&filter).await.during("cannot count the sample jobs")?;
-        if done >= due {
-            progress.finish(done);
+        let left = store.pending_entities(u64::MAX).await.during("cannot count what is pending")?;
+        progress.set(total.saturating_sub(left));
+        if left == 0 {
+            progress.finish(total);
             return Ok(());
         }
-        if done > last {
-            (last, moved) = (done, Instant::now());
+        if left != last {
+            (last, moved) = (left, Instant::now());
         }
         if moved.elapsed() > STALLED {
-            let why = format!("{done} of {due} are done and nothing moves");
-            return Err(Failure::new("the sample jobs are stuck", why)
+            return Err(Failure::new("the catalogue is stuck", format!("{left} entities stay pending"))
                 .hint("`windlass queues` shows whether a queue is paused"));
         }
-        progress.set(done);
         tokio::time::sleep(LOOK).await;
     }
-}
-
-/// Commands that work as they stand, with this very binary and database.
-fn next(session: &Session, database: &Database, jobs: &[windlass_core::JobRecord]) -> Result<(), Failure> {
-    let output = &session.output;
-    let binary = std::env::args().next().unwrap_or_else(|| "windlass".to_owned());
-    let command = |rest: &str| {
-        output.line(format_args!("  {} {rest} --database {}", visible(&binary), database.address))
-    };
-    output.line("\nWhat to try next:")?;
-    command("queues")?;
-    command("dead-letters")?;
-    if let Some(dead) = jobs.iter().find(|job| job.state == JobState::DeadLetter) {
-        command(&format!("jobs show {}", dead.id))?;
-        command(&format!("dead-letters replay {}", dead.id))?;
-    }
-    command("jobs --state scheduled")?;
-    command("enqueue SLEEP --payload '{\"ms\": 200}'")
 }

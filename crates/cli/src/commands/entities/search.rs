@@ -1,34 +1,15 @@
 //! `search` and `similar`.
 
-use serde::Serialize;
 use serde_json::{Map, Value};
-use windlass_core::entity::Fields;
+use windlass_http::view::SearchView;
 use windlass_index::filter::Filter;
-use windlass_index::{Hit, SearchAnswer, SearchRequest};
+use windlass_index::{SearchAnswer, SearchRequest};
 
 use super::Desk;
 use crate::args;
 use crate::commands::Session;
 use crate::failure::{During, Failure};
 use crate::output::{short, visible};
-
-#[derive(Serialize)]
-struct AnswerView<'a> {
-    hits: Vec<HitView<'a>>,
-    total: u64,
-    total_relation: &'static str,
-    took_ms: f64,
-}
-
-#[derive(Serialize)]
-struct HitView<'a> {
-    id: &'a str,
-    r#type: &'a str,
-    score: f32,
-    fields: &'a Fields,
-    snippet: &'a str,
-    stale: bool,
-}
 
 pub(crate) async fn search(session: &Session, args: &args::Search) -> Result<(), Failure> {
     let what = "cannot search";
@@ -42,13 +23,13 @@ pub(crate) async fn search(session: &Session, args: &args::Search) -> Result<(),
         ..SearchRequest::new(&args.entity_type, &args.words)
     };
     let answer = desk.entities.search(request).await.during(what)?;
-    tell(session, &answer, args.json.json)
+    tell(session, answer, args.json.json)
 }
 
 pub(crate) async fn similar(session: &Session, args: &args::Similar) -> Result<(), Failure> {
     let desk = Desk::open(session).await?;
     let similar = desk.entities.similar(&args.entity_type, &args.id, args.limit).await;
-    tell(session, &similar.during("cannot look for similar entities")?, args.json.json)
+    tell(session, similar.during("cannot look for similar entities")?, args.json.json)
 }
 
 /// `name=value`: a number, true or false where it reads as one, else text.
@@ -72,15 +53,9 @@ fn filter(pairs: &[String]) -> Result<Option<Filter>, Failure> {
     Filter::parse(&json).map(Some).map_err(|invalid| Failure::usage("cannot search", invalid))
 }
 
-fn tell(session: &Session, answer: &SearchAnswer, json: bool) -> Result<(), Failure> {
+fn tell(session: &Session, answer: SearchAnswer, json: bool) -> Result<(), Failure> {
     if json {
-        let hits = answer.hits.iter().map(hit_view).collect();
-        return session.output.json(&AnswerView {
-            hits,
-            total: answer.total,
-            total_relation: if answer.exact { "eq" } else { "gte" },
-            took_ms: (answer.took.as_secs_f64() * 1e6).round() / 1e3,
-        });
+        return session.output.json(&SearchView::from(answer));
     }
     let output = &session.output;
     if answer.hits.is_empty() {
@@ -100,15 +75,4 @@ fn tell(session: &Session, answer: &SearchAnswer, json: bool) -> Result<(), Fail
     let at_least = if answer.exact { "" } else { "at least " };
     let took = answer.took.as_secs_f64() * 1e3;
     output.line(format_args!("{} of {at_least}{} in {took:.1} ms", answer.hits.len(), answer.total))
-}
-
-fn hit_view(hit: &Hit) -> HitView<'_> {
-    HitView {
-        id: &hit.id,
-        r#type: &hit.entity_type,
-        score: hit.score,
-        fields: &hit.fields,
-        snippet: &hit.snippet,
-        stale: hit.stale,
-    }
 }

@@ -1,44 +1,24 @@
 //! `types list|show`.
 
-use serde::Serialize;
 use windlass_core::TypeSpec;
 use windlass_core::entity::{Operation, resolve};
+use windlass_http::view::{ListView, TypeView};
 
 use super::Desk;
 use crate::commands::Session;
 use crate::failure::{During, Failure};
-use crate::output::job::ListView;
 use crate::output::table::Table;
-
-#[derive(Serialize)]
-struct TypeView<'a> {
-    #[serde(flatten)]
-    spec: &'a TypeSpec,
-    resolved: Strategies,
-}
-
-#[derive(Serialize)]
-struct Strategies {
-    create: &'static str,
-    update: &'static str,
-    delete: &'static str,
-}
-
-fn strategies(spec: &TypeSpec) -> Strategies {
-    let of = |operation| resolve(None, operation, spec).strategy.name();
-    Strategies { create: of(Operation::Create), update: of(Operation::Update), delete: of(Operation::Delete) }
-}
 
 pub(crate) async fn list(session: &Session, json: bool) -> Result<(), Failure> {
     let desk = Desk::open(session).await?;
     let types = desk.entities.types().await.during("cannot list types")?;
     if json {
-        let items = types.iter().map(|spec| TypeView { spec, resolved: strategies(spec) }).collect();
-        return session.output.json(&ListView { items, next_cursor: None });
+        let items = types.iter().map(|spec| TypeView::from(spec.as_ref())).collect();
+        return session.output.json(&ListView::whole(items));
     }
     let mut table = Table::new(&["type", "text fields", "create", "update", "delete"]);
     for spec in types {
-        let resolved = strategies(&spec);
+        let resolved = TypeView::from(spec.as_ref()).resolved;
         table.row(vec![
             spec.name.clone(),
             texts(&spec),
@@ -54,7 +34,7 @@ pub(crate) async fn show(session: &Session, name: &str, json: bool) -> Result<()
     let desk = Desk::open(session).await?;
     let spec = desk.entities.type_named(name).await.during("cannot show the type")?;
     if json {
-        return session.output.json(&TypeView { spec: &spec, resolved: strategies(&spec) });
+        return session.output.json(&TypeView::from(spec.as_ref()));
     }
     let output = &session.output;
     output.line(format_args!("type {}", crate::output::visible(&spec.name)))?;

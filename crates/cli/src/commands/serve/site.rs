@@ -5,23 +5,32 @@ use std::net::SocketAddr;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use windlass_engine::Client;
-use windlass_http::{Options, Parts, Server};
+use windlass_http::{Options, Server};
+use windlass_index::{Entities, Indexing};
 
 use super::super::Session;
-use crate::failure::Failure;
+use crate::failure::{During, Failure};
 use crate::output::Output;
 
 pub(crate) struct Site {
     address: SocketAddr,
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
+    follow: JoinHandle<()>,
 }
 
 impl Site {
     /// Listens and answers from here on.
-    pub(crate) async fn open(session: &Session, client: Client) -> Result<Site, Failure> {
+    pub(crate) async fn open(
+        session: &Session,
+        client: Client,
+        indexing: &Indexing,
+    ) -> Result<Site, Failure> {
         let options = Options { bind: session.config.server.bind, ..Options::default() };
-        let server = Server::bind(options, client, Parts::default()).await.map_err(|error| {
+        let entities = Entities::open(client.clone(), indexing, &[]).await.during("cannot open the index")?;
+        let follow = tokio::spawn(entities.clone().follow());
+        let parts = windlass_http::entities::parts(entities, client.clone());
+        let server = Server::bind(options, client, parts).await.map_err(|error| {
             let why = match std::error::Error::source(&error) {
                 Some(cause) => format!("{error}: {cause}"),
                 None => error.to_string(),
@@ -32,7 +41,7 @@ impl Site {
         let (stop, stopped) = oneshot::channel();
         // A sender that is gone means the same: nobody is left who could stop it.
         let task = tokio::spawn(server.run(async { drop(stopped.await) }));
-        Ok(Site { address, stop, task })
+        Ok(Site { address, stop, task, follow })
     }
 
     pub(crate) fn announce(&self, output: &Output) -> Result<(), Failure> {
@@ -40,9 +49,14 @@ impl Site {
         output.line(format_args!("dashboard and API on http://{address} (open to this machine: no keys)"))
     }
 
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// Open requests may end; new ones are refused at once.
     pub(crate) async fn close(self) {
         let _ = self.stop.send(());
         let _ = self.task.await;
+        self.follow.abort();
     }
 }

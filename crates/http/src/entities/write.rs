@@ -1,0 +1,190 @@
+//! Writing one entity.
+
+use axum::http::{Method, StatusCode};
+use serde_json::{Value, json};
+use windlass_core::entity::{Change, Expected, Fields, IndexState, Operation, Strategy};
+use windlass_core::input::{MAX_PAYLOAD_BYTES, shown};
+use windlass_core::store::Written;
+use windlass_core::{Invalid, duration};
+use windlass_engine::Waited;
+use windlass_index::SaveRequest;
+use windlass_index::service::new_id;
+
+use super::{Desk, route};
+use crate::call::Call;
+use crate::problem::Problem;
+use crate::route::{Answer, Route, json as answer};
+use crate::routes::wait;
+use crate::shape::{Schemas, Shape};
+use crate::view::Id;
+use crate::view::WrittenView;
+
+/// The entity and a little room for blanks.
+const BODY: usize = MAX_PAYLOAD_BYTES + 64 * 1024;
+
+struct AnyFields;
+
+impl Shape for AnyFields {
+    fn schema(_: &mut Schemas) -> Value {
+        json!({ "type": "object", "description": "Any fields; which are searched is the type's word" })
+    }
+}
+
+pub(super) fn routes(desk: &Desk) -> Vec<Route> {
+    let one = "/v1/entities/{type}/{id}";
+    vec![
+        options(route(
+            desk,
+            Method::POST,
+            "/v1/entities/{type}",
+            "create_entity",
+            "Save a new entity under an id of our making",
+            create,
+        ))
+        .body::<AnyFields>(BODY),
+        options(route(desk, Method::PUT, one, "put_entity", "Save an entity as it is given", put))
+            .path("id", "Id of the entity, any text of at most 512 bytes")
+            .header("If-Match", "Write only if this is its version")
+            .body::<AnyFields>(BODY),
+        options(route(
+            desk,
+            Method::PATCH,
+            one,
+            "patch_entity",
+            "Change the given fields; null removes one",
+            patch,
+        ))
+        .path("id", "Id of the entity")
+        .header("If-Match", "Write only if this is its version")
+        .body::<AnyFields>(BODY),
+        route(
+            desk,
+            Method::DELETE,
+            one,
+            "delete_entity",
+            "Delete an entity: it is gone from the next search on",
+            delete,
+        )
+        .path("type", "Type of the entity")
+        .path("id", "Id of the entity")
+        .header("If-Match", "Delete only if this is its version")
+        .json::<WrittenView>(200, "It is gone"),
+    ]
+}
+
+/// What every write takes and answers.
+fn options(route: Route) -> Route {
+    let text = || json!({ "type": "string" });
+    route
+        .path("type", "Type of the entity")
+        .query("strategy", "sync, async or batch; the type decides when it is not said", text())
+        .query("priority", "0 is most urgent, 10 least", json!({ "type": "integer" }))
+        .query("delay", "Embed it not before this long from now, such as 5m", text())
+        .query("max_attempts", "All runs of its box, the first included", json!({ "type": "integer" }))
+        .header("Prefer", "`wait=N`: answer when it is indexed, or after N (at most 60) seconds")
+        .json::<WrittenView>(200, "Updated and indexed")
+        .json::<WrittenView>(201, "Created and indexed")
+        .json::<WrittenView>(202, "Saved; its box is queued")
+}
+
+async fn create(desk: Desk, call: Call) -> Answer {
+    let fields = fields(&call)?;
+    if fields.contains_key("id") {
+        let rule = "is made here; PUT /v1/entities/{type}/{id} saves under an id of yours";
+        return Err(Problem::invalid(Invalid::one("id", rule)));
+    }
+    let request = SaveRequest::new(call.path("type"), &new_id(), Change::Put(fields));
+    save(desk, call, request).await
+}
+
+async fn put(desk: Desk, call: Call) -> Answer {
+    let change = Change::Put(fields(&call)?);
+    let request = SaveRequest::new(call.path("type"), call.path("id"), change);
+    save(desk, call, request).await
+}
+
+async fn patch(desk: Desk, call: Call) -> Answer {
+    let change = Change::Patch(fields(&call)?);
+    let request = SaveRequest::new(call.path("type"), call.path("id"), change);
+    save(desk, call, request).await
+}
+
+async fn delete(desk: Desk, call: Call) -> Answer {
+    let mut request = SaveRequest::new(call.path("type"), call.path("id"), Change::Delete);
+    request.expected = expected(&call)?;
+    let id = call.path("id").to_owned();
+    let written = desk.entities.save(request).await?;
+    answer(StatusCode::OK, &view(id, &written))
+}
+
+fn fields(call: &Call) -> Result<Fields, Problem> {
+    match serde_json::from_slice::<Value>(call.body()) {
+        Ok(Value::Object(fields)) => Ok(fields),
+        Ok(_) => Err(Problem::invalid(Invalid::one("body", "must be an object"))),
+        Err(error) => Err(Problem::syntax(&error)),
+    }
+}
+
+async fn save(desk: Desk, call: Call, mut request: SaveRequest) -> Answer {
+    let patience = wait(&call)?;
+    request.expected = expected(&call)?;
+    read_options(&call, &mut request)?;
+    let (entity_type, id) = (request.entity_type.clone(), request.id.clone().unwrap_or_default());
+    let mut written = desk.entities.save(request).await?;
+    if let (Some(patience), Some(job)) = (patience, written.job)
+        && let Waited::Finished(_) = desk.client.wait(job, patience).await?
+        && desk.entities.get(&entity_type, &id).await?.state == IndexState::Indexed
+    {
+        written.state = IndexState::Indexed;
+    }
+    let status = match (written.state, written.operation) {
+        (IndexState::Pending, _) => StatusCode::ACCEPTED,
+        (_, Operation::Create) => StatusCode::CREATED,
+        _ => StatusCode::OK,
+    };
+    answer(status, &view(id, &written))
+}
+
+fn view(entity_id: String, written: &Written) -> WrittenView {
+    WrittenView {
+        entity_id,
+        version: written.version,
+        job_id: written.job.map(|job| Id(job.0)),
+        strategy: written.strategy.map_or("sync", Strategy::name),
+        status: written.state.name(),
+    }
+}
+
+/// The query parameters of a write, every problem at once.
+pub(super) fn read_options(call: &Call, request: &mut SaveRequest) -> Result<(), Problem> {
+    let mut invalid = Invalid::default();
+    if let Some(text) = call.query("strategy") {
+        match text.parse() {
+            Ok(strategy) => request.strategy = Some(strategy),
+            Err(rule) => invalid.add("strategy", rule),
+        }
+    }
+    for (name, place) in [("priority", &mut request.priority), ("max_attempts", &mut request.max_attempts)] {
+        let Some(text) = call.query(name) else { continue };
+        match text.parse() {
+            Ok(number) => *place = Some(number),
+            Err(_) => invalid.add(name, format!("must be a whole number, not `{}`", shown(text))),
+        }
+    }
+    if let Some(text) = call.query("delay") {
+        match duration::parse(text) {
+            Ok(delay) => request.delay = Some(delay),
+            Err(error) => invalid.add("delay", error.to_string()),
+        }
+    }
+    invalid.into_result().map_err(Problem::parameter)
+}
+
+fn expected(call: &Call) -> Result<Expected, Problem> {
+    let Some(text) = call.header("if-match") else { return Ok(Expected::Anything) };
+    let version = text.trim().trim_start_matches("W/").trim_matches('"').parse();
+    version.map(Expected::Version).map_err(|_| {
+        let rule = format!("must be a version such as \"7\", not `{}`", shown(text));
+        Problem::parameter(Invalid::one("If-Match", rule))
+    })
+}
