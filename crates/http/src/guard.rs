@@ -40,8 +40,18 @@ pub(crate) fn check(headers: &HeaderMap) -> Result<(), Problem> {
             "origin_not_allowed",
             format!("pages of `{}` may not use this server", shown(origin)),
         )),
+        _ if is_embedded(headers) => {
+            let detail = "pages of another site may link to this server, not load from it".to_owned();
+            Err(forbidden("origin_not_allowed", detail))
+        }
         _ => Ok(()),
     }
+}
+
+/// An image or script of another site's page: no origin is named, but a seat among the listeners could be taken so.
+fn is_embedded(headers: &HeaderMap) -> bool {
+    let says = |name: &str, word: &str| headers.get(name).is_some_and(|value| value == word);
+    says("sec-fetch-site", "cross-site") && !says("sec-fetch-mode", "navigate")
 }
 
 fn forbidden(code: &'static str, detail: String) -> Problem {

@@ -129,9 +129,9 @@ function link(state, text) {
 function show(stats) {
   showTotals(stats);
   showQueues(stats);
-  // Jobs are read again only when the figures say that something happened.
-  const now = JSON.stringify(stats.queues.map((queue) => [queue.depth, queue.running, queue.scheduled, queue.p95_seconds]));
-  if (now !== shape) {
+  // Jobs are read again when the figures say that something happened, and now and then: a quick job leaves no trace in them.
+  const now = JSON.stringify(stats.queues.map((queue) => [queue.depth, queue.running, queue.scheduled]));
+  if (now !== shape || Date.now() - read > 3000) {
     shape = now;
     freshen();
   }
@@ -171,6 +171,7 @@ const TONES = { completed: "good", failed: "bad", dead_letter: "bad", running: "
 let older = null;
 let extra = [];
 let reading = false;
+let read = 0;
 
 function jobsPath(cursor) {
   const query = new URLSearchParams({ limit: "25" });
@@ -183,18 +184,19 @@ function jobsPath(cursor) {
 // At most once a second, and not while somebody reads further back.
 let waiting = 0;
 function freshen() {
-  if (waiting || extra.length) return;
+  if (waiting || extra.length || document.hidden) return;
   waiting = setTimeout(() => { waiting = 0; loadJobs(); }, 300);
 }
 
 async function loadJobs() {
   if (reading) return;
   reading = true;
+  read = Date.now();
   try {
     const page = await call("GET", jobsPath(null));
     extra = [];
     older = page.next_cursor;
-    showJobs(page.items);
+    keepFocus(() => showJobs(page.items));
   } catch (error) {
     $("jobs").replaceChildren(el("p", { class: "notice" }, `Jobs cannot be shown: ${error.message}`));
   } finally {
@@ -208,6 +210,14 @@ async function loadOlder() {
   older = page.next_cursor;
   $("jobs").querySelector("tbody").append(...page.items.map(jobRow));
   $("more").hidden = !older;
+}
+
+// The table is made anew; whoever stands on a job stays on it.
+function keepFocus(change) {
+  const on = $("jobs").contains(document.activeElement) ? document.activeElement.dataset.job : null;
+  change();
+  const again = on && [...$("jobs").querySelectorAll("[data-job]")].find((button) => button.dataset.job === on);
+  if (again) again.focus({ preventScroll: true });
 }
 
 function showJobs(jobs) {
@@ -227,7 +237,7 @@ function showJobs(jobs) {
 }
 
 function jobRow(job) {
-  const open = el("button", { class: "plainbutton", type: "button", "aria-label": `Job ${job.id}, ${job.kind}, ${job.state}` }, job.id);
+  const open = el("button", { class: "plainbutton", type: "button", "data-job": job.id, "aria-label": `Job ${job.id}, ${job.kind}, ${job.state}` }, job.id);
   const row = el("tr", { class: "open" },
     el("td", { class: "id" }, open),
     el("td", {}, el("span", { class: `mark ${TONES[job.state] || ""}` }, job.state.replace("_", " "))),

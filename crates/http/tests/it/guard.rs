@@ -43,6 +43,10 @@ async fn no_other_page_presses_our_buttons() {
     for origin in ["https://evil.example", "http://localhost:1", "null"] {
         world.send("POST", &cancel, &[("Origin", origin)], "").await.refuses(403, "origin_not_allowed");
     }
+    let embedded = [("Sec-Fetch-Site", "cross-site"), ("Sec-Fetch-Mode", "no-cors")];
+    world.send("GET", "/v1/stream", &embedded, "").await.refuses(403, "origin_not_allowed");
+    let followed = [("Sec-Fetch-Site", "cross-site"), ("Sec-Fetch-Mode", "navigate")];
+    assert_eq!(world.send("GET", "/", &followed, "").await.status, 200, "a link to the page works");
     let own = format!("http://{}", world.address);
     let reply = world.send("POST", &cancel, &[("Origin", &own)], "").await;
     reply.is(200);

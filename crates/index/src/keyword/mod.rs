@@ -80,7 +80,7 @@ impl Keywords {
 
     /// The words of a query, without stop words unless it has no others.
     pub fn terms(&self, query: &str) -> Terms {
-        let (mut telling, mut stops): (Vec<(u32, u32)>, Vec<(u32, u32)>) = Default::default();
+        let (mut telling, mut stops) = (Vec::<(u32, u32)>::new(), Vec::<(u32, u32)>::new());
         let (mut others, mut unknown) = (false, 0);
         analysis::words(query, |word, _| {
             let stop = analysis::is_stop_word(word);
