@@ -6,7 +6,7 @@ use windlass_core::id::EntityNo;
 use windlass_core::store::{ChangedEntity, Changes, EntityRecord, FeedMark};
 use windlass_core::{JobId, Time, TypeId};
 
-use super::save::read_fields;
+use super::save::{next_seq, read_fields};
 use crate::error::{Answer, Fault};
 
 const COLUMNS: &str =
@@ -88,27 +88,57 @@ pub(super) fn numbered(connection: &Connection, numbers: &[EntityNo]) -> Answer<
     Ok(records)
 }
 
+/// Where a follower stands: `feed/seq`, or `load/end/seq` while it reads what was there when it began.
+struct Mark {
+    seq: i64,
+    /// The end of the feed when it began.
+    loads_to: Option<i64>,
+}
+
+impl Mark {
+    fn read(connection: &Connection, mark: &FeedMark) -> Answer<Mark> {
+        let unknown = || Fault::corrupt(format!("a feed mark `{}`", mark.0));
+        let number = |text: &str| text.parse().map_err(|_| unknown());
+        let parts: Vec<&str> = mark.0.split('/').collect();
+        match parts.as_slice() {
+            [""] => Ok(Mark { seq: 0, loads_to: Some(next_seq(connection)? - 1) }),
+            ["load", end, seq] => Ok(Mark { seq: number(seq)?, loads_to: Some(number(end)?) }),
+            ["feed", seq] => Ok(Mark { seq: number(seq)?, loads_to: None }),
+            _ => Err(unknown()),
+        }
+    }
+
+    fn at(&self, seq: i64) -> FeedMark {
+        FeedMark(match self.loads_to {
+            Some(end) if seq < end => format!("load/{end}/{seq}"),
+            _ => format!("feed/{seq}"),
+        })
+    }
+
+    /// Whoever begins has nothing that this tombstone could end. One made since may end what was already shown.
+    fn skips(&self, seq: i64) -> bool {
+        self.loads_to.is_some_and(|end| seq <= end)
+    }
+}
+
 // Differs from Postgres: there is one writer, so the order of seq is the order of commits.
 pub(super) fn changes(connection: &Connection, after: &FeedMark, space: &str, limit: u32) -> Answer<Changes> {
-    let from: i64 = match after.0.as_str() {
-        "" => 0,
-        text => text.parse().map_err(|_| Fault::corrupt(format!("a feed mark `{text}`")))?,
-    };
+    let mark = Mark::read(connection, after)?;
+    let limit = limit.max(1);
     let mut statement = connection.prepare_cached(
         "select e.no, e.type, e.id, e.version, e.seq, e.fields, v.vector, coalesce(v.hash = e.hash, 0)
          from windlass_entities e left join windlass_vectors v on v.entity = e.no and v.space = ?2
          where e.seq > ?1 order by e.seq limit ?3",
     )?;
-    let mut last = from;
+    let mut last = mark.seq;
     let mut read = 0;
     let mut entities = Vec::new();
-    let mut rows = statement.query((from, space, limit))?;
+    let mut rows = statement.query((mark.seq, space, limit))?;
     while let Some(row) = rows.next()? {
         read += 1;
         last = row.get(4)?;
         let fields: Option<String> = row.get(5)?;
-        // Whoever begins has nothing that a tombstone could end.
-        if fields.is_none() && from == 0 {
+        if fields.is_none() && mark.skips(last) {
             continue;
         }
         entities.push(ChangedEntity {
@@ -121,7 +151,7 @@ pub(super) fn changes(connection: &Connection, after: &FeedMark, space: &str, li
             indexed: row.get(7)?,
         });
     }
-    Ok(Changes { entities, mark: FeedMark(last.to_string()), more: read == limit })
+    Ok(Changes { entities, mark: mark.at(last), more: read == limit })
 }
 
 pub(super) fn pending(connection: &Connection, cap: u64) -> Answer<u64> {
