@@ -42,7 +42,7 @@ macro_rules! insert_jobs {
              i as materialized (
                  select u.*, n.now,
                         case when at is null and delay is null then n.now
-                             when $17::boolean then at
+                             when $17::boolean and at is not null then at
                              else greatest(n.now, coalesce(at, n.now + delay * interval '1 microsecond'))
                         end as run_at,
                         coalesce(given, (floor(date_part('epoch', clock_timestamp()) * 1000)::bigint << 22)
@@ -131,7 +131,8 @@ const REPLACE: &str = "
 
 const NOTIFY: &str = "
     select pg_notify($1, '0' || string_agg(
-        ' ' || q || ':' || ((extract(epoch from statement_timestamp()) * 1e6)::bigint + $3::bigint - 1000000), ''))
+        ' ' || q || ':'
+        || least((extract(epoch from statement_timestamp()) * 1e6)::bigint + $3::bigint - 1000000, $4::bigint), ''))
     from unnest($2::int[]) q";
 
 const OP: &str = "enqueue";
@@ -146,9 +147,7 @@ impl PostgresStore {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
-        // The statement's time is moments ago, so no hint stands above it, unless a place was taken over.
-        let replaces = |j: &NewJob| j.unique.as_ref().is_some_and(|u| u.on_conflict == OnConflict::Replace);
-        let stands = if jobs.iter().any(replaces) { BOTTOM } else { Time(i64::MAX) };
+        let stands = stands(jobs);
         let places: Vec<(QueueId, Time)> = queues(jobs).into_iter().map(|q| (q, stands)).collect();
         let mut tries = 0;
         loop {
@@ -191,7 +190,7 @@ impl PostgresStore {
         tx::savepoint(conn).await?;
         match self.put_on(conn, jobs).await {
             Ok(done) => {
-                self.notify_in(conn, jobs).await?;
+                self.notify_in(conn, &queues(jobs), stands(jobs)).await?;
                 tx::release(conn).await?;
                 Ok(done)
             }
@@ -213,6 +212,32 @@ impl PostgresStore {
         Ok(done)
     }
 
+    /// Ids for jobs that are about to be written, ascending.
+    pub(crate) async fn draw_ids(
+        &self,
+        conn: &mut PgConnection,
+        count: usize,
+    ) -> Result<Vec<i64>, StoreError> {
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let count = i32::try_from(count).unwrap_or(i32::MAX);
+        let mut ids = ids_of(sqlx::query(self.sql(NEW_IDS)).bind(count), conn).await?;
+        ids.sort_unstable();
+        Ok(ids)
+    }
+
+    /// Writes keyed jobs under ids drawn before. `RunAt::At` is kept even where it has passed.
+    pub(crate) async fn put_drawn(
+        &self,
+        conn: &mut PgConnection,
+        jobs: &[NewJob],
+        ids: Vec<i64>,
+    ) -> Result<Vec<Enqueued>, StoreError> {
+        let done = vec![None; jobs.len()];
+        Keyed { store: self, conn, jobs, ids, exact: true, done }.run().await
+    }
+
     async fn put_plain(
         &self,
         conn: &mut PgConnection,
@@ -232,15 +257,21 @@ impl PostgresStore {
         Ok(ids.into_iter().map(|id| Enqueued { id: JobId(id), duplicate: false }).collect())
     }
 
-    async fn notify_in(&self, conn: &mut PgConnection, jobs: &[NewJob]) -> Result<(), StoreError> {
-        if !self.waker.is_on() {
+    /// Tells every process, this one included, when the caller commits. `stands` is as for [`stands`].
+    pub(crate) async fn notify_in(
+        &self,
+        conn: &mut PgConnection,
+        queues: &BTreeSet<QueueId>,
+        stands: Time,
+    ) -> Result<(), StoreError> {
+        if !self.waker.is_on() || queues.is_empty() {
             return Ok(());
         }
-        let queues: Vec<i32> = queues(jobs).into_iter().map(|q| q.0).collect();
+        let queues: Vec<i32> = queues.iter().map(|q| q.0).collect();
         let query = if queues.len() > MAX_NOTIFIED {
             sqlx::query::<Postgres>("select pg_notify($1, '0 any')").bind(&self.waker.channel)
         } else {
-            sqlx::query(NOTIFY).bind(&self.waker.channel).bind(queues).bind(self.offset())
+            sqlx::query(NOTIFY).bind(&self.waker.channel).bind(queues).bind(self.offset()).bind(stands.0)
         };
         query.execute(conn).await.map_err(failed(OP))?;
         Ok(())
@@ -314,6 +345,13 @@ fn is_simple(job: &NewJob) -> bool {
         && job.tenant.is_none()
 }
 
+/// No job of the batch stands before this. A statement's time is moments ago, so no hint stands above it, unless a
+/// place was taken over.
+fn stands(jobs: &[NewJob]) -> Time {
+    let replaces = |j: &NewJob| j.unique.as_ref().is_some_and(|u| u.on_conflict == OnConflict::Replace);
+    if jobs.iter().any(replaces) { BOTTOM } else { Time(i64::MAX) }
+}
+
 fn queues(jobs: &[NewJob]) -> BTreeSet<QueueId> {
     jobs.iter().map(|j| j.queue).collect()
 }
@@ -325,6 +363,8 @@ struct Keyed<'a> {
     jobs: &'a [NewJob],
     /// The id each job gets if it is written.
     ids: Vec<i64>,
+    /// A time in the past is a place taken over.
+    exact: bool,
     done: Vec<Option<Enqueued>>,
 }
 
@@ -334,10 +374,8 @@ impl<'a> Keyed<'a> {
         conn: &'a mut PgConnection,
         jobs: &'a [NewJob],
     ) -> Result<Keyed<'a>, StoreError> {
-        let count = i32::try_from(jobs.len()).unwrap_or(i32::MAX);
-        let mut ids = ids_of(sqlx::query(store.sql(NEW_IDS)).bind(count), &mut *conn).await?;
-        ids.sort_unstable();
-        Ok(Keyed { store, conn, jobs, ids, done: vec![None; jobs.len()] })
+        let ids = store.draw_ids(&mut *conn, jobs.len()).await?;
+        Ok(Keyed { store, conn, jobs, ids, exact: false, done: vec![None; jobs.len()] })
     }
 
     async fn run(mut self) -> Result<Vec<Enqueued>, StoreError> {
@@ -416,7 +454,7 @@ impl<'a> Keyed<'a> {
     async fn insert(&mut self, some: &[usize]) -> Result<(), StoreError> {
         let jobs: Vec<&NewJob> = some.iter().map(|n| &self.jobs[*n]).collect();
         let ids: Vec<i64> = some.iter().map(|n| self.ids[*n]).collect();
-        let query = self.store.bind_jobs(INSERT_KEYED, &jobs, &ids, false);
+        let query = self.store.bind_jobs(INSERT_KEYED, &jobs, &ids, self.exact);
         let written: HashSet<i64> = ids_of(query, &mut *self.conn).await?.into_iter().collect();
         for n in some {
             if written.contains(&self.ids[*n]) {
@@ -430,7 +468,7 @@ impl<'a> Keyed<'a> {
     async fn meet_twin(&mut self, n: usize) -> Result<(), StoreError> {
         let Some(unique) = &self.jobs[n].unique else { return Ok(()) };
         let mut job = self.jobs[n].clone();
-        let mut exact = false;
+        let mut exact = self.exact;
         while self.done[n].is_none() {
             let twin = ids_of(sqlx::query(self.store.sql(TWIN)).bind(&unique.key), &mut *self.conn).await?;
             if let Some(twin) = twin.first().copied() {

@@ -9,6 +9,7 @@
 mod act;
 mod claim;
 mod enqueue;
+mod entity;
 mod error;
 mod examine;
 mod hint;

@@ -32,6 +32,12 @@ const STEPS: &[Step] = &[
         up: include_str!("schema/0002_statistics.up.sql"),
         down: include_str!("schema/0002_statistics.down.sql"),
     },
+    Step {
+        version: 3,
+        name: "entities",
+        up: include_str!("schema/0003_entities.up.sql"),
+        down: include_str!("schema/0003_entities.down.sql"),
+    },
 ];
 
 impl Step {

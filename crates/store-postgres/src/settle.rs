@@ -157,7 +157,11 @@ impl PostgresStore {
         Ok(answers.first().copied().unwrap_or(Settled::Stale))
     }
 
-    async fn end_on(&self, conn: &mut PgConnection, some: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
+    pub(crate) async fn end_on(
+        &self,
+        conn: &mut PgConnection,
+        some: &[Settlement],
+    ) -> Result<Vec<Settled>, StoreError> {
         let Batch { first, repeated } = Batch::of(some);
         let all_done = first.iter().all(|s| completed(s));
         let query = sqlx::query(self.sql(if all_done { SETTLE_DONE } else { SETTLE_ANY }))
@@ -262,7 +266,7 @@ fn result(settlement: &Settlement) -> Option<&[u8]> {
 }
 
 /// Where returned jobs stand now; one that kept its place may stand below the hints.
-fn places(settlements: &[Settlement]) -> Vec<(QueueId, Time)> {
+pub(crate) fn places(settlements: &[Settlement]) -> Vec<(QueueId, Time)> {
     let mut places = Vec::new();
     for settlement in settlements {
         if let Verdict::Return(back) = &settlement.verdict {

@@ -28,6 +28,28 @@ table claims with (toast_tuple_target=8160, autovacuum_vacuum_scale_factor=0, au
     claims_ids_check: CHECK ((cardinality(ids) > 0))
     claims_pkey: PRIMARY KEY (token)
     claims_places_match: CHECK ((cardinality(run_ats) = cardinality(ids)))
+table entities
+    no bigint not null identity
+    type integer not null
+    id text not null
+    version bigint not null
+    changed xid8 not null
+    fields json
+    hash bytea
+    state smallint not null
+    waiting smallint
+    indexed_version bigint
+    job_id bigint
+    error text
+    created_at timestamp with time zone not null
+    updated_at timestamp with time zone not null
+    entities_hash_of_fields: CHECK (((fields IS NULL) = (hash IS NULL)))
+    entities_pkey: PRIMARY KEY (no)
+    entities_state_check: CHECK ((state = ANY (ARRAY[1, 2, 3, 4])))
+    entities_tombstone_empty: CHECK (((fields IS NULL) = (state = 4)))
+    entities_version_check: CHECK ((version > 0))
+    entities_waiting_check: CHECK ((waiting = ANY (ARRAY[2, 3])))
+sequence entities_no_seq
 partitioned table finished
     id bigint not null
     state smallint not null
@@ -188,6 +210,20 @@ table rollups
     run_us bigint not null
     latency bigint[] not null
 sequence token_seq
+table types
+    id integer not null identity
+    name text not null
+    spec json not null
+    updated_at timestamp with time zone not null
+    types_name_key: UNIQUE (name)
+    types_pkey: PRIMARY KEY (id)
+sequence types_id_seq
+table vectors
+    entity bigint not null
+    space text not null
+    hash bytea not null
+    vector bytea not null storage e
+    vectors_pkey: PRIMARY KEY (entity, space)
 sequence worker_seq
 table workers with (fillfactor=50)
     id bigint not null
@@ -202,6 +238,10 @@ table workers with (fillfactor=50)
 CREATE UNIQUE INDEX attempts_pkey ON windlass.attempts USING btree (id, token)
 CREATE UNIQUE INDEX cancels_pkey ON windlass.cancels USING btree (job_id)
 CREATE UNIQUE INDEX claims_pkey ON windlass.claims USING btree (token)
+CREATE INDEX entities_changed ON windlass.entities USING btree (changed, no)
+CREATE UNIQUE INDEX entities_id ON windlass.entities USING btree (type, id)
+CREATE INDEX entities_pending ON windlass.entities USING btree (no) WHERE (state = 1)
+CREATE UNIQUE INDEX entities_pkey ON windlass.entities USING btree (no)
 CREATE INDEX finished_dead ON ONLY windlass.finished USING btree (id) WHERE (state = ANY (ARRAY[4, 5]))
 CREATE INDEX finished_default_id_idx ON windlass.finished_default USING btree (id) WHERE (state = ANY (ARRAY[4, 5]))
 CREATE UNIQUE INDEX finished_default_pkey ON windlass.finished_default USING btree (id)
@@ -223,6 +263,9 @@ CREATE UNIQUE INDEX ready_pkey ON windlass.ready USING btree (queue, priority, r
 CREATE INDEX ready_suspect ON windlass.ready USING btree (queue, priority, run_at, id) WHERE (suspect IS NOT NULL)
 CREATE UNIQUE INDEX ready_unique ON windlass.ready USING btree (unique_key) WHERE (unique_key IS NOT NULL)
 CREATE INDEX rollups_minute ON windlass.rollups USING btree (minute)
+CREATE UNIQUE INDEX types_name_key ON windlass.types USING btree (name)
+CREATE UNIQUE INDEX types_pkey ON windlass.types USING btree (id)
+CREATE UNIQUE INDEX vectors_pkey ON windlass.vectors USING btree (entity, space)
 CREATE UNIQUE INDEX workers_pkey ON windlass.workers USING btree (id)
 view attempt_history
  SELECT attempts.id,

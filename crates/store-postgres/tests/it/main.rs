@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod conformance;
+mod entities;
 mod keys;
 mod migrations;
 mod operate;

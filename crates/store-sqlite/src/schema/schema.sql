@@ -52,6 +52,31 @@ CREATE TABLE windlass_deleted (
     last_id integer not null
 ) strict;
 
+CREATE TABLE windlass_entities (
+    no              integer primary key,
+    type            integer not null references windlass_types (id),
+    id              text not null,
+    version         integer not null check (version > 0),
+    seq             integer not null,
+    fields          text check (json_valid(fields)),
+    hash            blob,
+    state           integer not null check (state in (1, 2, 3, 4)),
+    waiting         integer check (waiting in (2, 3)),
+    indexed_version integer,
+    job_id          integer,
+    error           text,
+    created_at      integer not null,
+    updated_at      integer not null,
+    check ((fields is null) = (state = 4)),
+    check ((fields is null) = (hash is null))
+) strict;
+
+CREATE UNIQUE INDEX windlass_entities_id on windlass_entities (type, id);
+
+CREATE INDEX windlass_entities_pending on windlass_entities (no) where state = 1;
+
+CREATE UNIQUE INDEX windlass_entities_seq on windlass_entities (seq);
+
 CREATE TABLE windlass_finished (
     id          integer primary key,
     state       integer not null check (state in (3, 4, 5, 6, 7)),
@@ -209,6 +234,21 @@ CREATE TABLE windlass_rollups (
 ) strict;
 
 CREATE INDEX windlass_rollups_minute on windlass_rollups (minute);
+
+CREATE TABLE windlass_types (
+    id         integer primary key,
+    name       text not null unique,
+    spec       text not null check (json_valid(spec)),
+    updated_at integer not null
+) strict;
+
+CREATE TABLE windlass_vectors (
+    entity integer not null,
+    space  text not null,
+    hash   blob not null,
+    vector blob not null,
+    primary key (entity, space)
+) strict, without rowid;
 
 CREATE TABLE windlass_workers (
     id           integer primary key autoincrement,

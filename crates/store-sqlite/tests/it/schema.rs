@@ -36,7 +36,7 @@ async fn twice_is_harmless_and_down_leaves_nothing() {
     let setup = Setup::new().await;
     let before = dump(&setup.path());
     assert!(setup.store.migrate_up(None).await.unwrap().is_empty());
-    assert_eq!(setup.store.migrate_down(0).await.unwrap(), [2, 1]);
+    assert_eq!(setup.store.migrate_down(0).await.unwrap(), [3, 2, 1]);
     assert_eq!(
         dump(&setup.path()).matches("CREATE TABLE").count(),
         1,
@@ -44,7 +44,7 @@ async fn twice_is_harmless_and_down_leaves_nothing() {
     );
     assert!(matches!(setup.store.check_schema().await, Err(StoreError::SchemaMissing)));
     assert!(matches!(setup.store.enqueue(&[setup.job()]).await, Err(StoreError::SchemaMissing)));
-    assert_eq!(setup.store.migrate_up(None).await.unwrap(), [1, 2]);
+    assert_eq!(setup.store.migrate_up(None).await.unwrap(), [1, 2, 3]);
     assert_eq!(dump(&setup.path()), before);
     setup.store.check_schema().await.unwrap();
 }
@@ -54,7 +54,7 @@ async fn newer_and_changed_are_told_apart() {
     let setup = Setup::new().await;
     let connection = rusqlite::Connection::open(setup.path()).unwrap();
     connection.execute("insert into windlass_migrations values (99, 'later', 'x', 0)", []).unwrap();
-    assert!(matches!(setup.store.check_schema().await, Err(StoreError::SchemaNew { found: 99, known: 2 })));
+    assert!(matches!(setup.store.check_schema().await, Err(StoreError::SchemaNew { found: 99, known: 3 })));
     assert!(setup.store.migrate_up(None).await.is_err());
     connection.execute("delete from windlass_migrations where version = 99", []).unwrap();
     connection.execute("update windlass_migrations set checksum = 'y'", []).unwrap();
@@ -69,7 +69,7 @@ async fn two_handles_may_migrate_at_once() {
     let (a, b) = tokio::join!(one.migrate_up(None), two.migrate_up(None));
     let mut applied = [a.unwrap(), b.unwrap()].concat();
     applied.sort_unstable();
-    assert_eq!(applied, [1, 2], "one of them did it");
+    assert_eq!(applied, [1, 2, 3], "one of them did it");
     one.check_schema().await.unwrap();
     two.check_schema().await.unwrap();
 }

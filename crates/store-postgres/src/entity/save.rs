@@ -1,0 +1,116 @@
+//! Writing entities with their boxes.
+//!
+//! Per call one transaction and a handful of statements over arrays: lock and read, insert, update, end boxes, queue
+//! boxes, write vectors. A racing creator is met by the unique key: the loser waits for the winner, reads its row and
+//! decides again.
+
+use sqlx::PgConnection;
+use windlass_core::entity::{BoxKinds, EntityWrite, TypeSpec};
+use windlass_core::store::Saved;
+use windlass_core::{QueueId, StoreError, Time, TxRef, TypeId};
+
+use super::TRIES;
+use super::batch::Batch;
+use super::boxes::Places;
+use crate::PostgresStore;
+use crate::error::{failed, is_conflict, is_id_taken};
+use crate::row::get;
+use crate::tx;
+
+const PUT_TYPE: &str = "
+    insert into windlass.types (name, spec, updated_at)
+    values ($2, $3::text::json, statement_timestamp() + $1::bigint * interval '1 microsecond')
+    on conflict (name) do update set spec = excluded.spec, updated_at = excluded.updated_at returning id";
+
+const OP: &str = "save entities";
+
+impl PostgresStore {
+    pub(super) async fn write_type(&self, spec: &TypeSpec) -> Result<TypeId, StoreError> {
+        let text = serde_json::to_string(spec).map_err(|e| StoreError::Corrupt { what: e.to_string() })?;
+        let row = sqlx::query(self.sql(PUT_TYPE))
+            .bind(self.offset())
+            .bind(&spec.name)
+            .bind(text)
+            .fetch_one(&self.pool)
+            .await
+            .map_err(failed("write a type"))?;
+        get(&row, "id").map(TypeId)
+    }
+
+    pub(super) async fn save_entities(
+        &self,
+        boxes: &BoxKinds,
+        writes: &[EntityWrite],
+    ) -> Result<Vec<Saved>, StoreError> {
+        let mut tries = 0;
+        loop {
+            match self.save_once(boxes, writes).await {
+                Err(error) if (is_conflict(&error) || is_id_taken(&error)) && tries < TRIES => tries += 1,
+                other => return other,
+            }
+        }
+    }
+
+    async fn save_once(&self, boxes: &BoxKinds, writes: &[EntityWrite]) -> Result<Vec<Saved>, StoreError> {
+        let mut tx = self.pool.begin().await.map_err(failed(OP))?;
+        let (answers, (queues, stands)) = self.save_on(&mut tx, boxes, writes).await?;
+        let places: Vec<(QueueId, Time)> = queues.into_iter().map(|queue| (queue, stands)).collect();
+        let wake = if places.is_empty() { None } else { self.waker.turn(places.iter().copied()) };
+        // The lock NOTIFY takes is held from here to the commit, and no longer.
+        if let Some(payload) = &wake {
+            let query = sqlx::query("select pg_notify($1, $2)").bind(&self.waker.channel).bind(payload);
+            query.execute(&mut *tx).await.map_err(failed(OP))?;
+        }
+        tx.commit().await.map_err(failed(OP))?;
+        match wake {
+            Some(_) => drop(self.waker.here(places)),
+            None if places.is_empty() => {}
+            None => self.waker.jobs(places),
+        }
+        Ok(answers)
+    }
+
+    pub(super) async fn save_entities_in(
+        &self,
+        tx: TxRef<'_>,
+        boxes: &BoxKinds,
+        writes: &[EntityWrite],
+    ) -> Result<Vec<Saved>, StoreError> {
+        let conn = tx::connection(tx)?;
+        tx::savepoint(conn).await?;
+        match self.save_on(conn, boxes, writes).await {
+            Ok((answers, (queues, stands))) => {
+                self.notify_in(conn, &queues, stands).await?;
+                tx::release(conn).await?;
+                Ok(answers)
+            }
+            Err(error) => {
+                tx::undo(conn).await?;
+                Err(error)
+            }
+        }
+    }
+
+    async fn save_on(
+        &self,
+        conn: &mut PgConnection,
+        boxes: &BoxKinds,
+        writes: &[EntityWrite],
+    ) -> Result<(Vec<Saved>, Places), StoreError> {
+        let mut batch = Batch::of(writes);
+        let mut open: Vec<usize> = (0..batch.entities.len()).collect();
+        while !open.is_empty() {
+            let mut rows = self.lock_entities(conn, &batch, &open).await?;
+            for n in &open {
+                batch.decide(*n, rows.remove(n), boxes);
+            }
+            let ids = self.draw_ids(conn, batch.unnumbered()).await?;
+            batch.number(ids);
+            open = self.insert_entities(conn, &mut batch, &open).await?;
+        }
+        self.update_entities(conn, &batch).await?;
+        let places = self.put_boxes(conn, &mut batch).await?;
+        self.put_prepared(conn, &batch).await?;
+        Ok((batch.answers()?, places))
+    }
+}

@@ -1,0 +1,3 @@
+drop table windlass.vectors;
+drop table windlass.entities;
+drop table windlass.types;
