@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::Store;
-use windlass_testkit::conformance::{Harness, suite};
+use windlass_testkit::conformance::{Handle, Harness, suite};
 
 use crate::place::{drop_schema, fresh_schema, open};
 
@@ -23,7 +22,7 @@ async fn harness() -> Harness {
     let name = schema.clone();
     let handle = move || {
         let name = name.clone();
-        async move { Arc::new(open(&name).await) as Arc<dyn Store> }
+        async move { Arc::new(open(&name).await) as Arc<dyn Handle> }
     };
     Harness::new(handle, Schema(schema)).await
 }

@@ -63,6 +63,64 @@ macro_rules! conformance_cases {
                 a_refused_member_refuses_all
                 two_handles_never_share_an_id
             }
+            entity {
+                types_are_kept_and_replaced
+                versions_only_grow_across_a_tombstone
+                a_match_must_be_the_version_found
+                absent_means_nothing_or_a_tombstone
+                a_patch_sets_and_removes
+                a_refused_one_leaves_the_others
+                listed_by_the_bytes_of_the_id
+                numbers_find_what_is_there
+                pending_is_counted_to_the_cap
+            }
+            entity_box {
+                a_new_text_is_boxed
+                the_same_text_keeps_its_vector
+                a_newer_write_takes_the_place_of_the_waiting_box
+                a_newer_write_starts_its_attempts_anew
+                the_more_urgent_strategy_wins
+                a_box_that_comes_back_meets_the_newer_one
+                a_sync_write_is_indexed_at_once
+                a_delete_ends_the_waiting_box
+                a_cancelled_box_is_made_again_by_the_next_write
+            }
+            entity_feed {
+                it_begins_with_every_entity_and_no_tombstone
+                each_change_once_as_it_is_now
+                a_delete_is_shown_as_a_tombstone
+                a_delete_while_it_begins_is_shown
+                a_vector_is_a_change
+                a_late_commit_is_not_missed
+                a_follower_among_writers_misses_nothing
+                small_pages_see_everything
+            }
+            entity_index {
+                an_embedded_box_is_indexed
+                each_space_has_its_own_vector
+                a_delete_while_its_box_runs
+                a_delete_takes_the_vector
+                a_stale_lease_writes_nothing
+                an_old_content_writes_nothing
+                a_failed_end_marks_the_entity
+                answers_follow_the_question
+            }
+            entity_race {
+                two_writers_racing_take_turns
+                racing_writes_count_each_version
+                one_of_two_creators_wins
+                a_write_under_way_is_waited_for
+                indexing_races_writing
+            }
+            entity_write {
+                the_same_entity_twice_in_one_call
+                made_deleted_and_made_again_in_one_call
+                a_thousand_in_one_call
+                any_id_and_every_script
+                a_rollback_leaves_no_row_and_no_box
+                a_commit_shows_rows_and_boxes
+                a_box_wakes_its_queue
+            }
             fence {
                 late_writes_after_reclaim
                 late_writes_while_another_runs_it
