@@ -7,11 +7,11 @@ fn the_demo_finds_by_meaning_and_sees_changes_at_once() {
     let place = Place::new();
     for _ in 0..2 {
         let ran = place.run(&["demo", "--no-serve"]).ok();
-        assert!(ran.stdout.contains("160 products, 80 articles, 80 orders"), "{}", ran.stdout);
-        assert!(ran.stdout.contains("the next search has it"), "{}", ran.stdout);
-        assert!(ran.stdout.contains("the next search is without it"), "{}", ran.stdout);
-        let right = ran.stdout.lines().filter(|line| line.starts_with("  ✓")).count();
-        assert!(right >= 8, "{right} of the answers are what was expected:\n{}", ran.stdout);
+        assert!(ran.out.contains("160 products, 80 articles, 80 orders"), "{}", ran.out);
+        assert!(ran.out.contains("the next search has it"), "{}", ran.out);
+        assert!(ran.out.contains("the next search is without it"), "{}", ran.out);
+        let right = ran.out.lines().filter(|line| line.starts_with("  ✓")).count();
+        assert!(right >= 8, "{right} of the answers are what was expected:\n{}", ran.out);
     }
     let url = "sqlite://./windlass-data/demo.db";
     let found = place.run(&["search", "product", "frying pan", "--json", "--database", url]).ok().json();
@@ -19,7 +19,7 @@ fn the_demo_finds_by_meaning_and_sees_changes_at_once() {
     let similar =
         place.run(&["similar", "product", "p001", "--limit", "3", "--json", "--database", url]).ok().json();
     assert_eq!(similar["hits"].as_array().map(Vec::len), Some(3));
-    assert!(place.run(&["types", "--database", url]).ok().stdout.contains("article"));
+    assert!(place.run(&["types", "--database", url]).ok().out.contains("article"));
 }
 
 #[test]

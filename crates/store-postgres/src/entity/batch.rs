@@ -60,7 +60,7 @@ pub(super) enum Fate {
 enum Step {
     Open,
     Refused(Refusal),
-    Written { entity: usize, written: Written, job: Option<NewJob> },
+    Written { entity: usize, written: Written, job: Option<Box<NewJob>> },
 }
 
 impl<'w> Batch<'w> {
@@ -107,7 +107,7 @@ impl<'w> Batch<'w> {
     /// The boxes with the ids they were given and the entity each is of.
     pub(super) fn take_boxes(&mut self) -> Vec<(NewJob, i64, usize)> {
         let boxed = |step: &mut Step| match step {
-            Step::Written { entity, written, job } => Some((job.take()?, written.job?.0, *entity)),
+            Step::Written { entity, written, job } => Some((*job.take()?, written.job?.0, *entity)),
             _ => None,
         };
         self.steps.iter_mut().filter_map(boxed).collect()
@@ -168,7 +168,7 @@ impl<'w> Entity<'w> {
         box_key(&self.write.spec.name, &self.write.id)
     }
 
-    fn take(&mut self, write: &EntityWrite, plan: Plan, boxes: &BoxKinds) -> (Written, Option<NewJob>) {
+    fn take(&mut self, write: &EntityWrite, plan: Plan, boxes: &BoxKinds) -> (Written, Option<Box<NewJob>>) {
         let (mut state, mut strategy, mut job) = (IndexState::Indexed, None, None);
         match &plan.index {
             IndexPlan::Keep => {}
@@ -177,7 +177,7 @@ impl<'w> Entity<'w> {
                 self.vectors.push(prepared.clone());
             }
             IndexPlan::Box(wanted) => {
-                job = Some(boxes.boxed(write, &plan, *wanted));
+                job = Some(Box::new(boxes.boxed(write, &plan, *wanted)));
                 (state, strategy) = (IndexState::Pending, Some(*wanted));
                 self.put_box();
             }

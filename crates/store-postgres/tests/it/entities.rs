@@ -92,9 +92,15 @@ async fn pages_of_one_pass_from_late_transactions_to_new_ones() {
     let mut tx = place.pool.begin().await.unwrap();
     place.store.save_in(TxRef::new(&mut *tx), &boxes(&place), &late).await.unwrap();
     save(&["b"], "y").await;
-    let mut mark = changes(&place, &FeedMark::default()).await.mark;
     save(&["a"], "y").await;
     tx.commit().await.unwrap();
+    let changed = async |id: &str| {
+        let sql = format!("select changed::text::bigint from windlass.entities where id = '{id}'");
+        place.number(&sql).await
+    };
+    // As it was read just before `a` changed, with nobody else on the server.
+    let (under_way, end) = (changed("late").await, changed("a").await);
+    let mut mark = FeedMark(format!("feed/{under_way}:{end}:{under_way}"));
     let mut seen = Vec::new();
     loop {
         let page = place.store.changes(&mark, "s", 1).await.unwrap();

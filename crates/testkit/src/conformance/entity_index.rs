@@ -7,7 +7,7 @@ use windlass_core::store::{BoxDone, BoxOutcome, Settled};
 use windlass_core::{JobState, Outcome, Token};
 
 use super::Harness;
-use super::shelf::{Follower, Shelf, taken};
+use super::shelf::{Follower, Shelf};
 
 async fn vector(h: &Harness, id: &str) -> (Option<Vec<u8>>, bool) {
     let mut follower = Follower::default();
@@ -102,28 +102,6 @@ pub async fn an_old_content_writes_nothing(h: Harness) {
     assert_eq!(shelf.get("a").await.indexed_version, Some(3));
 }
 
-/// The writer came first and has not committed: its content counts when it does.
-pub async fn a_write_under_way_is_waited_for(h: Harness) {
-    let shelf = Shelf::new(&h).await;
-    for (id, commit) in [("kept", true), ("undone", false)] {
-        shelf.saved(shelf.put(id, "one")).await;
-        let job = shelf.run().await;
-        let mut tx = h.store.begin().await.unwrap();
-        h.store.save_in(tx.tx(), &shelf.boxes, &[shelf.put(id, "two")]).await.unwrap();
-        let (answer, ()) = tokio::join!(shelf.index(shelf.embedded(&job, id, "one", &[1])), async {
-            // Long enough for the other to come to the row, which is all the same when it does not.
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            if commit { tx.commit().await.unwrap() } else { tx.rollback().await.unwrap() }
-        });
-        assert_eq!(answer, Settled::Accepted);
-        let found = shelf.get(id).await;
-        let wanted = if commit { (IndexState::Pending, None) } else { (IndexState::Indexed, Some(1)) };
-        assert_eq!((found.state, found.indexed_version), wanted, "{id}");
-        assert_eq!(vector(&h, id).await.1, !commit, "{id}");
-        h.claim(shelf.worker, 10).await;
-    }
-}
-
 pub async fn a_failed_end_marks_the_entity(h: Harness) {
     let shelf = Shelf::new(&h).await;
     shelf.saved(shelf.put("a", "x")).await;
@@ -151,7 +129,7 @@ pub async fn a_failed_end_marks_the_entity(h: Harness) {
 pub async fn answers_follow_the_question(h: Harness) {
     let shelf = Shelf::new(&h).await;
     let writes: Vec<_> = ["a", "b", "c", "d"].iter().map(|id| shelf.put(id, "x")).collect();
-    shelf.save(&writes).await.into_iter().for_each(|saved| drop(taken(saved)));
+    shelf.save(&writes).await;
     let jobs = h.claim(shelf.worker, 10).await;
     shelf.saved(shelf.put("c", "newer")).await;
     let mut stale = shelf.embedded(&jobs[1], "b", "x", &[2]);
@@ -175,44 +153,4 @@ pub async fn answers_follow_the_question(h: Harness) {
     use IndexState::{Failed, Indexed, Pending};
     assert_eq!(states, [Indexed, Pending, Pending, Failed]);
     assert_eq!(vector(&h, "a").await, (Some(vec![1]), true), "the second of one lease is stale");
-}
-
-/// A writer and an indexer work on the same rows at once: neither waits for the other for ever, and what the index says is
-/// of the content that is there.
-pub async fn indexing_races_writing(h: Harness) {
-    let shelf = Shelf::new(&h).await;
-    let other = h.open().await;
-    let ids: Vec<String> = (0..8).map(|n| format!("e{n}")).collect();
-    let put = |text: &str| ids.iter().rev().map(|id| shelf.put(id, text)).collect::<Vec<_>>();
-    for round in 0..15 {
-        let (text, newer) = (format!("text {round}"), format!("newer {round}"));
-        shelf.save(&put(&text)).await;
-        let jobs = h.claim(shelf.worker, 20).await;
-        assert_eq!(jobs.len(), 8, "round {round}");
-        let done: Vec<BoxDone> = jobs
-            .iter()
-            .enumerate()
-            .map(|(n, job)| {
-                let boxed: windlass_core::entity::Boxed = serde_json::from_slice(&job.payload).unwrap();
-                match n % 2 {
-                    0 => shelf.embedded(job, &boxed.id, &text, text.as_bytes()),
-                    _ => shelf.failed(
-                        job,
-                        &boxed.id,
-                        &text,
-                        Outcome::Retry { after: None, error: "no".to_owned() },
-                    ),
-                }
-            })
-            .collect();
-        let writes = put(&newer);
-        let (answers, saved) = tokio::join!(h.store.index(&done), shelf.save_on(&*other, &writes));
-        assert!(answers.unwrap().iter().all(|a| *a != Settled::Stale), "round {round}");
-        assert_eq!(saved.len(), 8);
-        for id in &ids {
-            let found = shelf.get(id).await;
-            assert_eq!((found.state, shelf.text(id).await), (IndexState::Pending, newer.clone()));
-        }
-        assert_eq!(h.count(JobState::Pending).await + h.count(JobState::Scheduled).await, 8, "round {round}");
-    }
 }

@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use windlass_core::entity::{Change, EntityWrite, Expected, IndexState, Operation, Refusal};
-use windlass_core::store::{JobFilter, Saved, Wake};
+use windlass_core::entity::{Change, EntityWrite, IndexState, Operation};
+use windlass_core::store::{JobFilter, Wake};
 use windlass_core::{JobState, QueueId, Strategy, TxRef};
 
+use super::Harness;
 use super::shelf::{Follower, Shelf, fields, saying, taken};
-use super::{Handle, Harness};
 use crate::signal::{Seen, wait_until};
 
 const SOON: Duration = Duration::from_secs(10);
@@ -184,7 +184,10 @@ pub async fn a_box_wakes_its_queue(h: Harness) {
     let shelf = Shelf::new(&h).await;
     let seen = Arc::new(Mutex::new(Vec::new()));
     let writer = seen.clone();
-    h.store.on_wake(Box::new(move |wake| writer.lock().unwrap().push(wake)));
+    h.store.on_wake(Box::new(move |wake| {
+        writer.lock().unwrap().push(wake);
+        true
+    }));
     let woken = async |queue: QueueId| {
         let all = |all: &Vec<Wake>| all.contains(&Wake::Queue(queue)) || all.contains(&Wake::Any);
         wait_until("a wake", SOON, || async { Seen::when(seen.lock().unwrap().clone(), all) }).await;
@@ -199,77 +202,4 @@ pub async fn a_box_wakes_its_queue(h: Harness) {
     assert!(!seen.lock().unwrap().contains(&Wake::Queue(h.queue)), "before the end of the transaction");
     tx.commit().await.unwrap();
     woken(h.queue).await;
-}
-
-/// The second waits for the first; who comes second has the last word. `before` versions are there already.
-async fn race(h: &Harness, first: &dyn Handle, second: &dyn Handle, id: &str, before: u64, commit: bool) {
-    let shelf = Shelf::new(h).await;
-    for version in 0..before {
-        shelf.saved(shelf.put(id, &format!("version {version}"))).await;
-    }
-    let mut tx = first.begin().await.unwrap();
-    first.save_in(tx.tx(), &shelf.boxes, &[shelf.put(id, "first")]).await.unwrap();
-    let writes = [shelf.put(id, "second"), shelf.put(&format!("{id} beside"), "x")];
-    let (saved, ()) = tokio::join!(second.save(&shelf.boxes, &writes), async {
-        // Long enough for the second to come to the row, which is all the same when it does not.
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        if commit { tx.commit().await.unwrap() } else { tx.rollback().await.unwrap() }
-    });
-    let written = taken(saved.unwrap().remove(0));
-    let version = before + if commit { 2 } else { 1 };
-    let operation = if version > 1 { Operation::Update } else { Operation::Create };
-    assert_eq!((written.version, written.operation), (version, operation), "{id}");
-    let found = shelf.get(id).await;
-    assert_eq!((found.version, found.job), (written.version, written.job));
-    assert_eq!(shelf.text(id).await, "second");
-    assert_eq!(h.state(written.job.unwrap()).await, JobState::Pending);
-}
-
-pub async fn two_writers_racing_take_turns(h: Harness) {
-    let other = h.open().await;
-    for (before, commit) in [(0, true), (0, false), (1, true), (1, false)] {
-        race(&h, &*h.store, &*other, &format!("here {before} {commit}"), before, commit).await;
-        race(&h, &*other, &*h.store, &format!("there {before} {commit}"), before, commit).await;
-    }
-    assert_eq!(h.count(JobState::Pending).await, 16, "one box each, and one of each row beside");
-    assert_eq!(h.count(JobState::Superseded).await, 8);
-}
-
-/// Whatever the order, one is first and the other second, and the row is the second's.
-pub async fn racing_writes_count_each_version(h: Harness) {
-    let shelf = Shelf::new(&h).await;
-    let other = h.open().await;
-    for round in 0..30_u64 {
-        // Each pair is raced for twice: to make it, and to change it.
-        let (x, y, before) = (format!("x{}", round / 2), format!("y{}", round / 2), round % 2 * 2);
-        let here = [shelf.put(&x, "here"), shelf.put(&y, "here")];
-        let there = [shelf.put(&y, "there"), shelf.put(&x, "there")];
-        let (one, two) = tokio::join!(shelf.save(&here), shelf.save_on(&*other, &there));
-        for (id, here, there) in [(x, &one[0], &two[1]), (y, &one[1], &two[0])] {
-            let (here, there) = (taken(here.clone()), taken(there.clone()));
-            let versions = [here.version.min(there.version), here.version.max(there.version)];
-            assert_eq!(versions, [before + 1, before + 2], "round {round}");
-            let (last, text) = if here.version == before + 2 { (here, "here") } else { (there, "there") };
-            assert_eq!(shelf.text(&id).await, text);
-            assert_eq!(h.state(last.job.unwrap()).await, JobState::Pending);
-        }
-    }
-    assert_eq!((h.count(JobState::Pending).await, h.count(JobState::Superseded).await), (30, 90));
-}
-
-pub async fn one_of_two_creators_wins(h: Harness) {
-    let shelf = Shelf::new(&h).await;
-    let other = h.open().await;
-    for round in 0..30 {
-        let new = |text| [EntityWrite { expected: Expected::Absent, ..shelf.put(&round.to_string(), text) }];
-        let (here, there) = (new("here"), new("there"));
-        let (one, two) = tokio::join!(shelf.save(&here), shelf.save_on(&*other, &there));
-        let text = match (&one[0], &two[0]) {
-            (Saved::Written(_), Saved::Refused(Refusal::Exists { version: 1 })) => "here",
-            (Saved::Refused(Refusal::Exists { version: 1 }), Saved::Written(_)) => "there",
-            both => panic!("round {round}: {both:?}"),
-        };
-        assert_eq!(shelf.text(&round.to_string()).await, text);
-    }
-    assert_eq!(h.store.count(&JobFilter::default()).await.unwrap(), 30, "a refused write leaves no box");
 }

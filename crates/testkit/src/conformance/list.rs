@@ -102,9 +102,14 @@ macro_rules! conformance_cases {
                 a_delete_takes_the_vector
                 a_stale_lease_writes_nothing
                 an_old_content_writes_nothing
-                a_write_under_way_is_waited_for
                 a_failed_end_marks_the_entity
                 answers_follow_the_question
+            }
+            entity_race {
+                two_writers_racing_take_turns
+                racing_writes_count_each_version
+                one_of_two_creators_wins
+                a_write_under_way_is_waited_for
                 indexing_races_writing
             }
             entity_write {
@@ -115,9 +120,6 @@ macro_rules! conformance_cases {
                 a_rollback_leaves_no_row_and_no_box
                 a_commit_shows_rows_and_boxes
                 a_box_wakes_its_queue
-                two_writers_racing_take_turns
-                racing_writes_count_each_version
-                one_of_two_creators_wins
             }
             fence {
                 late_writes_after_reclaim

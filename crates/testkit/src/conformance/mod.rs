@@ -13,6 +13,7 @@ pub mod entity;
 pub mod entity_box;
 pub mod entity_feed;
 pub mod entity_index;
+pub mod entity_race;
 pub mod entity_write;
 pub mod fence;
 mod harness;
