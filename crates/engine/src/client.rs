@@ -238,3 +238,54 @@ fn check_registry(queues: &[QueueSpec], kinds: &[KindSpec], registered: &[String
     }
     invalid.into_result()
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::future::try_join_all;
+    use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
+    use windlass_core::queue;
+    use windlass_store_postgres::{Options, PostgresStore};
+    use windlass_testkit::signal::{Seen, wait_until};
+
+    use super::*;
+
+    /// Postgres, because there a reader of the registry can be held up and counted.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn an_old_catalog_is_read_again_once_and_nobody_waits_for_it() {
+        let url = std::env::var("WINDLASS_TEST_POSTGRES_URL")
+            .unwrap_or_else(|_| "postgres://postgres@127.0.0.1:5432/test".to_owned());
+        let schema = format!("wl_catalog_{}", std::process::id());
+        let store =
+            PostgresStore::connect(&format!("{url}?schema={schema}"), Options::default()).await.unwrap();
+        store.migrate_up(None).await.unwrap();
+        let kinds = [KindSpec::new("OLD", "DEFAULT")];
+        let client = Client::open(Arc::new(store), &queue::families(), &kinds).await.unwrap();
+        let old = Instant::now().checked_sub(CATALOG_FRESH * 2).unwrap();
+        *client.inner.catalog.write().unwrap() = (client.catalog(), old);
+
+        let mut admin = PgConnection::connect(&url).await.unwrap();
+        let lock = format!("begin; lock table {schema}.kinds in access exclusive mode");
+        admin.execute(AssertSqlSafe(lock)).await.unwrap();
+        let jobs = (0..200).map(|_| client.enqueue(JobRequest::new("OLD", b"{}".to_vec())));
+        let enqueued = tokio::time::timeout(Duration::from_secs(8), try_join_all(jobs)).await;
+        assert_eq!(enqueued.expect("a caller waited for the registry").unwrap().len(), 200);
+        let waiting = format!(
+            "select count(*) from pg_locks where not granted and relation = '{schema}.kinds'::regclass"
+        );
+        wait_until("a refresh to wait for the registry", Duration::from_secs(8), || async {
+            let mut admin = PgConnection::connect(&url).await.unwrap();
+            let waiting = sqlx::query_scalar(AssertSqlSafe(waiting.clone())).fetch_one(&mut admin);
+            let waiting: i64 = waiting.await.unwrap();
+            assert!(waiting <= 1, "{waiting} refreshes at once");
+            Seen::when(waiting, |waiting| *waiting == 1)
+        })
+        .await;
+        admin.execute("rollback").await.unwrap();
+        wait_until("the catalog to be new", Duration::from_secs(8), || async {
+            Seen::when(client.dated_catalog().1, |loaded| *loaded > old)
+        })
+        .await;
+        client.store().close().await;
+        admin.execute(AssertSqlSafe(format!("drop schema {schema} cascade"))).await.unwrap();
+    }
+}

@@ -142,6 +142,13 @@ impl PostgresStore {
     }
 }
 
+impl Drop for PostgresStore {
+    /// The waker's tasks hold the pool: without this a handle dropped without `close` keeps its sessions for ever.
+    fn drop(&mut self) {
+        self.waker.abandon();
+    }
+}
+
 /// Nobody listens in on the loopback, and there TLS halves the throughput: sqlx 0.9.0 does not set TCP_NODELAY
 /// (transact-rs/sqlx#4335), so a batch split into TLS records waits 40 ms for an acknowledgement. Whoever wants TLS
 /// there says so.

@@ -91,6 +91,11 @@ impl Waker {
         if let Some(payload) = self.take() {
             notify(pool, &self.channel, &payload).await;
         }
+        self.abandon();
+    }
+
+    /// Ends the tasks, and with them the session that listens, without a last word.
+    pub(crate) fn abandon(&self) {
         for task in self.tasks.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             task.abort();
         }

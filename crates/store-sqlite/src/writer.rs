@@ -220,7 +220,7 @@ impl Loop {
             match commands.recv_timeout(LOOK_EVERY) {
                 Ok(Message::Run(first)) => closing = self.transaction(first, commands),
                 Ok(Message::Close(reply)) => closing = Some(reply),
-                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Timeout) => self.parts.checkpointer.idle(&self.parts.connection),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             if self.watch.look(&self.parts.connection) {

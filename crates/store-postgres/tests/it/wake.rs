@@ -72,3 +72,22 @@ async fn a_late_commit_is_found_at_once() {
     assert_eq!(leased.iter().map(|j| j.id).collect::<Vec<_>>(), [late]);
     place.end().await;
 }
+
+/// A handle that was dropped without `close`, as at the end of a scope.
+#[tokio::test]
+async fn a_dropped_handle_leaves_no_session_behind() {
+    let place = Place::new().await;
+    let listeners = "select count(*) from pg_stat_activity where query = 'LISTEN \"' || rtrim('windlass.', '.') || '_wake\"'";
+    listening(&place.store).await;
+    let other = place.other().await;
+    listening(&other).await;
+    assert_eq!(place.number(listeners).await, 2);
+    drop(other);
+    let left = async {
+        while place.number(listeners).await != 1 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(SOON, left).await.expect("the session of the dropped handle ends");
+    place.end().await;
+}

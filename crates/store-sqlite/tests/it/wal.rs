@@ -1,6 +1,9 @@
 //! The write-ahead log stays bounded, also after a reader held it.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use windlass_core::Store;
 use windlass_store_sqlite::SqliteOptions;
@@ -38,4 +41,52 @@ async fn a_reader_lets_it_grow_until_it_ends() {
     write_much(&setup).await;
     let after = log_bytes(&setup.path());
     assert!(after < grown + grown / 4, "the same room is used again: {after} after {grown} bytes");
+}
+
+/// Reads for 200 ms each, one always begun before the other ends, until told to stop: never a moment without a reader.
+fn read_in_turns(path: std::path::PathBuf, stop: Arc<AtomicBool>) -> std::thread::JoinHandle<u32> {
+    const READ: Duration = Duration::from_millis(200);
+    std::thread::spawn(move || {
+        let readers = [0, 1].map(|_| rusqlite::Connection::open(&path).unwrap());
+        let begin = |n: u32| {
+            let reader = &readers[n as usize % 2];
+            reader.execute_batch("begin; select count(*) from windlass_queues").unwrap();
+        };
+        begin(0);
+        let mut turns = 0;
+        while !stop.load(Ordering::Relaxed) {
+            std::thread::sleep(READ / 2);
+            begin(turns + 1);
+            std::thread::sleep(READ / 2);
+            readers[turns as usize % 2].execute_batch("rollback").unwrap();
+            turns += 1;
+        }
+        turns
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn short_readers_without_a_gap_do_not_let_it_grow() {
+    const PAGES: u64 = 1_500;
+    // Some hundred megabytes of log.
+    const JOBS: usize = 120_000;
+    let options = SqliteOptions { checkpoint_pages: PAGES as u32, ..SqliteOptions::default() };
+    let setup = Setup::with(options).await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let readers = read_in_turns(setup.path(), stop.clone());
+    let (mut longest, mut largest, mut written) = (Duration::ZERO, 0, 0);
+    while written < JOBS {
+        let asked = Instant::now();
+        setup.store.enqueue(&vec![setup.job(); 100]).await.unwrap();
+        longest = longest.max(asked.elapsed());
+        written += 100;
+        largest = largest.max(log_bytes(&setup.path()));
+    }
+    stop.store(true, Ordering::Relaxed);
+    let turns = readers.join().unwrap();
+    println!("{written} jobs beside {turns} readers; log up to {largest} bytes; longest write {longest:?}");
+    assert!(turns >= 8, "{turns} readers");
+    // Cut at four times the configured length, but at most once a second.
+    assert!(largest < 2 * 4 * PAGES * 4_120, "{largest} bytes after {written} jobs");
+    assert!(longest < Duration::from_secs(2), "a write waited {longest:?}");
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use windlass::{EnqueueError, JobId, JobState, WorkerOptions};
+use windlass::{EnqueueError, JobId, JobState, Windlass, WorkerOptions};
 use windlass_testkit::process::Process;
 use windlass_testkit::signal::{Seen, wait_until};
 
@@ -68,7 +68,7 @@ on_both! {
         let windlass = world.windlass().await;
         let store = windlass.client().store();
         for _ in 0..count(2, 20) {
-            wait_for_work(&world, &members).await;
+            wait_for_work(&world, &windlass, &members).await;
             let before: Vec<_> = members.iter().map(hole_met).collect();
             let reverted = store.migrate_down(0).await.unwrap();
             assert!(reverted.len() >= 2, "{reverted:?}");
@@ -80,7 +80,7 @@ on_both! {
             .await;
             assert_eq!(store.migrate_up(None).await.unwrap().len(), reverted.len());
         }
-        wait_for_work(&world, &members).await;
+        wait_for_work(&world, &windlass, &members).await;
         for member in &mut members {
             assert!(member.is_running().unwrap(), "{}", member.output());
             assert!(!member.output().contains("panicked"), "{}", member.output());
@@ -104,8 +104,15 @@ fn member(world: &World, n: usize) -> Process {
     Process::start(&format!("member-{n}"), world.directory(), command).unwrap()
 }
 
-/// Until every process has a job accepted and run that did not exist when this was asked.
-async fn wait_for_work(world: &World, members: &[Process]) {
+/// Until every process works and has a job accepted and run that did not exist when this was asked.
+async fn wait_for_work(world: &World, windlass: &Windlass, members: &[Process]) {
+    wait_until("every worker to be there", SOON, || async {
+        let workers = windlass.client().store().workers().await.unwrap();
+        let is_there = |id: u32| workers.iter().any(|worker| worker.label == format!("pid {id}"));
+        let all = members.iter().all(|member| is_there(member.id()));
+        if all { Seen::Yes(()) } else { Seen::NotYet(format!("{workers:?}; {}", outputs(members))) }
+    })
+    .await;
     let before: Vec<usize> = members.iter().map(|member| lines(member, "ack ").len()).collect();
     wait_until("every process to go on producing", SOON, || async {
         let went_on = members.iter().zip(&before).all(|(member, n)| lines(member, "ack ").len() > *n);

@@ -21,8 +21,8 @@ const EACH: usize = 2;
 on_both! {
     async fn a_paused_worker_changes_nothing_when_it_wakes(world: World) {
         let (mut settles, rounds) = (0, count(1, 20));
+        let windlass = world.windlass().await;
         for round in 0..rounds {
-            let windlass = world.windlass().await;
             let Paused { sleeper, first, leased, mut ids } = pause_at_work(&world, &windlass, round).await;
             let heir = world.worker(&format!("heir-{round}"), LEASE);
             wait_until("the paused worker to be declared dead", SOON, || async {
