@@ -114,7 +114,7 @@ fn one_bad_line_and_nothing_is_written() {
                  {\"kind\":\"NOOP\",\"delay\":\"-5m\"}\n{\"kind\":\"NOOP\",\"priority\":11,\"max_attempts\":0}\n";
     let parts = [
         "6 problems in standard input",
-        "line 2: kind: `NOPE` is not registered; known kinds: FAIL, NOOP, SLEEP",
+        "line 2: kind: `NOPE` is not registered; known kinds: FAIL, INDEX_ASYNC, INDEX_BATCH, NOOP, SLEEP",
         "line 3: prio: is not a field here; known: kind, payload, priority",
         "line 4: column",
         "line 5: delay: `-5m` is not a duration: it is negative",
