@@ -4,13 +4,16 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::store::Enqueued;
+use windlass_core::store::{Enqueued, Written};
 use windlass_core::{JobId, QueueSpec, Store, StoreError, queue};
+use windlass_core::TypeSpec;
 use windlass_engine::worker::Drained;
 use windlass_engine::{
     Client, Completion, EngineError, EnqueueError, HandlerResult, Handlers, JobError, JobRequest, Retention,
     Waited, Worker, WorkerHandle, WorkerOptions, batch_handler, handler,
 };
+use windlass_index::embed::{Embedder, StaticTable};
+use windlass_index::{Entities, EntityError, Indexing, SaveRequest, SearchAnswer, SearchRequest, service};
 use windlass_store_postgres::PostgresStore;
 use windlass_store_sqlite::SqliteStore;
 
@@ -22,6 +25,8 @@ pub enum BuildError {
     UnknownDatabase(String),
     #[error(transparent)]
     Engine(#[from] EngineError),
+    #[error(transparent)]
+    Entities(#[from] EntityError),
 }
 
 impl From<StoreError> for BuildError {
@@ -50,6 +55,9 @@ pub struct Builder {
     retention: Retention,
     migrate: bool,
     test_mode: TestMode,
+    /// Entities are on, with these types besides `document`.
+    types: Option<Vec<TypeSpec>>,
+    embedder: Option<Arc<dyn Embedder>>,
 }
 
 impl Builder {
@@ -92,6 +100,18 @@ impl Builder {
         self
     }
 
+    /// Entities and their search, with these types besides `document`.
+    pub fn entities(mut self, types: impl IntoIterator<Item = TypeSpec>) -> Builder {
+        self.types.get_or_insert_default().extend(types);
+        self
+    }
+
+    /// Another embedding than the one that ships. Every process on a database must use the same.
+    pub fn embedder(mut self, embedder: impl Embedder + 'static) -> Builder {
+        self.embedder = Some(Arc::new(embedder));
+        self
+    }
+
     pub fn worker(mut self, options: WorkerOptions) -> Builder {
         self.worker = options;
         self
@@ -115,21 +135,40 @@ impl Builder {
         self
     }
 
-    pub async fn build(self) -> Result<Windlass, BuildError> {
+    pub async fn build(mut self) -> Result<Windlass, BuildError> {
         let (store, fresh) = open(&self.database).await?;
         if self.migrate || fresh {
             store.migrate_up(None).await?;
         }
+        let indexing = match &self.types {
+            Some(_) => Some(indexing(self.embedder.take())?),
+            None => None,
+        };
+        if let Some(indexing) = &indexing {
+            indexing.add_to(&mut self.handlers);
+        }
         self.handlers.check().map_err(EngineError::from)?;
-        let queues = with_families(store.as_ref(), self.queues).await?;
+        let queues = with_families(store.as_ref(), self.queues, indexing.is_some()).await?;
         let client = Client::open(store, &queues, &self.handlers.specs()).await?;
+        let entities = match (&indexing, self.types) {
+            (Some(indexing), Some(types)) => Some(Entities::open(client.clone(), indexing, &types).await?),
+            _ => None,
+        };
         Ok(Windlass {
             client,
+            entities,
             handlers: Arc::new(self.handlers),
             worker: self.worker,
             retention: self.retention,
             test_mode: self.test_mode,
         })
+    }
+}
+
+fn indexing(embedder: Option<Arc<dyn Embedder>>) -> Result<Indexing, EntityError> {
+    match embedder {
+        Some(embedder) => Ok(Indexing::new(embedder)),
+        None => Ok(Indexing::new(Arc::new(StaticTable::load()?))),
     }
 }
 
@@ -150,11 +189,16 @@ async fn open(url: &str) -> Result<(Arc<dyn Store>, bool), BuildError> {
 
 /// The described queues and those of the five families that nobody registered yet. A process that only enqueues must
 /// not reset what the fleet's configuration says.
-async fn with_families(store: &dyn Store, described: Vec<QueueSpec>) -> Result<Vec<QueueSpec>, BuildError> {
+async fn with_families(
+    store: &dyn Store,
+    described: Vec<QueueSpec>,
+    entities: bool,
+) -> Result<Vec<QueueSpec>, BuildError> {
     store.check_schema().await?;
     let registered: Vec<String> = store.queues().await?.into_iter().map(|state| state.spec.name).collect();
     let mut queues = described;
-    for family in queue::families() {
+    let boxes = if entities { service::queues() } else { Vec::new() };
+    for family in queue::families().into_iter().chain(boxes) {
         if !registered.contains(&family.name) && !queues.iter().any(|known| known.name == family.name) {
             queues.push(family);
         }
@@ -166,6 +210,7 @@ async fn with_families(store: &dyn Store, described: Vec<QueueSpec>) -> Result<V
 #[derive(Clone)]
 pub struct Windlass {
     client: Client,
+    entities: Option<Entities>,
     pub(crate) handlers: Arc<Handlers>,
     worker: WorkerOptions,
     retention: Retention,
@@ -182,12 +227,34 @@ impl Windlass {
             retention: Retention::default(),
             migrate: false,
             test_mode: TestMode::Off,
+            types: None,
+            embedder: None,
         }
     }
 
     /// Jobs by filter, queues, statistics: what operators use.
     pub fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// Entities and their search; off unless [`Builder::entities`] was called.
+    pub fn entities(&self) -> Result<&Entities, EntityError> {
+        self.entities.as_ref().ok_or(EntityError::Off)
+    }
+
+    /// Returns once the entity is durable, and with the strategy sync once it is indexed.
+    pub async fn save(&self, request: SaveRequest) -> Result<Written, EntityError> {
+        self.entities()?.save(request).await
+    }
+
+    /// Inside the caller's transaction: entity and box exist when it commits and never did when it rolls back.
+    pub async fn save_in(&self, tx: &mut impl AsTx, request: SaveRequest) -> Result<Written, EntityError> {
+        self.entities()?.save_in(tx.as_tx(), request).await
+    }
+
+    /// What was committed before the call, by whichever process, is in the answer.
+    pub async fn search(&self, request: SearchRequest) -> Result<SearchAnswer, EntityError> {
+        self.entities()?.search(request).await
     }
 
     /// Returns once the job is durable.
@@ -239,8 +306,9 @@ impl Windlass {
     /// Starts the workers and the clean-up.
     pub async fn start(&self) -> Result<Workers, EngineError> {
         let handle = Worker::start(self.client.clone(), &self.handlers, self.worker.clone()).await?;
-        let retention = tokio::spawn(self.retention.run(self.client.store().clone()));
-        Ok(Workers { handle, retention })
+        let mut beside = vec![tokio::spawn(self.retention.run(self.client.store().clone()))];
+        beside.extend(self.entities.clone().map(|entities| tokio::spawn(entities.follow())));
+        Ok(Workers { handle, beside })
     }
 
     /// Runs everything that is due, here and now, without workers. For tests.
@@ -262,13 +330,14 @@ impl Windlass {
 /// Running workers.
 pub struct Workers {
     handle: WorkerHandle,
-    retention: tokio::task::JoinHandle<()>,
+    /// The clean-up, and what keeps the index in step.
+    beside: Vec<tokio::task::JoinHandle<()>>,
 }
 
 impl Workers {
     /// Stops claiming, lets running jobs end within the grace period, hands the rest back unburnt.
     pub async fn shutdown(self) -> Result<(), EngineError> {
-        self.retention.abort();
+        self.beside.iter().for_each(|task| task.abort());
         self.handle.shutdown().await
     }
 }

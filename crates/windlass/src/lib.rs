@@ -32,6 +32,9 @@
 //! # }
 //! ```
 //!
+//! With [`Builder::entities`] it also keeps the application's data searchable: [`Windlass::save`] queues the embedding in the
+//! same transaction as the row, [`Windlass::search`] finds it by words and meaning.
+//!
 //! Owns the builder, the typed jobs and the test modes; everything else is the engine's, re-exported.
 
 #![forbid(unsafe_code)]
@@ -47,7 +50,8 @@ pub use context::Context;
 pub use job::{Job, Request};
 pub use tx::{AsTx, Tx};
 
-pub use windlass_core::store::Enqueued;
+pub use windlass_core::entity::{Change, Expected, IndexState, Strategy, TextField, TypeSpec};
+pub use windlass_core::store::{EntityRecord, Enqueued, Written};
 pub use windlass_core::{
     Backoff, JobId, JobRecord, JobState, KindSpec, OnConflict, QueueSpec, StoreError, Time,
 };
@@ -55,3 +59,7 @@ pub use windlass_engine::worker::Drained;
 pub use windlass_engine::{
     Client, Completion, EngineError, EnqueueError, HandlerResult, JobError, Retention, Waited, WorkerOptions,
 };
+pub use windlass_index::embed::{EmbedError, Embedder, StaticTable};
+pub use windlass_index::filter::Filter;
+pub use windlass_index::vector::Vector;
+pub use windlass_index::{Entities, EntityError, Hit, Mode, SaveRequest, SearchAnswer, SearchRequest};

@@ -13,6 +13,7 @@ pub(crate) fn template() -> String {
         let header = match section {
             Section::Queue => "# [queues.HIGH]".to_owned(),
             Section::Kind => "# [kinds.SEND_RECEIPT]".to_owned(),
+            Section::Entity => "# [entities.product]".to_owned(),
             _ => format!("[{}]", section.word()),
         };
         text.push_str(&format!("\n{}\n{header}\n", about(section)));
@@ -34,6 +35,7 @@ fn about(section: Section) -> &'static str {
             "# One section per kind of job. A kind this binary does not carry needs a queue; [kinds.\"*\"] holds for all\n\
              # kinds that have no value of their own."
         }
+        Section::Entity => "# One section per entity type. `document` is always there; PUT /v1/types/{type} adds one at run time.",
         Section::Cleanup => "# How long things are kept.",
     }
 }
@@ -51,6 +53,8 @@ fn example(key: &keys::Key) -> String {
         (Section::Kind, "queue") => "DEFAULT",
         (Section::Kind, "priority") => "5",
         (Section::Kind, "description") => "mails a receipt",
+        (Section::Entity, "text") => "title^2, description",
+        (Section::Entity, "on_create" | "on_update" | "on_delete") => "sync",
         _ => key.default,
     };
     match key.shape {

@@ -12,12 +12,13 @@ pub(crate) enum Section {
     Database,
     Queue,
     Kind,
+    Entity,
     Cleanup,
 }
 
 impl Section {
-    pub(crate) const ALL: [Section; 5] =
-        [Section::Server, Section::Database, Section::Queue, Section::Kind, Section::Cleanup];
+    pub(crate) const ALL: [Section; 6] =
+        [Section::Server, Section::Database, Section::Queue, Section::Kind, Section::Entity, Section::Cleanup];
 
     /// The word in the file and in variables.
     pub(crate) fn word(self) -> &'static str {
@@ -26,6 +27,7 @@ impl Section {
             Section::Database => "database",
             Section::Queue => "queues",
             Section::Kind => "kinds",
+            Section::Entity => "entities",
             Section::Cleanup => "cleanup",
         }
     }
@@ -35,6 +37,7 @@ impl Section {
         match self {
             Section::Queue => Some("<name>"),
             Section::Kind => Some("<KIND>"),
+            Section::Entity => Some("<type>"),
             _ => None,
         }
     }
@@ -105,7 +108,7 @@ const PRIORITY: Shape = Shape::Count { min: 0, max: 10 };
 const ANY_DURATION: Shape = Shape::Duration { min_ms: 0 };
 const SOME_DURATION: Shape = Shape::Duration { min_ms: 1 };
 
-use Section::{Cleanup, Database, Kind, Queue, Server};
+use Section::{Cleanup, Database, Entity, Kind, Queue, Server};
 
 pub(crate) const KEYS: &[Key] = &[
     key(
@@ -225,6 +228,17 @@ pub(crate) const KEYS: &[Key] = &[
     key(Kind, "backoff_base", ANY_DURATION, "30s", "Wait after the first failed attempt; doubles with each"),
     key(Kind, "backoff_cap", ANY_DURATION, "1h", "No wait between attempts is longer"),
     key(Kind, "description", Shape::Text, "empty", "One line for people"),
+    key(
+        Entity,
+        "text",
+        Shape::Text,
+        "every field that is text",
+        "Fields that are searched, such as `title^2, description`",
+    ),
+    key(Entity, "strategy", Shape::Text, "async", "How its writes are indexed: sync, async or batch"),
+    key(Entity, "on_create", Shape::Text, "the type's strategy", "The same for new entities"),
+    key(Entity, "on_update", Shape::Text, "the type's strategy", "The same for changed ones"),
+    key(Entity, "on_delete", Shape::Text, "the type's strategy", "The same for deleted ones"),
     key(Cleanup, "finished", ANY_DURATION, "7d", "Age at which completed, cancelled and superseded jobs go"),
     key(Cleanup, "dead_letters", ANY_DURATION, "30d", "Age at which failed jobs and dead letters go"),
     key(Cleanup, "idempotency", ANY_DURATION, "1d", "How long an idempotency key is remembered"),

@@ -34,7 +34,8 @@ impl KindSettings {
     pub(super) fn resolve(raw: &mut RawConfig, queues: &[QueueSpec]) -> KindSettings {
         let mut handlers = Handlers::default();
         tryout::add(&mut handlers, true);
-        let carried = handlers.specs();
+        let mut carried = handlers.specs();
+        carried.extend(windlass_index::service::kinds());
         let mut settings = KindSettings::default();
         for name in raw.names(Section::Kind) {
             let mut setting = read(raw, &name);

@@ -10,12 +10,13 @@ mod kinds;
 mod raw;
 #[cfg(test)]
 mod tests;
+mod types;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use windlass_core::{Invalid, QueueSpec, queue};
+use windlass_core::{Invalid, QueueSpec, TypeSpec, queue};
 use windlass_engine::Retention;
 
 use crate::compose::Address;
@@ -51,6 +52,8 @@ pub(crate) struct Config {
     /// The five families and those the configuration adds.
     pub(crate) queues: Vec<QueueSpec>,
     pub(crate) kinds: KindSettings,
+    /// Entity types besides those made at run time.
+    pub(crate) types: Vec<TypeSpec>,
     pub(crate) retention: Retention,
     /// Every effective value and where it came from, for `config show`.
     pub(crate) shown: Vec<Shown>,
@@ -146,6 +149,7 @@ impl Resolver {
         let database = self.database(&server.data);
         let queues = self.queues();
         let kinds = KindSettings::resolve(&mut self.raw, &queues);
+        let types = types::resolve(&mut self.raw);
         let retention = Retention {
             finished: self.duration(Section::Cleanup, "finished"),
             dead_letters: self.duration(Section::Cleanup, "dead_letters"),
@@ -155,7 +159,7 @@ impl Resolver {
         match database {
             Some(database) if self.raw.problems.is_empty() => {
                 let shown = self.shown(&database, &queues);
-                Ok(Config { server, database, queues, kinds, retention, shown })
+                Ok(Config { server, database, queues, kinds, types, retention, shown })
             }
             _ => Err(self.raw.problems),
         }
@@ -305,11 +309,13 @@ impl Resolver {
                 shown.push(Shown { path, value, origin: self.origin(key, Some(&queue.name)) });
             }
         }
-        for name in self.raw.names(Section::Kind) {
-            for key in keys::in_section(Section::Kind) {
-                if let Some((value, origin)) = self.raw.get(Section::Kind, Some(&name), key.name) {
-                    let path = format!("kinds.{name}.{}", key.name);
-                    shown.push(Shown { path, value: value.to_string(), origin: origin.to_string() });
+        for section in [Section::Kind, Section::Entity] {
+            for name in self.raw.names(section) {
+                for key in keys::in_section(section) {
+                    if let Some((value, origin)) = self.raw.get(section, Some(&name), key.name) {
+                        let path = format!("{}.{name}.{}", section.word(), key.name);
+                        shown.push(Shown { path, value: value.to_string(), origin: origin.to_string() });
+                    }
                 }
             }
         }

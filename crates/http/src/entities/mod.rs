@@ -71,6 +71,7 @@ impl From<EntityError> for Problem {
             EntityError::Embed(_)
             | EntityError::NotRegistered { .. }
             | EntityError::Index(_)
+            | EntityError::Off
             | EntityError::Unanswered => Problem::internal("the index failed", &error.chain()),
         }
     }

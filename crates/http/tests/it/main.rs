@@ -6,6 +6,7 @@
 mod act;
 mod client;
 mod enqueue;
+mod entities;
 mod guard;
 mod jobs;
 mod life;

@@ -11,6 +11,8 @@ use windlass_core::store::JobFilter;
 use windlass_core::{Backoff, JobState, KindSpec, Store, queue};
 use windlass_engine::{Client, Handlers, JobError, Worker, WorkerHandle, WorkerOptions, handler, tryout};
 use windlass_http::{Options, Parts, Server};
+use windlass_index::embed::StaticTable;
+use windlass_index::{Entities, Indexing, service};
 use windlass_store_postgres::PostgresStore;
 use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 
@@ -121,6 +123,24 @@ impl World {
             postgres,
             _folder: folder,
         }
+    }
+
+    /// The same database, served again with entities.
+    pub(crate) async fn add_entities(&mut self) {
+        self.stop().await;
+        let indexing = Indexing::new(Arc::new(StaticTable::load().unwrap()));
+        indexing.add_to(&mut self.handlers);
+        let mut queues = queue::families();
+        queues.extend(service::queues());
+        let store = self.client.store().clone();
+        self.client = Client::open(store, &queues, &self.handlers.specs()).await.unwrap();
+        let entities = Entities::open(self.client.clone(), &indexing, &[]).await.unwrap();
+        let parts = windlass_http::entities::parts(entities, self.client.clone());
+        let server = Server::bind(options(), self.client.clone(), parts).await.unwrap();
+        self.address = server.address();
+        let (stop, stopped) = oneshot::channel();
+        self.server = Some(tokio::spawn(server.run(async { drop(stopped.await) })));
+        self.stop = Some(stop);
     }
 
     pub(crate) async fn work(&mut self) {

@@ -33,6 +33,9 @@ pub enum EntityError {
     #[error("kind {kind} is not registered; open the client with the handlers of this index")]
     NotRegistered { kind: &'static str },
 
+    #[error("entities are off in this process: call Builder::entities")]
+    Off,
+
     #[error("the index could not answer: {0}")]
     Index(String),
 

@@ -9,6 +9,7 @@ mod clock;
 mod crowd;
 mod disk;
 mod examples;
+mod index;
 mod jobs;
 mod kill;
 mod library;

@@ -27,7 +27,7 @@ impl Desk {
         let mut handlers = Handlers::default();
         indexing.add_to(&mut handlers);
         let entities =
-            Entities::open(client.clone(), &indexing, &[]).await.during("cannot open the index")?;
+            Entities::open(client.clone(), &indexing, &session.config.types).await.during("cannot open the index")?;
         Ok(Desk { entities, client, handlers })
     }
 }

@@ -1,0 +1,162 @@
+//! Entities under faults: a worker dies between embedding and writing, an entity goes while its box runs, two nodes look at
+//! one database.
+
+use std::time::Duration;
+
+use serde_json::json;
+use windlass::{
+    Change, EmbedError, Embedder, IndexState, Mode, SaveRequest, SearchRequest, StaticTable, Strategy, Vector,
+    Windlass, WorkerOptions,
+};
+use windlass_core::JobState;
+use windlass_core::store::JobFilter;
+use windlass_testkit::process::Process;
+use windlass_testkit::signal::{Seen, wait_until};
+
+use crate::child;
+use crate::on_both;
+use crate::world::World;
+
+const SOON: Duration = Duration::from_secs(60);
+const LEASE: Duration = Duration::from_millis(800);
+const HANG: &str = "WINDLASS_CHILD_HANG";
+
+/// The embedding that ships; says when it has embedded, and then stands still if it is told to.
+struct Telling {
+    table: StaticTable,
+    hangs: bool,
+}
+
+impl Embedder for Telling {
+    fn space(&self) -> &str {
+        self.table.space()
+    }
+
+    fn dimension(&self) -> usize {
+        self.table.dimension()
+    }
+
+    fn embed(&self, texts: &[&str]) -> Result<Vec<Vector>, EmbedError> {
+        let vectors = self.table.embed(texts);
+        println!("embedded {}", texts.len());
+        while self.hangs {
+            std::thread::sleep(Duration::from_secs(1));
+        }
+        vectors
+    }
+}
+
+/// Not a test of its own: a process that embeds and does nothing else.
+#[test]
+fn indexer() {
+    let Ok(url) = std::env::var(child::DATABASE) else { return };
+    child::log_to_stderr();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let telling = Telling { table: StaticTable::load().unwrap(), hangs: std::env::var(HANG).is_ok() };
+        let options = WorkerOptions { lease: LEASE, ..WorkerOptions::default() };
+        let builder = Windlass::builder().database(url).entities([]).embedder(telling).worker(options);
+        let _workers = builder.build().await.unwrap().start().await.unwrap();
+        std::future::pending::<()>().await;
+    });
+}
+
+async fn node(world: &World) -> Windlass {
+    Windlass::builder().database(&world.url).entities([]).build().await.unwrap()
+}
+
+fn indexer_process(world: &World, name: &str, hangs: bool) -> Process {
+    let mut command = world.command("index::indexer");
+    if hangs {
+        command.env(HANG, "1");
+    }
+    Process::start(name, world.directory(), command).unwrap()
+}
+
+fn put(id: &str, text: &str) -> SaveRequest {
+    let fields = json!({ "text": text }).as_object().unwrap().clone();
+    SaveRequest::new("document", id, Change::Put(fields))
+}
+
+async fn found(node: &Windlass, query: &str, mode: Mode) -> Vec<String> {
+    let request = SearchRequest { mode, ..SearchRequest::new("document", query) };
+    node.search(request).await.unwrap().hits.into_iter().map(|hit| hit.id).collect()
+}
+
+async fn until_indexed(node: &Windlass, id: &str) {
+    wait_until("the entity to be indexed", SOON, || async {
+        let row = node.entities().unwrap().get("document", id).await.unwrap();
+        Seen::when(row.state, |state| *state == IndexState::Indexed)
+    })
+    .await;
+}
+
+async fn until_embedded(process: &Process) {
+    wait_until("the process to embed", SOON, || async {
+        Seen::when(process.stdout(), |text| text.contains("embedded"))
+    })
+    .await;
+}
+
+on_both! {
+    async fn killed_between_embedding_and_writing(world: World) {
+        let node = node(&world).await;
+        node.save(put("a", "a brass trumpet")).await.unwrap();
+        let mut first = indexer_process(&world, "first", true);
+        until_embedded(&first).await;
+        first.kill().unwrap();
+        let row = node.entities().unwrap().get("document", "a").await.unwrap();
+        assert_eq!((row.state, row.indexed_version), (IndexState::Pending, None), "nothing was written");
+        assert!(found(&node, "musical instrument", Mode::Vector).await.is_empty());
+        let _second = indexer_process(&world, "second", false);
+        until_indexed(&node, "a").await;
+        assert_eq!(found(&node, "musical instrument", Mode::Vector).await, ["a"]);
+        world.end().await;
+    }
+
+    async fn deleted_while_its_box_runs(world: World) {
+        let node = node(&world).await;
+        node.save(put("a", "a brass trumpet")).await.unwrap();
+        let mut holder = indexer_process(&world, "holder", true);
+        until_embedded(&holder).await;
+        node.save(SaveRequest::new("document", "a", Change::Delete)).await.unwrap();
+        holder.kill().unwrap();
+        let _worker = indexer_process(&world, "worker", false);
+        wait_until("the box to end", SOON, || async {
+            let live = [JobState::Scheduled, JobState::Pending, JobState::Running];
+            let filter = JobFilter { states: live.to_vec(), ..JobFilter::default() };
+            Seen::when(node.client().store().count(&filter).await.unwrap(), |left| *left == 0)
+        })
+        .await;
+        assert!(node.entities().unwrap().get("document", "a").await.is_err(), "it came back");
+        assert!(found(&node, "trumpet", Mode::Hybrid).await.is_empty());
+        world.end().await;
+    }
+
+    async fn the_next_search_on_another_node_is_right(world: World) {
+        let (one, other) = (node(&world).await, node(&world).await);
+        for round in 0..20 {
+            let request = SaveRequest { strategy: Some(Strategy::Sync), ..put("a", &format!("walnut table {round}")) };
+            one.save(request).await.unwrap();
+            assert_eq!(found(&other, &format!("{round}"), Mode::Keyword).await, ["a"], "round {round}");
+            one.save(SaveRequest::new("document", "a", Change::Delete)).await.unwrap();
+            assert!(found(&other, "walnut", Mode::Hybrid).await.is_empty(), "round {round}");
+        }
+        world.end().await;
+    }
+
+    async fn a_rollback_leaves_neither_entity_nor_box(world: World) {
+        let node = node(&world).await;
+        let mut tx = node.begin().await.unwrap();
+        node.save_in(&mut tx, put("a", "copper kettle")).await.unwrap();
+        tx.rollback().await.unwrap();
+        assert!(node.entities().unwrap().get("document", "a").await.is_err());
+        let mut tx = node.begin().await.unwrap();
+        node.save_in(&mut tx, put("b", "copper kettle")).await.unwrap();
+        tx.commit().await.unwrap();
+        assert_eq!(found(&node, "kettle", Mode::Keyword).await, ["b"]);
+        let jobs = node.client().store().count(&JobFilter::default()).await.unwrap();
+        assert_eq!(jobs, 1, "one box, of the entity that is there");
+        world.end().await;
+    }
+}
