@@ -4,9 +4,9 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_core::TypeSpec;
 use windlass_core::store::{Enqueued, Written};
 use windlass_core::{JobId, QueueSpec, Store, StoreError, queue};
-use windlass_core::TypeSpec;
 use windlass_engine::worker::Drained;
 use windlass_engine::{
     Client, Completion, EngineError, EnqueueError, HandlerResult, Handlers, JobError, JobRequest, Retention,

@@ -51,7 +51,7 @@ pub use job::{Job, Request};
 pub use tx::{AsTx, Tx};
 
 pub use windlass_core::entity::{Change, Expected, IndexState, Strategy, TextField, TypeSpec};
-pub use windlass_core::store::{EntityRecord, Enqueued, Written};
+pub use windlass_core::store::{Enqueued, EntityRecord, Written};
 pub use windlass_core::{
     Backoff, JobId, JobRecord, JobState, KindSpec, OnConflict, QueueSpec, StoreError, Time,
 };

@@ -35,7 +35,9 @@ fn about(section: Section) -> &'static str {
             "# One section per kind of job. A kind this binary does not carry needs a queue; [kinds.\"*\"] holds for all\n\
              # kinds that have no value of their own."
         }
-        Section::Entity => "# One section per entity type. `document` is always there; PUT /v1/types/{type} adds one at run time.",
+        Section::Entity => {
+            "# One section per entity type. `document` is always there; PUT /v1/types/{type} adds one at run time."
+        }
         Section::Cleanup => "# How long things are kept.",
     }
 }

@@ -17,8 +17,14 @@ pub(crate) enum Section {
 }
 
 impl Section {
-    pub(crate) const ALL: [Section; 6] =
-        [Section::Server, Section::Database, Section::Queue, Section::Kind, Section::Entity, Section::Cleanup];
+    pub(crate) const ALL: [Section; 6] = [
+        Section::Server,
+        Section::Database,
+        Section::Queue,
+        Section::Kind,
+        Section::Entity,
+        Section::Cleanup,
+    ];
 
     /// The word in the file and in variables.
     pub(crate) fn word(self) -> &'static str {

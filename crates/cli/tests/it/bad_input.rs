@@ -13,7 +13,10 @@ fn refused_with_what_and_where() {
         (
             &["enqueue", "NOPE"],
             1,
-            &["`NOPE` is not registered; known kinds: FAIL, INDEX_ASYNC, INDEX_BATCH, NOOP, SLEEP", "nothing was written"],
+            &[
+                "`NOPE` is not registered; known kinds: FAIL, INDEX_ASYNC, INDEX_BATCH, NOOP, SLEEP",
+                "nothing was written",
+            ],
         ),
         (&["enqueue", "NOOP", "--payload", "{nope"], 1, &["the payload is not JSON", "line 1 column 2"]),
         (

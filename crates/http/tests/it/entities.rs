@@ -81,11 +81,23 @@ async fn what_is_wrong_is_named_and_nothing_is_written() {
     let refused = world.with_body("PUT", wrong, json!({})).await;
     refused.refuses(400, "invalid_parameter");
     assert_eq!(refused.json()["errors"].as_array().unwrap().len(), 3);
-    world.with_body("PUT", "/v1/entities/document/a?priority=11", json!({})).await.names(&[("priority", "0 (most urgent)")]);
+    world
+        .with_body("PUT", "/v1/entities/document/a?priority=11", json!({}))
+        .await
+        .names(&[("priority", "0 (most urgent)")]);
     let long = "x".repeat(600);
-    world.with_body("PUT", &format!("/v1/entities/document/{long}"), json!({})).await.names(&[("id", "512 bytes")]);
-    world.send("POST", "/v1/entities/document/bulk", &[JSON], "{}").await.refuses(415, "unsupported_media_type");
-    world.with_body("PUT", "/v1/types/Big", json!({ "text": 3, "strategy": "auto", "colour": 1 })).await.refuses(422, "invalid_input");
+    world
+        .with_body("PUT", &format!("/v1/entities/document/{long}"), json!({}))
+        .await
+        .names(&[("id", "512 bytes")]);
+    world
+        .send("POST", "/v1/entities/document/bulk", &[JSON], "{}")
+        .await
+        .refuses(415, "unsupported_media_type");
+    world
+        .with_body("PUT", "/v1/types/Big", json!({ "text": 3, "strategy": "auto", "colour": 1 }))
+        .await
+        .refuses(422, "invalid_input");
     let big = json!({ "text": "x".repeat(1 << 20) });
     world.with_body("PUT", "/v1/entities/document/a", &big).await.names(&[("fields", "1 MiB")]);
     for (question, field) in [

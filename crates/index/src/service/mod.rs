@@ -118,21 +118,21 @@ impl Entities {
 
     pub async fn save(&self, request: SaveRequest) -> Result<Written, EntityError> {
         let mut write = self.check(request).await?;
-        for _ in 0..SYNC_TRIES {
+        let mut tries = 0;
+        loop {
+            tries += 1;
             self.prepare(&mut write).await?;
             let saved = self.store().save(&self.inner.boxes, std::slice::from_ref(&write)).await?;
-            let Some(saved) = saved.into_iter().next() else { continue };
+            let saved = saved.into_iter().next().ok_or(EntityError::Unanswered)?;
             let written = refused(saved, &write.id)?;
             self.inner.follower.nudge();
-            // A sync write that was queued met another in between; its content is there, so only the vector is missing.
-            if write.prepared.is_some() && written.state == IndexState::Pending {
-                continue;
+            // A patch may meet another write between its preparation and its lock; then its vector is of other content.
+            // It is safe to patch again, unless the caller named a version, which is gone by now.
+            let missed = write.prepared.is_some() && written.state == IndexState::Pending;
+            if !missed || write.expected != Expected::Anything || tries == SYNC_TRIES {
+                return Ok(written);
             }
-            return Ok(written);
         }
-        let saved = self.store().save(&self.inner.boxes, std::slice::from_ref(&write)).await?;
-        let saved = saved.into_iter().next().ok_or(EntityError::Unanswered)?;
-        refused(saved, &write.id)
     }
 
     /// One transaction for all; each has its own answer.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use windlass::{
-    Change, EmbedError, Embedder, IndexState, Mode, SaveRequest, SearchRequest, StaticTable, Strategy, Vector,
-    Windlass, WorkerOptions,
+    Change, EmbedError, Embedder, IndexState, Mode, SaveRequest, SearchRequest, StaticTable, Strategy,
+    Vector, Windlass, WorkerOptions,
 };
 use windlass_core::JobState;
 use windlass_core::store::JobFilter;

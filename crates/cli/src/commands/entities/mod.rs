@@ -26,8 +26,9 @@ impl Desk {
         let indexing = indexing()?;
         let mut handlers = Handlers::default();
         indexing.add_to(&mut handlers);
-        let entities =
-            Entities::open(client.clone(), &indexing, &session.config.types).await.during("cannot open the index")?;
+        let entities = Entities::open(client.clone(), &indexing, &session.config.types)
+            .await
+            .during("cannot open the index")?;
         Ok(Desk { entities, client, handlers })
     }
 }

@@ -27,7 +27,9 @@ impl Site {
         indexing: &Indexing,
     ) -> Result<Site, Failure> {
         let options = Options { bind: session.config.server.bind, ..Options::default() };
-        let entities = Entities::open(client.clone(), indexing, &session.config.types).await.during("cannot open the index")?;
+        let entities = Entities::open(client.clone(), indexing, &session.config.types)
+            .await
+            .during("cannot open the index")?;
         let follow = tokio::spawn(entities.clone().follow());
         let parts = windlass_http::entities::parts(entities, client.clone());
         let server = Server::bind(options, client, parts).await.map_err(|error| {
