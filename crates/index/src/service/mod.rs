@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::entity::{
-    BoxKind, BoxKinds, Change, EntityWrite, IndexState, Operation, Prepared, Strategy,
+    BoxKind, BoxKinds, Change, EntityWrite, Expected, IndexState, Operation, Prepared, Strategy,
 };
 use windlass_core::entity::{content_hash, parts, resolve};
 use windlass_core::store::{EntityRecord, Saved, Written};
@@ -34,8 +34,8 @@ use types::Types;
 const PENDING_SHOWN: u64 = 1_000_000;
 /// A sync write whose entity changes under it is prepared again this often, then queued.
 const SYNC_TRIES: usize = 3;
-/// How often the index looks for other processes' changes when nobody searches.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// How often the index looks for other processes' changes when nobody searches; a search looks by itself.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
 
 /// Cheap to clone; all clones share one index.
 #[derive(Clone)]

@@ -39,8 +39,11 @@ impl Embedder for Telling {
     fn embed(&self, texts: &[&str]) -> Result<Vec<Vector>, EmbedError> {
         let vectors = self.table.embed(texts);
         println!("embedded {}", texts.len());
-        while self.hangs {
-            std::thread::sleep(Duration::from_secs(1));
+        if self.hangs {
+            // Until it is killed.
+            loop {
+                std::thread::park();
+            }
         }
         vectors
     }
