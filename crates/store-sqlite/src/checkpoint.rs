@@ -24,7 +24,8 @@ const TRUNCATE_PAUSE: Duration = Duration::from_secs(1);
 /// How long the writer waits for readers to end: twice what the longest of them may take, because those that begin
 /// while the log is copied are waited for too.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// A reader that outlasts the patience does so again: the writer stands still rarely for it, 1 % of the time at most.
+/// A reader that outlasts the patience does so again: the writer stands still for it ever more rarely, in the end for
+/// half a second a minute.
 const LONGEST_REST: Duration = Duration::from_secs(60);
 
 pub(crate) struct Checkpointer {
