@@ -11,7 +11,7 @@ use windlass_core::store::ChangedEntity;
 use windlass_core::{TypeId, TypeSpec};
 
 use crate::rank::{Question, Ranking};
-use crate::type_index::{Entry, TypeIndex};
+use crate::type_index::{Content, Entry, TypeIndex};
 use crate::vector::Vector;
 
 /// Documents per hold of the lock.
@@ -29,7 +29,9 @@ impl LiveIndex {
 
     /// Entities of types unknown to `spec` are left out; they come again when their type is known.
     pub(crate) fn apply(&self, changes: Vec<ChangedEntity>, spec: impl Fn(TypeId) -> Option<Arc<TypeSpec>>) {
-        let mut entries = changes.into_iter().filter_map(entry).peekable();
+        let known = self.known(&changes);
+        let mut entries =
+            changes.into_iter().zip(known).filter_map(|(one, known)| entry(one, known)).peekable();
         while entries.peek().is_some() {
             let group: Vec<(TypeId, Entry)> = entries.by_ref().take(GROUP).collect();
             let mut types = self.types.write().unwrap_or_else(PoisonError::into_inner);
@@ -44,6 +46,16 @@ impl LiveIndex {
                 index.apply(entry);
             }
         }
+    }
+
+    /// Which of these are in the index with this version: their text need not be read again. Only one caller applies at a
+    /// time, so it stays true.
+    fn known(&self, changes: &[ChangedEntity]) -> Vec<bool> {
+        let types = self.types.read().unwrap_or_else(PoisonError::into_inner);
+        let has = |one: &ChangedEntity| {
+            types.get(&one.entity_type).is_some_and(|index| index.has(one.no, one.version))
+        };
+        changes.iter().map(has).collect()
     }
 
     pub(crate) fn rank(&self, entity_type: TypeId, question: &Question<'_>) -> Option<Ranking> {
@@ -67,15 +79,16 @@ impl LiveIndex {
 }
 
 /// `None` for a row that cannot be read: it is not searched, and the store's own reader reports it.
-fn entry(changed: ChangedEntity) -> Option<(TypeId, Entry)> {
-    let fields = match &changed.fields {
-        Some(json) => Some(serde_json::from_slice(json).ok()?),
-        None => None,
+fn entry(changed: ChangedEntity, known: bool) -> Option<(TypeId, Entry)> {
+    let content = match &changed.fields {
+        None => Content::Gone,
+        Some(_) if known => Content::Known,
+        Some(json) => Content::New(serde_json::from_slice(json).ok()?),
     };
     let vector = changed.vector.as_deref().and_then(Vector::from_bytes);
     let indexed = changed.indexed && vector.is_some();
     let (no, id, version) = (changed.no, changed.id, changed.version);
-    Some((changed.entity_type, Entry { no, id, version, fields, vector, indexed }))
+    Some((changed.entity_type, Entry { no, id, version, content, vector, indexed }))
 }
 
 #[cfg(test)]

@@ -46,10 +46,17 @@ pub(crate) struct Entry {
     pub(crate) no: EntityNo,
     pub(crate) id: String,
     pub(crate) version: u64,
-    /// `None`: it is gone.
-    pub(crate) fields: Option<Fields>,
+    pub(crate) content: Content,
     pub(crate) vector: Option<Vector>,
     pub(crate) indexed: bool,
+}
+
+/// What became of an entity's fields.
+pub(crate) enum Content {
+    Gone,
+    /// This version is in the index; only its vector may be new.
+    Known,
+    New(Fields),
 }
 
 impl TypeIndex {
@@ -69,18 +76,22 @@ impl TypeIndex {
         self.numbers.get(&no).copied()
     }
 
+    pub(crate) fn has(&self, no: EntityNo, version: u64) -> bool {
+        self.number(no).is_some_and(|doc| self.documents[doc as usize].version == version)
+    }
+
     pub(crate) fn indexed(&self) -> usize {
         self.documents.iter().filter(|document| document.alive && document.indexed).count()
     }
 
     pub(crate) fn apply(&mut self, entry: Entry) {
         let old = self.number(entry.no);
-        let Some(fields) = entry.fields else { return self.kill(old) };
-        if let Some(doc) = old
-            && self.documents[doc as usize].version == entry.version
-        {
-            return self.place(doc, entry.vector.as_ref(), entry.indexed);
-        }
+        let fields = match (entry.content, old) {
+            (Content::Gone, _) => return self.kill(old),
+            (Content::Known, Some(doc)) => return self.place(doc, entry.vector.as_ref(), entry.indexed),
+            (Content::Known, None) => return,
+            (Content::New(fields), _) => fields,
+        };
         self.kill(old);
         let doc = self.documents.len() as u32;
         let texts = parts(&self.spec, &fields);

@@ -52,9 +52,15 @@ fn refused_with_what_and_where() {
         (
             &["jobs", "--queue", "hihg"],
             1,
-            &["there is no queue `hihg`: known: HIGH, DEFAULT, SCREENSHOT, LOW, BULK"],
+            &[
+                "there is no queue `hihg`: known: HIGH, INDEX_ASYNC, DEFAULT, SCREENSHOT, LOW, INDEX_BATCH, BULK",
+            ],
         ),
-        (&["jobs", "count", "--kind", "NOPE"], 1, &["there is no kind `NOPE`: known: FAIL, NOOP, SLEEP"]),
+        (
+            &["jobs", "count", "--kind", "NOPE"],
+            1,
+            &["there is no kind `NOPE`: known: FAIL, INDEX_ASYNC, INDEX_BATCH, NOOP, SLEEP"],
+        ),
         (&["jobs", "--entity", "product"], 2, &["TYPE:ID"]),
         (&["jobs", "show", "12"], 1, &["cannot show job 12: there is no such job"]),
         (&["jobs", "show", "twelve"], 2, &["invalid value 'twelve'"]),
@@ -70,7 +76,7 @@ fn refused_with_what_and_where() {
         (
             &["worker", "--queues", "nope", "--lease", "2s"],
             1,
-            &["`nope` is not a queue; known: HIGH, DEFAULT"],
+            &["`nope` is not a queue; known: HIGH, INDEX_ASYNC, DEFAULT"],
         ),
         (&["serve", "--lease", "soon"], 2, &["`soon` is not a duration"]),
         (&["migrate", "down", "--to", "99"], 1, &["there is no version 99; known: 0, 1"]),
