@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 use windlass_core::id::EntityNo;
 
 use crate::filter::{Compiled, Filter};
-use crate::keyword::Matches;
+use crate::keyword::{Living, Matches};
 use crate::type_index::TypeIndex;
 use crate::vector::Vector;
 
@@ -70,7 +70,11 @@ impl TypeIndex {
         };
         let words = match (question.mode, question.text) {
             (Mode::Vector, _) | (_, None) => None,
-            (_, Some(text)) => Some(self.keywords.score(&self.keywords.terms(text), self, self.words)),
+            (_, Some(text)) => {
+                let is_live = |doc: u32| self.documents[doc as usize].alive;
+                let living = Living { is_live: &is_live, count: self.count(), words: self.words };
+                Some(self.keywords.score(&self.keywords.terms(text), &living))
+            }
         };
         let vector = question.vector.filter(|_| question.mode != Mode::Keyword);
         let mut candidates: Vec<u32> = Vec::new();

@@ -10,7 +10,7 @@ use windlass_core::TypeSpec;
 use windlass_core::entity::{Fields, parts};
 use windlass_core::id::EntityNo;
 
-use crate::keyword::{Keywords, Living};
+use crate::keyword::{Keywords, MOST_DOCUMENTS};
 use crate::values::{Row, Values};
 use crate::vector::{Vector, Vectors};
 
@@ -76,6 +76,11 @@ impl TypeIndex {
         self.numbers.get(&no).copied()
     }
 
+    /// Living documents.
+    pub(crate) fn count(&self) -> usize {
+        self.numbers.len()
+    }
+
     pub(crate) fn has(&self, no: EntityNo, version: u64) -> bool {
         self.number(no).is_some_and(|doc| self.documents[doc as usize].version == version)
     }
@@ -93,6 +98,13 @@ impl TypeIndex {
             (Content::New(fields), _) => fields,
         };
         self.kill(old);
+        if self.documents.len() >= MOST_DOCUMENTS {
+            self.clear_dead();
+        }
+        if self.documents.len() >= MOST_DOCUMENTS {
+            let most = MOST_DOCUMENTS;
+            return tracing::error!(entity_type = %self.spec.name, most, "the index of this type is full: an entity is not searched");
+        }
         let doc = self.documents.len() as u32;
         let texts = parts(&self.spec, &fields);
         self.keywords.push(texts.iter().map(|part| (part.text, part.weight)));
@@ -153,19 +165,5 @@ impl TypeIndex {
                 *number = new;
             }
         }
-    }
-}
-
-impl Living for TypeIndex {
-    fn is_live(&self, doc: u32) -> bool {
-        self.documents[doc as usize].alive
-    }
-
-    fn count(&self) -> usize {
-        self.numbers.len()
-    }
-
-    fn all(&self) -> bool {
-        self.numbers.len() == self.documents.len()
     }
 }

@@ -1,9 +1,9 @@
 //! Many entities at once, a line each.
 
 use axum::http::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 use windlass_core::Invalid;
-use windlass_core::entity::{Change, Fields};
+use windlass_core::entity::Change;
 use windlass_core::input::MAX_BATCH;
 use windlass_index::{EntityError, SaveRequest};
 
@@ -58,7 +58,7 @@ async fn save(desk: Desk, call: Call) -> Answer {
             refuse(&mut answer, number, Invalid::one("body", rule));
             break;
         }
-        match parse(line, &template) {
+        match SaveRequest::from_line(line, &template) {
             Ok(request) => chunk.push((number, request)),
             Err(invalid) => refuse(&mut answer, number, invalid),
         }
@@ -68,18 +68,6 @@ async fn save(desk: Desk, call: Call) -> Answer {
     }
     write(&desk, chunk, &mut answer).await?;
     ok(&answer)
-}
-
-fn parse(line: &[u8], template: &SaveRequest) -> Result<SaveRequest, Invalid> {
-    let mut fields: Fields = serde_json::from_slice(line)
-        .map_err(|error| Invalid::one("line", format!("is not a JSON object: {error}")))?;
-    let id = match fields.shift_remove("id") {
-        Some(Value::String(id)) => Some(id),
-        Some(Value::Number(id)) => Some(id.to_string()),
-        None | Some(Value::Null) => None,
-        Some(_) => return Err(Invalid::one("id", "must be text")),
-    };
-    Ok(SaveRequest { id, change: Change::Put(fields), ..template.clone() })
 }
 
 /// A store that fails ends the call; what was written before stays, and the client may send everything again.

@@ -18,9 +18,8 @@ use crate::view::TypeView;
 struct TypeOf;
 
 impl Shape for TypeOf {
-    fn schema(schemas: &mut Schemas) -> Value {
+    fn schema(_: &mut Schemas) -> Value {
         let strategy = json!({ "type": "string", "enum": ["sync", "async", "batch"] });
-        let _ = schemas;
         json!({
             "type": "object",
             "additionalProperties": false,

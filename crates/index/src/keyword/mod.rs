@@ -36,12 +36,12 @@ pub struct Terms {
     pub unknown: u32,
 }
 
-/// Which documents count, and how long they are together.
-pub trait Living {
-    fn is_live(&self, doc: u32) -> bool;
-    fn count(&self) -> usize;
-    /// Nothing has died since the last clean-up.
-    fn all(&self) -> bool;
+/// The documents that count.
+pub struct Living<'a> {
+    pub is_live: &'a dyn Fn(u32) -> bool,
+    pub count: usize,
+    /// Their words together.
+    pub words: u64,
 }
 
 /// What a query's words found.
@@ -98,19 +98,20 @@ impl Keywords {
         Terms { known: if others { telling } else { stops }, unknown }
     }
 
-    /// BM25 of every document. `total_length` is that of the living.
-    pub fn score(&self, terms: &Terms, living: &impl Living, total_length: u64) -> Matches {
+    /// BM25 of every document.
+    pub fn score(&self, terms: &Terms, living: &Living<'_>) -> Matches {
         let mut scores = vec![0f32; self.lengths.len()];
-        let count = living.count() as f32;
-        let average = (total_length as f32 / count.max(1.0)).max(1.0);
+        let count = living.count as f32;
+        let average = (living.words as f32 / count.max(1.0)).max(1.0);
+        let all = living.count == self.lengths.len();
         // A word that no document has is as telling as can be, and nobody can match it.
         let rarest = (1.0 + (count + 0.5) / 0.5).ln();
         let mut ceiling = terms.unknown as f32 * rarest * (K1 + 1.0);
         for (term, asked) in &terms.known {
             let postings = &self.postings[*term as usize];
-            let found = match living.all() {
+            let found = match all {
                 true => postings.len(),
-                false => postings.iter().filter(|p| living.is_live(**p >> COUNT_BITS)).count(),
+                false => postings.iter().filter(|p| (living.is_live)(**p >> COUNT_BITS)).count(),
             } as f32;
             if found == 0.0 {
                 continue;

@@ -133,27 +133,36 @@ impl Indexing {
             (opened, vectors, embedder.space().to_owned())
         });
         let Ok((opened, vectors, space)) = embedding.await else { return Vec::new() };
-        let mut vectors = match vectors {
-            Ok(vectors) => vectors.into_iter(),
-            Err(error) => return opened.iter().map(|_| Err(JobError::retry(&error))).collect(),
-        };
+        // Whose text it was is unknown: a call without answers is halved until the bad one stands alone.
+        if vectors.is_err() && opened.len() > 1 {
+            return Vec::new();
+        }
+        let mut vectors = vectors.map(Vec::into_iter);
         let store = opened.first().map(|(context, _)| context.client().store().clone());
         let (mut answers, mut done) = (Vec::with_capacity(opened.len()), Vec::with_capacity(opened.len()));
         for (context, open) in opened {
-            let outcome = match (&open, open.is_ok().then(|| vectors.next()).flatten()) {
-                (Ok(_), Some(vector)) => {
-                    BoxOutcome::Embedded { space: space.clone(), vector: vector.to_bytes() }
-                }
-                (Ok(_), None) => BoxOutcome::Failed { error: "the embedder left this text out".to_owned() },
-                (Err(error), _) => {
-                    answers.push(Err(error.clone()));
+            let open = match open {
+                Ok(open) => open,
+                Err(error) => {
+                    answers.push(Err(error));
                     continue;
                 }
             };
-            let Ok(Open { entity_type, id, hash, .. }) = open else { continue };
-            let settlement = context.settlement(Ok(Completion::done()));
+            let embedded = match &mut vectors {
+                Ok(vectors) => vectors.next().ok_or_else(|| "the embedder left this text out".to_owned()),
+                Err(error) => Err(error.to_string()),
+            };
+            let (result, outcome) = match embedded {
+                Ok(vector) => (
+                    Ok(Completion::done()),
+                    BoxOutcome::Embedded { space: space.clone(), vector: vector.to_bytes() },
+                ),
+                Err(error) => (Err(JobError::retry(&error)), BoxOutcome::Failed { error }),
+            };
+            let Open { entity_type, id, hash, .. } = open;
+            let settlement = context.settlement(result.clone());
             done.push((context, BoxDone { settlement, entity_type, id, hash, outcome }));
-            answers.push(Ok(Completion::done()));
+            answers.push(result);
         }
         if let Some(store) = store
             && let Err(error) = self.write(store.as_ref(), done).await

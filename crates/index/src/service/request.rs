@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::entity::{Change, EntityWrite, Expected, Strategy, check_id};
+use serde_json::Value;
+use windlass_core::entity::{Change, EntityWrite, Expected, Fields, Strategy, check_id};
 use windlass_core::input::MAX_DELAY;
 use windlass_core::{Invalid, TypeId, TypeSpec};
 
@@ -33,6 +34,19 @@ impl SaveRequest {
             delay: None,
             max_attempts: None,
         }
+    }
+
+    /// One line of a bulk load, `{"id", …fields}`; what else there is to say stands in `template`.
+    pub fn from_line(line: &[u8], template: &SaveRequest) -> Result<SaveRequest, Invalid> {
+        let mut fields: Fields = serde_json::from_slice(line)
+            .map_err(|error| Invalid::one("line", format!("is not a JSON object: {error}")))?;
+        let id = match fields.shift_remove("id") {
+            Some(Value::String(id)) => Some(id),
+            Some(Value::Number(id)) => Some(id.to_string()),
+            None | Some(Value::Null) => None,
+            Some(_) => return Err(Invalid::one("id", "must be text")),
+        };
+        Ok(SaveRequest { id, change: Change::Put(fields), ..template.clone() })
     }
 
     pub(crate) fn checked(self, type_id: TypeId, spec: Arc<TypeSpec>) -> Result<EntityWrite, Invalid> {

@@ -18,6 +18,9 @@ use windlass_testkit::signal::{Seen, wait_until};
 
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 
+/// No call with this in one of its texts is answered.
+pub(crate) const POISON: &str = "POISON";
+
 /// The embedding that ships, counting.
 pub(crate) struct Counting {
     table: StaticTable,
@@ -35,6 +38,9 @@ impl Embedder for Counting {
 
     fn embed(&self, texts: &[&str]) -> Result<Vec<Vector>, EmbedError> {
         self.texts.fetch_add(texts.len() as u64, Ordering::Relaxed);
+        if texts.iter().any(|text| text.contains(POISON)) {
+            return Err(EmbedError::Model("a text it cannot take".to_owned()));
+        }
         self.table.embed(texts)
     }
 }

@@ -9,7 +9,9 @@ use windlass_core::store::JobFilter;
 use windlass_index::filter::Filter;
 use windlass_index::{EntityError, Mode, SaveRequest, SearchRequest};
 
-use crate::place::Place;
+use windlass_testkit::signal::{Seen, wait_until};
+
+use crate::place::{POISON, Place, SOON};
 
 type Test = tempfile::TempDir;
 
@@ -177,4 +179,37 @@ async fn what_is_refused_is_named_and_leaves_nothing() {
     assert!(matches!(place.entities.put_type(spec).await, Err(EntityError::TextChanged { .. })));
     assert_eq!(place.entities.get("document", "a").await.unwrap().version, 1);
     assert_eq!(place.client.store().count(&JobFilter::default()).await.unwrap(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_text_that_cannot_be_embedded_fails_alone_and_says_why() {
+    let folder = folder();
+    let place = Place::open(folder.path()).await;
+    let save = |id: String, text: String| {
+        let fields = json!({ "text": text }).as_object().unwrap().clone();
+        SaveRequest { max_attempts: Some(1), ..SaveRequest::new("document", &id, Change::Put(fields)) }
+    };
+    let many =
+        (0..20).map(|n| save(format!("d{n}"), format!("{} {n}", if n == 7 { POISON } else { "good" })));
+    for saved in place.entities.save_many(many.collect()).await.unwrap() {
+        saved.unwrap();
+    }
+    let worker = place.work().await;
+    for n in (0..20).filter(|n| *n != 7) {
+        place.indexed(&format!("d{n}")).await;
+    }
+    let row = wait_until("the bad one to end", SOON, || async {
+        let row = place.entities.get("document", "d7").await.unwrap();
+        Seen::when(row, |row| row.state != IndexState::Pending)
+    })
+    .await;
+    assert_eq!(
+        (row.state, row.error.as_deref().map(|why| why.contains("cannot take"))),
+        (IndexState::Failed, Some(true))
+    );
+    let dead = JobFilter { states: vec![JobState::DeadLetter], ..JobFilter::default() };
+    assert_eq!(place.client.store().count(&dead).await.unwrap(), 1);
+    place.entities.save(save("d7".to_owned(), "mended".to_owned())).await.unwrap();
+    place.indexed("d7").await;
+    worker.shutdown().await.unwrap();
 }

@@ -49,7 +49,7 @@ async fn a_loser_takes_over_when_the_winner_rolls_back() {
         let winner = place.store.enqueue_in(TxRef::new(&mut *tx), std::slice::from_ref(&job)).await.unwrap();
         let batch = [job];
         let (loser, ()) = tokio::join!(place.store.enqueue(&batch), async {
-            tokio::time::sleep(Duration::from_millis(300)).await;
+            place.somebody_waits().await;
             if commit { tx.commit().await.unwrap() } else { tx.rollback().await.unwrap() }
         });
         let loser = loser.unwrap();

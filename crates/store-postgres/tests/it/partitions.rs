@@ -134,7 +134,7 @@ async fn a_replay_in_a_day_about_to_be_dropped_is_kept() {
     sqlx::raw_sql(sqlx::AssertSqlSafe(text)).execute(&mut *replay).await.unwrap();
     let all = finished(false);
     let (pruned, ()) = tokio::join!(place.store.prune(&all), async {
-        tokio::time::sleep(Duration::from_millis(600)).await;
+        place.somebody_waits().await;
         replay.commit().await.unwrap();
     });
     assert_eq!(pruned.unwrap(), 0);

@@ -10,6 +10,7 @@ use windlass_core::{
     Verdict, WorkerId,
 };
 use windlass_store_postgres::{Options, PostgresStore};
+use windlass_testkit::signal::{Seen, wait_until};
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
@@ -64,6 +65,16 @@ impl Place {
     pub(crate) async fn number(&self, text: &str) -> i64 {
         let text = text.replace("windlass.", &format!("{}.", self.schema));
         sqlx::query_scalar(AssertSqlSafe(text)).fetch_one(&self.pool).await.unwrap()
+    }
+
+    /// Until one of the store's sessions waits for a lock that somebody holds in this schema.
+    pub(crate) async fn somebody_waits(&self) {
+        let waiting = "select count(*) from pg_stat_activity
+                       where wait_event_type = 'Lock' and query like '%' || rtrim('windlass.', '.') || '.%'";
+        wait_until("a session to wait for a lock", Duration::from_secs(20), || async {
+            Seen::when(self.number(waiting).await, |sessions| *sessions > 0)
+        })
+        .await;
     }
 
     pub(crate) fn job(&self) -> NewJob {

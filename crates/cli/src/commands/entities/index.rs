@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde_json::Value;
-use windlass_core::entity::{Change, Fields, Operation, Strategy, resolve};
+use windlass_core::entity::{Change, Operation, Strategy, resolve};
 use windlass_core::input::MAX_PAYLOAD_BYTES;
 use windlass_engine::{Worker, WorkerOptions};
 use windlass_index::SaveRequest;
@@ -83,6 +83,7 @@ async fn load(
         let size = opened.metadata().map(|facts| facts.len()).unwrap_or(0);
         (Box::new(BufReader::new(opened)), size)
     };
+    let template = SaveRequest { strategy, ..SaveRequest::new(entity_type, "", Change::Delete) };
     let mut progress = Progress::new(session.output, "bytes indexed", size);
     let (mut answer, mut number, mut read) = (Answer::default(), 0, 0);
     let mut chunk: Vec<(u64, SaveRequest)> = Vec::with_capacity(CHUNK);
@@ -97,9 +98,9 @@ async fn load(
             return Err(Failure::new("cannot index", why).hint("an entity may have 1 MiB"));
         }
         if !line.trim_ascii().is_empty() {
-            match parse(&line, entity_type, strategy) {
+            match SaveRequest::from_line(&line, &template) {
                 Ok(request) => chunk.push((number, request)),
-                Err(why) => answer.refuse(number, why),
+                Err(invalid) => answer.refuse(number, invalid.to_string()),
             }
         }
         if chunk.len() == CHUNK || last {
@@ -111,18 +112,6 @@ async fn load(
             return Ok(answer);
         }
     }
-}
-
-fn parse(line: &[u8], entity_type: &str, strategy: Option<Strategy>) -> Result<SaveRequest, String> {
-    let mut fields: Fields =
-        serde_json::from_slice(line).map_err(|error| format!("not a JSON object: {error}"))?;
-    let id = match fields.shift_remove("id") {
-        Some(Value::String(id)) => Some(id),
-        Some(Value::Number(id)) => Some(id.to_string()),
-        None | Some(Value::Null) => None,
-        Some(_) => return Err("id: must be text".to_owned()),
-    };
-    Ok(SaveRequest { id, strategy, ..SaveRequest::new(entity_type, "", Change::Put(fields)) })
 }
 
 async fn write(desk: &Desk, chunk: Vec<(u64, SaveRequest)>, answer: &mut Answer) -> Result<(), Failure> {
