@@ -2,7 +2,14 @@
 //!
 //! Owns how arguments are spelled and which shapes they may have. Never does anything.
 
+mod backup;
+mod budgets;
+mod examples;
+mod registry;
+mod schedules;
+mod top;
 mod value;
+mod workflows;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,17 +19,23 @@ use clap::parser::ValueSource;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use windlass_core::{EntityRef, JobState, OnConflict, Time};
 
-pub(crate) use value::DepthCap;
-use value::{depth_cap, duration_of, entity, lease, on_conflict, patience, state, time_of};
+pub(crate) use backup::{Backup, BackupVerb, Restore};
+pub(crate) use budgets::{Budgets, BudgetsVerb};
+pub(crate) use registry::{Kinds, KindsVerb, Queues, QueuesVerb};
+pub(crate) use schedules::{
+    CalendarAt, NextTicks, OneSchedule, PutSchedule, RunSchedule, ScheduleNames, Schedules, SchedulesVerb,
+};
+pub(crate) use top::Top;
+pub(crate) use value::{DepthCap, GlobalConcurrency, RateBound};
+use value::{duration_of, entity, lease, on_conflict, patience, state, time_of};
+pub(crate) use workflows::{ListWorkflows, OneWorkflow, RunWorkflow, Workflows, WorkflowsVerb};
 
 #[derive(Parser)]
 #[command(
     name = "windlass",
     version,
-    about = "A durable job engine: accepted work is never lost",
-    after_help = "Try it:\n  windlass demo\n  windlass enqueue NOOP --wait     (with `windlass serve` in another terminal)\n  \
-                  windlass jobs list --state dead_letter\n\n\
-                  Exit codes: 0 done, 1 failed, 2 wrong usage.",
+    about = "Durable jobs and search by meaning: what was accepted is never lost",
+    after_help = examples::TOP,
     max_term_width = 110
 )]
 pub(crate) struct Cli {
@@ -60,7 +73,7 @@ fn refuse_misplaced(matches: &clap::ArgMatches) {
 
 #[derive(Args)]
 pub(crate) struct Global {
-    /// sqlite://PATH or postgres://… [default: sqlite://./windlass-data/windlass.db]
+    /// sqlite://PATH or postgres://… [default: sqlite://./windlass-data/windlass.db, or what a server that runs here uses]
     #[arg(long, global = true, value_name = "URL", help_heading = "Everywhere")]
     pub(crate) database: Option<String>,
     /// Configuration file [default: ./windlass.toml where there is one]
@@ -71,43 +84,85 @@ pub(crate) struct Global {
 #[derive(Subcommand)]
 pub(crate) enum Verb {
     /// The HTTP interface, the dashboard and workers for every queue, until stopped
+    #[command(after_help = examples::SERVE)]
     Serve(Serve),
     /// Work off the jobs of some queues until stopped
+    #[command(after_help = examples::WORKER)]
     Worker(Worker),
-    /// See it work: a day of sample jobs in five queues
+    /// See it work: a shop's catalogue is indexed, searched by meaning, and served
+    #[command(after_help = examples::DEMO)]
     Demo(Demo),
     /// Bring the database's schema up, down, or show where it is
+    #[command(after_help = examples::MIGRATE)]
     Migrate(Migrate),
     /// Hand in one job, or a file of them
+    #[command(after_help = examples::ENQUEUE)]
     Enqueue(Box<Enqueue>),
     /// Look at jobs and act on them
+    #[command(after_help = examples::JOBS)]
     Jobs(Jobs),
     /// Look at queues, pause them, change their limits
+    #[command(after_help = examples::QUEUES)]
     Queues(Queues),
-    /// The kinds of job this database knows
-    Kinds(Noun),
+    /// The kinds of job this database knows, and their limits
+    #[command(after_help = examples::KINDS)]
+    Kinds(Kinds),
     /// The worker processes alive now
+    #[command(after_help = examples::WORKERS)]
     Workers(Noun),
+    /// Money and tokens per month: look, change a limit, begin anew
+    Budgets(Budgets),
     /// Jobs that will not run again by themselves
+    #[command(after_help = examples::DEAD_LETTERS)]
     DeadLetters(DeadLetters),
+    /// Jobs again and again: look at schedules, change them, ask when they tick
+    Schedules(Schedules),
+    /// Jobs that run after others: start a workflow, look at it, cancel or retry the whole
+    Workflows(Workflows),
     /// Remove what is older than it has to be kept
+    #[command(after_help = examples::CLEANUP)]
     Cleanup(Cleanup),
+    /// Copy everything to a file while others work, or look at the copies
+    Backup(Backup),
+    /// Read a backup into an empty database, of either kind
+    #[command(after_help = examples::RESTORE)]
+    Restore(Restore),
     /// Look for what is wrong and say how to mend it
+    #[command(after_help = examples::DOCTOR)]
     Doctor(Json),
     /// Show the effective configuration, or write a commented file
+    #[command(after_help = examples::CONFIG)]
     Config(ConfigNoun),
     /// Load a file of entities: one {"id", …fields} a line
+    #[command(after_help = examples::INDEX)]
     Index(Index),
     /// Search entities by words and meaning
+    #[command(after_help = examples::SEARCH)]
     Search(Search),
     /// Entities like this one
+    #[command(after_help = examples::SIMILAR)]
     Similar(Similar),
     /// Entity types: which fields are searched, and how writes are indexed
+    #[command(after_help = examples::TYPES)]
     Types(Types),
+    /// Queues, workers and failures as they are, live
+    Top(Top),
     /// Measure this machine
+    #[command(after_help = examples::BENCH)]
     Bench(Bench),
+    /// Print the description of the HTTP interface (OpenAPI 3.1), as /openapi.json serves it
+    #[command(after_help = examples::OPENAPI)]
+    Openapi {
+        /// On one line, byte for byte as it is served
+        #[arg(long)]
+        json: bool,
+    },
     /// Print a completion script for a shell
-    Completions { shell: clap_complete::Shell },
+    #[command(after_help = examples::COMPLETIONS)]
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
 }
 
 #[derive(Args, Clone, Copy)]
@@ -131,7 +186,6 @@ pub(crate) struct Running {
 }
 
 #[derive(Args)]
-#[command(after_help = "Example:\n  windlass serve --bind 127.0.0.1:9000")]
 pub(crate) struct Serve {
     /// Address of the HTTP interface and the dashboard [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS:PORT")]
@@ -141,7 +195,6 @@ pub(crate) struct Serve {
 }
 
 #[derive(Args)]
-#[command(after_help = "Example:\n  windlass worker --queues high,default")]
 pub(crate) struct Worker {
     /// Queues to work off, separated by commas; all of them when not given
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
@@ -152,7 +205,7 @@ pub(crate) struct Worker {
 
 #[derive(Args)]
 pub(crate) struct Demo {
-    /// End after the report instead of working on
+    /// End after the searches instead of serving
     #[arg(long)]
     pub(crate) no_serve: bool,
     /// Address of the HTTP interface and the dashboard [default: 127.0.0.1:8080]
@@ -183,19 +236,13 @@ pub(crate) enum MigrateVerb {
 }
 
 #[derive(Args)]
-#[command(after_help = "Examples:\n  windlass enqueue SLEEP --payload '{\"ms\": 200}' --in 5m\n  \
-    windlass enqueue NOOP --unique-key nightly --on-conflict replace --wait 10\n  \
-    echo '{\"kind\": \"NOOP\", \"payload\": {}}' | windlass enqueue --bulk -\n\n\
-    A bulk line is an object with kind, payload, priority, run_at or delay, unique_key, on_conflict,\n\
-    idempotency_key, concurrency_key, max_attempts, timeout, tags. The whole file is checked before\n\
-    anything is written.")]
 pub(crate) struct Enqueue {
     /// Kind of the job; `windlass kinds` lists them
     #[arg(value_name = "KIND", required_unless_present = "bulk", conflicts_with = "bulk")]
     pub(crate) kind: Option<String>,
     /// One job per line from a file, or from standard input with -
     #[arg(long, value_name = "FILE.ndjson", conflicts_with_all = ["payload", "priority", "delay", "at", "unique_key",
-        "on_conflict", "idempotency_key", "concurrency_key", "max_attempts", "timeout", "tag", "wait"])]
+        "on_conflict", "unique_for", "idempotency_key", "concurrency_key", "max_attempts", "timeout", "tag", "wait"])]
     pub(crate) bulk: Option<PathBuf>,
     /// JSON text, @FILE, or - for standard input [default: {}]
     #[arg(long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
@@ -215,10 +262,13 @@ pub(crate) struct Enqueue {
     /// What happens when a job with that key waits: replace, keep or reject [default: keep]
     #[arg(long, value_name = "WHAT", value_parser = on_conflict, requires = "unique_key")]
     pub(crate) on_conflict: Option<OnConflict>,
+    /// For this long another with the unique key is a duplicate, also when this one has finished
+    #[arg(long, value_name = "DURATION", value_parser = duration_of, requires = "unique_key")]
+    pub(crate) unique_for: Option<Duration>,
     /// The same key and job again is answered with the first job
     #[arg(long, value_name = "KEY")]
     pub(crate) idempotency_key: Option<String>,
-    /// Jobs with the same key belong together
+    /// Of the kind's jobs with this key only so many run at once (kinds.<KIND>.key_concurrency, 1 by default)
     #[arg(long, value_name = "KEY")]
     pub(crate) concurrency_key: Option<String>,
     /// All runs, the first included
@@ -242,13 +292,16 @@ pub(crate) struct Filter {
     /// scheduled, pending, running, completed, failed, dead_letter, cancelled, superseded; several with commas
     #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = state)]
     pub(crate) state: Vec<JobState>,
+    /// Only jobs of this queue
     #[arg(long, value_name = "NAME")]
     pub(crate) queue: Option<String>,
+    /// Only jobs of this kind
     #[arg(long, value_name = "KIND")]
     pub(crate) kind: Option<String>,
     /// The application's data a job is about
     #[arg(long, value_name = "TYPE:ID", value_parser = entity)]
     pub(crate) entity: Option<EntityRef>,
+    /// Only jobs with this tag
     #[arg(long, value_name = "WORD")]
     pub(crate) tag: Option<String>,
 }
@@ -284,6 +337,8 @@ pub(crate) struct Selection {
 
 #[derive(Args)]
 pub(crate) struct One {
+    /// Id of the job
+    #[arg(value_name = "ID")]
     pub(crate) id: i64,
     #[command(flatten)]
     pub(crate) json: Json,
@@ -298,8 +353,6 @@ pub(crate) struct Count {
 }
 
 #[derive(Args)]
-#[command(after_help = "Examples:\n  windlass jobs --state failed,dead_letter\n  \
-    windlass jobs count --queue high --json\n  windlass jobs retry --kind FAIL --state dead_letter --yes")]
 pub(crate) struct Jobs {
     #[command(subcommand)]
     pub(crate) verb: Option<JobsVerb>,
@@ -324,8 +377,6 @@ pub(crate) enum JobsVerb {
 }
 
 #[derive(Args)]
-#[command(after_help = "Examples:\n  windlass dead-letters\n  \
-    windlass dead-letters replay --queue default --yes")]
 pub(crate) struct DeadLetters {
     #[command(subcommand)]
     pub(crate) verb: Option<DeadLettersVerb>,
@@ -345,47 +396,6 @@ pub(crate) enum DeadLettersVerb {
     Delete(Selection),
 }
 
-#[derive(Args)]
-#[command(after_help = "Examples:\n  windlass queues\n  \
-    windlass queues set low --concurrency 2 --depth-cap 10000")]
-pub(crate) struct Queues {
-    #[command(subcommand)]
-    pub(crate) verb: Option<QueuesVerb>,
-    #[command(flatten)]
-    pub(crate) list: Json,
-}
-
-#[derive(Subcommand)]
-pub(crate) enum QueuesVerb {
-    /// Depth, running, oldest age, P95 against SLA (also without a verb)
-    List(Json),
-    /// Start no more jobs; those that run go on
-    Pause(QueueNames),
-    /// Start jobs again
-    Resume(QueueNames),
-    /// Change limits at once, for every worker
-    Set {
-        #[arg(value_name = "NAME")]
-        name: String,
-        /// Jobs that one process runs at once
-        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-        concurrency: Option<u32>,
-        /// Waiting jobs above which enqueues are refused
-        #[arg(long, value_name = "N|none", value_parser = depth_cap, required_unless_present = "concurrency")]
-        depth_cap: Option<DepthCap>,
-        #[command(flatten)]
-        json: Json,
-    },
-}
-
-#[derive(Args)]
-pub(crate) struct QueueNames {
-    #[arg(value_name = "NAME", required = true)]
-    pub(crate) names: Vec<String>,
-    #[command(flatten)]
-    pub(crate) json: Json,
-}
-
 /// A noun that can only be listed.
 #[derive(Args)]
 pub(crate) struct Noun {
@@ -402,8 +412,6 @@ pub(crate) enum NounVerb {
 }
 
 #[derive(Args)]
-#[command(after_help = "Examples:\n  windlass cleanup\n  \
-    windlass cleanup run finished --older-than 1d --dry-run")]
 pub(crate) struct Cleanup {
     #[command(subcommand)]
     pub(crate) verb: Option<CleanupVerb>,
@@ -417,6 +425,7 @@ pub(crate) enum CleanupVerb {
     List(Json),
     /// Run one task, or all
     Run {
+        /// One of those that `windlass cleanup` lists
         #[arg(value_name = "TASK")]
         task: Option<String>,
         /// Count only
@@ -444,6 +453,7 @@ pub(crate) enum ConfigVerb {
     Show(Json),
     /// Write a file with every key, commented out
     Init {
+        /// Where to write it; a file that is there is left alone
         #[arg(value_name = "FILE", default_value = crate::config::FILE)]
         file: PathBuf,
     },
@@ -472,17 +482,26 @@ pub(crate) struct Index {
 
 #[derive(Args)]
 pub(crate) struct Search {
+    /// Type of the entities to search; `windlass types` lists them
     #[arg(value_name = "TYPE")]
     pub(crate) entity_type: String,
+    /// What to look for, in quotes when it is more than one word
     #[arg(value_name = "WORDS")]
     pub(crate) words: String,
-    #[arg(long, value_name = "N", default_value_t = 10)]
-    pub(crate) limit: usize,
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) offset: usize,
-    /// Only entities with this value; may be repeated
+    /// Most hits to print
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) limit: u32,
+    /// Hits to leave out before the first that is printed
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    pub(crate) offset: u32,
+    /// Only entities for which this holds, such as colour=red or 'price>=8'; may be repeated
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) filter: Vec<String>,
+    /// Count the values of this field over everything that matches words and filter (in mode vector: the filter); may be
+    /// repeated
+    #[arg(long, value_name = "FIELD")]
+    pub(crate) facet: Vec<String>,
+    /// What decides the order
     #[arg(long, value_enum, default_value_t = SearchMode::Hybrid)]
     pub(crate) mode: SearchMode,
     #[command(flatten)]
@@ -511,12 +530,15 @@ impl From<SearchMode> for windlass_index::Mode {
 
 #[derive(Args)]
 pub(crate) struct Similar {
+    /// Type of the entity; `windlass types` lists them
     #[arg(value_name = "TYPE")]
     pub(crate) entity_type: String,
+    /// Id of the entity, as it was written
     #[arg(value_name = "ID")]
     pub(crate) id: String,
-    #[arg(long, value_name = "N", default_value_t = 10)]
-    pub(crate) limit: usize,
+    /// Most entities to print
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) limit: u32,
     #[command(flatten)]
     pub(crate) json: Json,
 }
@@ -536,6 +558,7 @@ pub(crate) enum TypesVerb {
     List(Json),
     /// One type, and which strategy applies to what
     Show {
+        /// Name of the type
         #[arg(value_name = "TYPE")]
         name: String,
         #[command(flatten)]
@@ -561,6 +584,8 @@ pub(crate) enum BenchVerb {
     Search(BenchSearch),
     /// A steady rate for a while: does the queue keep up, and how late do jobs start?
     Soak(BenchSoak),
+    /// Many schedules, each once a minute: how late do their jobs start, and what does it cost?
+    Schedules(BenchSchedules),
 }
 
 #[derive(Args)]
@@ -574,6 +599,12 @@ pub(crate) struct BenchQueue {
     /// Jobs that run at once
     #[arg(long, value_name = "C", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) workers: u32,
+    /// Also work off jobs that share so many concurrency keys
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) keys: Option<u64>,
+    /// Jobs of one key that run at once
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "keys", value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    pub(crate) key_limit: u16,
     #[command(flatten)]
     pub(crate) json: Json,
 }
@@ -595,6 +626,12 @@ pub(crate) struct BenchSearch {
     /// Searches
     #[arg(long, value_name = "Q", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) queries: u64,
+    /// Search once more while half as many entities again are loaded
+    #[arg(long)]
+    pub(crate) during_load: bool,
+    /// Only load, into the database given as it is: what the benchmark runs first, in a process of its own
+    #[arg(long, hide = true)]
+    pub(crate) load_only: bool,
     #[command(flatten)]
     pub(crate) json: Json,
 }
@@ -623,6 +660,21 @@ pub(crate) struct BenchSoak {
     pub(crate) json: Json,
 }
 
+#[derive(Args)]
+pub(crate) struct BenchSchedules {
+    /// Schedules
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) schedules: u64,
+    /// How long
+    #[arg(long = "for", value_name = "DURATION", default_value = "1m", value_parser = duration_of)]
+    pub(crate) period: Duration,
+    /// All in the same second of the minute, instead of spread over it
+    #[arg(long)]
+    pub(crate) at_once: bool,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -630,5 +682,46 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_verb_has_examples_that_can_be_typed() {
+        for verb in Cli::command().get_subcommands() {
+            let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let examples: Vec<&str> = help.lines().filter_map(|line| line.strip_prefix("  ")).collect();
+            assert!(!examples.is_empty(), "{} has no example", verb.get_name());
+            for line in examples {
+                let words = words(line.split_once("| ").map_or(line, |(_, after)| after));
+                assert_eq!(words[..2], ["windlass", verb.get_name()], "{line}");
+                assert!(Cli::try_parse_from(words).is_ok(), "{line}");
+                assert!(line.len() <= 98, "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_argument_says_what_it_is() {
+        fn look(command: &clap::Command) {
+            for argument in command.get_arguments() {
+                assert!(argument.get_help().is_some(), "{} {}", command.get_name(), argument.get_id());
+            }
+            command.get_subcommands().for_each(look);
+        }
+        look(&Cli::command());
+    }
+
+    /// As a shell splits a line.
+    fn words(line: &str) -> Vec<String> {
+        let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
+        for c in line.chars() {
+            match (c, quote) {
+                ('\'' | '"', None) => quote = Some(c),
+                (c, Some(open)) if c == open => quote = None,
+                (' ', None) => words.push(std::mem::take(&mut word)),
+                (c, _) => word.push(c),
+            }
+        }
+        words.push(word);
+        words
     }
 }

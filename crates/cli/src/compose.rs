@@ -99,6 +99,7 @@ fn postgres_options(database: &Database) -> windlass_store_postgres::Options {
     windlass_store_postgres::Options {
         pool_size: database.pool,
         notify: database.notify,
+        pooler: database.pooler,
         acquire_timeout: database.acquire_timeout,
         statement_timeout: database.statement_timeout,
     }

@@ -5,7 +5,8 @@
 use std::fmt::{Display, Write};
 use std::io;
 
-use windlass_core::StoreError;
+use windlass_core::{KeyUse, StoreError};
+use windlass_engine::backup::BackupError;
 use windlass_engine::{EngineError, EnqueueError};
 use windlass_index::EntityError;
 
@@ -102,7 +103,10 @@ impl<T> During<T> for Result<T, EnqueueError> {
             EnqueueError::DepthCap { .. } => {
                 Failure::new(what, &error).hint("nothing was written; `windlass queues` shows the depths")
             }
-            EnqueueError::IdempotencyMismatch { existing, .. }
+            EnqueueError::IdempotencyMismatch { existing: KeyUse::Entity, .. } => {
+                Failure::new(what, &error).hint("nothing was written")
+            }
+            EnqueueError::IdempotencyMismatch { existing: KeyUse::Job(existing), .. }
             | EnqueueError::UniqueRejected { existing, .. } => Failure::new(what, &error)
                 .hint(format!("nothing was written; see `windlass jobs show {existing}`")),
         })
@@ -113,10 +117,27 @@ impl<T> During<T> for Result<T, EntityError> {
     fn during(self, what: impl Into<String>) -> Result<T, Failure> {
         self.map_err(|error| match &error {
             EntityError::Store(store) => of_store(what.into(), store),
-            EntityError::Invalid(_) | EntityError::Refused { .. } | EntityError::UnknownType { .. } => {
-                Failure::new(what, &error).hint("nothing was written; `windlass types` lists the types")
+            EntityError::UnknownType { .. } => {
+                Failure::new(what, &error).hint("`windlass types` lists the types")
             }
+            // Types, words and limits stand on the command line.
+            EntityError::Invalid(invalid) => Failure::usage(what, invalid),
+            EntityError::Refused { .. } => Failure::new(what, &error).hint("nothing was written"),
             other => Failure::new(what, other),
+        })
+    }
+}
+
+impl<T> During<T> for Result<T, BackupError> {
+    fn during(self, what: impl Into<String>) -> Result<T, Failure> {
+        self.map_err(|error| match &error {
+            BackupError::Store(store) => of_store(what.into(), store),
+            BackupError::Exists { .. } => {
+                Failure::new(what, &error).hint("name another file; nothing is overwritten")
+            }
+            BackupError::File { .. } => Failure::new(what, &error),
+            BackupError::Broken { .. } | BackupError::Differs { .. } => Failure::new(what, &error)
+                .hint("use another copy; `windlass backup list` shows those that were made"),
         })
     }
 }
@@ -147,7 +168,11 @@ fn of_store(what: String, error: &StoreError) -> Failure {
         StoreError::Open { .. } => {
             "check the path and its permissions, or name another database with --database"
         }
+        StoreError::NotEmpty { .. } => {
+            "restore into a new database: another file, or another schema (…?schema=NAME)"
+        }
         StoreError::KindsMoved { .. } => "give each its old queue, or use a new name for it",
+        StoreError::CurrencyChanged { .. } => "give it its old currency, or use a new name for the budget",
         _ => "`windlass doctor` looks for what is wrong",
     };
     Failure::new(what, error.chain()).hint(hint)

@@ -11,6 +11,7 @@ mod compose;
 mod config;
 mod failure;
 mod output;
+mod serving;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -67,6 +68,13 @@ fn log(verb: &Verb, environment: &Environment, output: Output) {
 fn start(cli: Cli, environment: &Environment, output: Output) -> Result<(), Failure> {
     match &cli.verb {
         Verb::Completions { shell } => return commands::completions::run(*shell),
+        // Some ask no database, so they need no configuration either.
+        Verb::Schedules(args) => {
+            if let Some(answered) = commands::schedules::ask(&args.verb, &output) {
+                return answered;
+            }
+        }
+        Verb::Openapi { json } => return commands::openapi::run(*json, &output),
         Verb::Config(args) => {
             if let Some(ConfigVerb::Init { file }) = &args.verb {
                 return commands::config::init(file, &output);
@@ -80,8 +88,12 @@ fn start(cli: Cli, environment: &Environment, output: Output) -> Result<(), Fail
         Verb::Demo(args) => (None, args.bind.clone()),
         _ => (None, None),
     };
+    refuse_server(&cli.verb, environment)?;
     let flags = Flags { file: cli.global.config, database: cli.global.database, lease, bind };
-    let config = Config::load(&flags, environment)?;
+    let mut config = Config::load(&flags, environment)?;
+    if !matches!(cli.verb, Verb::Serve(_) | Verb::Demo(_) | Verb::Bench(_)) {
+        serving::join(&mut config)?;
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -99,6 +111,26 @@ fn start(cli: Cli, environment: &Environment, output: Output) -> Result<(), Fail
     result
 }
 
+/// Verbs open the database themselves. One that was told to ask a server must not answer from somewhere else.
+fn refuse_server(verb: &Verb, environment: &Environment) -> Result<(), Failure> {
+    let here = matches!(
+        verb,
+        Verb::Serve(_)
+            | Verb::Worker(_)
+            | Verb::Demo(_)
+            | Verb::Migrate(_)
+            | Verb::Restore(_)
+            | Verb::Bench(_)
+            | Verb::Config(_)
+    );
+    if here || environment.get("WINDLASS_SERVER").is_none() {
+        return Ok(());
+    }
+    let why = "this version asks no server, it opens the database itself";
+    Err(Failure::usage("WINDLASS_SERVER cannot be followed", why)
+        .hint("unset WINDLASS_SERVER and name that server's database with --database"))
+}
+
 async fn run(session: &Session, verb: Verb) -> Result<(), Failure> {
     use commands::*;
     match verb {
@@ -109,10 +141,15 @@ async fn run(session: &Session, verb: Verb) -> Result<(), Failure> {
         Verb::Enqueue(args) => enqueue::run(session, &args).await,
         Verb::Jobs(args) => jobs::run(session, args).await,
         Verb::Queues(args) => queues::run(session, args).await,
-        Verb::Kinds(args) => kinds::list(session, listed(args)).await,
+        Verb::Kinds(args) => kinds::run(session, args).await,
         Verb::Workers(args) => workers::list(session, listed(args)).await,
+        Verb::Budgets(args) => budgets::run(session, args).await,
         Verb::DeadLetters(args) => dead_letters::run(session, args).await,
+        Verb::Schedules(args) => schedules::run(session, args).await,
+        Verb::Workflows(args) => workflows::run(session, args).await,
         Verb::Cleanup(args) => cleanup::run(session, args).await,
+        Verb::Backup(args) => backup::run(session, args).await,
+        Verb::Restore(args) => backup::restore(session, &args).await,
         Verb::Doctor(args) => doctor::run(session, args.json).await,
         Verb::Config(args) => {
             let json = matches!(args.verb, Some(ConfigVerb::Show(json)) if json.json) || args.list.json;
@@ -126,13 +163,16 @@ async fn run(session: &Session, verb: Verb) -> Result<(), Failure> {
             Some(TypesVerb::List(json)) => entities::types::list(session, json.json).await,
             None => entities::types::list(session, args.list.json).await,
         },
+        Verb::Top(args) => top::run(session, &args).await,
         Verb::Bench(args) => match args.verb {
             BenchVerb::Queue(queue) => bench::queue(session, &queue).await,
             BenchVerb::Pickup(pickup) => bench::pickup(session, &pickup).await,
             BenchVerb::Index(index) => bench::index(session, &index).await,
             BenchVerb::Search(search) => bench::search(session, &search).await,
             BenchVerb::Soak(soak) => bench::soak(session, &soak).await,
+            BenchVerb::Schedules(schedules) => bench::schedules(session, &schedules).await,
         },
+        Verb::Openapi { json } => openapi::run(json, &session.output),
         Verb::Completions { shell } => completions::run(shell),
     }
 }

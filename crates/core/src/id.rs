@@ -48,12 +48,27 @@ id!(
 );
 
 id!(
+    /// A lane: what its kind and key come to, see [`LaneId::of`].
+    LaneId(i64)
+);
+
+id!(
     /// Row number of an entity type.
     TypeId(i32)
 );
 id!(
     /// Row number of an entity: its place in the index, never shown.
     EntityNo(i64)
+);
+
+id!(
+    /// Money reserved for one provider call; also the call's key in the ledger.
+    ReservationId(i64)
+);
+
+id!(
+    /// A workflow; drawn as a [`JobId`] is, so newer ones are larger.
+    WorkflowId(i64)
 );
 
 /// Bits below the millisecond in a [`JobId`].

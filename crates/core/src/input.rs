@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::lane::MAX_KEY_CONCURRENCY;
 use crate::queue::MAX_PRIORITY;
 
 pub const MAX_PAYLOAD_BYTES: usize = 1 << 20;
@@ -11,6 +12,8 @@ pub const MAX_NAME_BYTES: usize = 64;
 pub const MAX_KEY_BYTES: usize = 256;
 pub const MAX_TAGS: usize = 16;
 pub const MAX_ATTEMPTS: u16 = 1_000;
+/// Tokens of one call, or of a month's limit: sums of these stay far from overflow.
+pub const MAX_TOKENS: u64 = 1_000_000_000_000_000;
 /// A year: longer waits are schedules, not delays.
 pub const MAX_DELAY: Duration = Duration::from_secs(366 * 86_400);
 
@@ -65,6 +68,19 @@ impl Invalid {
         }
     }
 
+    /// A name that code spells out: one spelling, no capitals.
+    pub fn check_word(&mut self, field: &str, name: &str) {
+        let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-');
+        let begins = name.starts_with(|c: char| c.is_ascii_lowercase());
+        if !begins || name.len() > MAX_NAME_BYTES || !name.chars().all(fits) {
+            let name = shown(name);
+            self.add(
+                field,
+                format!("must begin with a–z and be at most {MAX_NAME_BYTES} of a–z 0–9 _ -, not `{name}`"),
+            );
+        }
+    }
+
     pub fn check_key(&mut self, field: &str, key: &str) {
         if key.is_empty() || key.len() > MAX_KEY_BYTES || key.contains('\0') {
             self.add(field, format!("must be 1–{MAX_KEY_BYTES} bytes without NUL"));
@@ -86,6 +102,12 @@ impl Invalid {
     pub fn check_attempts(&mut self, field: &str, attempts: i64) {
         if !(1..=i64::from(MAX_ATTEMPTS)).contains(&attempts) {
             self.add(field, format!("must be 1 to {MAX_ATTEMPTS}, not {attempts}"));
+        }
+    }
+
+    pub fn check_key_concurrency(&mut self, field: &str, limit: i64) {
+        if !(1..=i64::from(MAX_KEY_CONCURRENCY)).contains(&limit) {
+            self.add(field, format!("must be 1 to {MAX_KEY_CONCURRENCY}, not {limit}"));
         }
     }
 

@@ -1,8 +1,9 @@
 //! A job before it is stored, while it is leased, and as it is shown.
 
+use std::fmt;
 use std::time::Duration;
 
-use crate::{JobId, JobState, KindId, QueueId, Time, Token, WorkerId};
+use crate::{JobId, JobState, KindId, LaneId, QueueId, Time, Token, WorkerId, WorkflowId};
 
 /// A checked job on its way into a store. Kind and queue are already resolved against the registry.
 #[derive(Clone, Debug)]
@@ -19,6 +20,7 @@ pub struct NewJob {
     pub timeout: Option<Duration>,
     pub unique: Option<Unique>,
     pub idempotency: Option<Idempotency>,
+    /// Jobs of its kind with this key share a lane.
     pub concurrency_key: Option<String>,
     pub tags: Vec<String>,
     pub entity: Option<EntityRef>,
@@ -26,6 +28,10 @@ pub struct NewJob {
 }
 
 impl NewJob {
+    pub fn lane(&self) -> Option<LaneId> {
+        self.concurrency_key.as_deref().map(|key| LaneId::of(self.kind, key))
+    }
+
     /// A plain job can be written in one statement with any others: nothing about it can be refused by the store.
     pub fn is_plain(&self) -> bool {
         self.unique.is_none() && self.idempotency.is_none()
@@ -46,6 +52,16 @@ pub enum RunAt {
 pub struct Unique {
     pub key: String,
     pub on_conflict: OnConflict,
+    /// From the moment it is accepted, another that asks for a window under its key is a duplicate for this long,
+    /// whatever becomes of it. A waiting one can still be replaced, which does not prolong it.
+    pub window: Option<Duration>,
+}
+
+impl Unique {
+    /// Without a window.
+    pub fn new(key: impl Into<String>, on_conflict: OnConflict) -> Unique {
+        Unique { key: key.into(), on_conflict, window: None }
+    }
 }
 
 /// What happens to a new job that meets a waiting one with its unique key.
@@ -59,12 +75,29 @@ pub enum OnConflict {
     Reject,
 }
 
-/// Same key and fingerprint: the first job is returned. Same key, other fingerprint: refused.
+/// Same key and fingerprint: the first answer is given again. Same key, other fingerprint: refused. Jobs and writes of
+/// entities share the keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Idempotency {
     pub key: String,
-    /// Hash of everything the caller said about the job.
+    /// Hash of everything the caller said.
     pub fingerprint: Vec<u8>,
+}
+
+/// What a key was used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyUse {
+    Job(JobId),
+    Entity,
+}
+
+impl fmt::Display for KeyUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            KeyUse::Job(id) => write!(f, "job {id}"),
+            KeyUse::Entity => f.write_str("a write of an entity"),
+        }
+    }
 }
 
 /// The application's data a job is about.
@@ -91,6 +124,8 @@ pub struct LeasedJob {
     pub created_at: Time,
     /// By the database's clock.
     pub claimed_at: Time,
+    /// The workflow it belongs to.
+    pub workflow: Option<WorkflowId>,
 }
 
 /// A job as it is shown to people and programs.
@@ -119,6 +154,7 @@ pub struct JobRecord {
     pub tenant: Option<String>,
     /// The incarnation that runs it now or ran it last.
     pub worker: Option<WorkerId>,
+    pub workflow: Option<WorkflowId>,
 }
 
 /// How far a running job says it is.

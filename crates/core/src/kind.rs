@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::Backoff;
+use crate::lane::DEFAULT_KEY_CONCURRENCY;
+use crate::{Backoff, Rate, Resource};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct KindSpec {
@@ -16,6 +17,12 @@ pub struct KindSpec {
     /// One run may take this long; `None` is no bound.
     pub timeout: Option<Duration>,
     pub backoff: Backoff,
+    /// Jobs with one concurrency key that may be ready or running at once, over all processes.
+    pub key_concurrency: u16,
+    /// Starts of all processes together; `None` is no bound.
+    pub rate: Option<Rate>,
+    /// What each of its jobs holds while it runs; `None` takes the queue's.
+    pub resource: Option<Resource>,
     pub description: String,
 }
 
@@ -31,6 +38,9 @@ impl KindSpec {
             max_attempts: DEFAULT_MAX_ATTEMPTS,
             timeout: Some(DEFAULT_TIMEOUT),
             backoff: Backoff::default(),
+            key_concurrency: DEFAULT_KEY_CONCURRENCY,
+            rate: None,
+            resource: None,
             description: String::new(),
         }
     }

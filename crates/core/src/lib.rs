@@ -6,36 +6,52 @@
 //!
 //! One word per thing: a **job** is a durable unit of work of one **kind**; a kind belongs to one **queue**.
 //! A worker **leases** jobs with a **token** that grows with each claim, and **settles** each attempt.
-//! A job that ran out of attempts is a **dead letter**. An **entity** is application data with a type, an id and a
-//! growing version; its **box** is the job that carries its content to the embedding.
+//! A job that ran out of attempts is a **dead letter**. A **lane** is the line of jobs that share a key. A **resource**
+//! is something a process has few of, and a **permit** one of those few; a **rate token** is the right to start one job
+//! of a kind whose rate is bounded. An **entity** is application data with a type, an id and a growing version; its
+//! **box** is the job that carries its content to the embedding. A **tick** is one firing of a **schedule**. A
+//! **budget** is money or tokens per month, **reserved** before they are spent. A **workflow** is a set of jobs some of
+//! which run **after** others, their **parents**.
 
 #![forbid(unsafe_code)]
 
 pub mod backoff;
+pub mod backup;
+pub mod budget;
 pub mod duration;
 pub mod entity;
 pub mod id;
 pub mod input;
 pub mod job;
 pub mod kind;
+pub mod lane;
+pub mod order;
 pub mod outcome;
 pub mod queue;
+pub mod rate;
+pub mod resource;
+pub mod scale;
+pub mod schedule;
 pub mod state;
 pub mod store;
 pub mod sweep;
 pub mod time;
+pub mod workflow;
 
 pub use backoff::Backoff;
+pub use budget::BudgetSpec;
 pub use entity::{EntityWrite, Strategy, TypeSpec};
-pub use id::{JobId, KindId, QueueId, Token, TypeId, WorkerId};
+pub use id::{JobId, KindId, LaneId, QueueId, ReservationId, Token, TypeId, WorkerId, WorkflowId};
 pub use input::{Invalid, Problem};
 pub use job::{
-    Attempt, EntityRef, Idempotency, JobRecord, LeasedJob, LogLine, NewJob, OnConflict, Progress, RunAt,
-    Unique,
+    Attempt, EntityRef, Idempotency, JobRecord, KeyUse, LeasedJob, LogLine, NewJob, OnConflict, Progress,
+    RunAt, Unique,
 };
 pub use kind::KindSpec;
 pub use outcome::{Outcome, Settlement, Verdict};
 pub use queue::QueueSpec;
+pub use rate::Rate;
+pub use resource::Resource;
 pub use state::JobState;
 pub use store::{Store, StoreError, TxRef};
 pub use time::Time;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::input::MAX_DELAY;
-use crate::{Backoff, JobId, JobState, LeasedJob, QueueId, Time, Token};
+use crate::{Backoff, JobId, JobState, LeasedJob, QueueId, Time, Token, WorkflowId};
 
 /// Longest error text kept of an attempt.
 pub const MAX_ERROR_BYTES: usize = 16 * 1024;
@@ -88,6 +88,8 @@ pub struct Settlement {
     pub attempt: u16,
     /// By the database's clock as far as the worker can tell it.
     pub started_at: Time,
+    /// The job's, as it was leased: its end concerns others.
+    pub workflow: Option<WorkflowId>,
     pub verdict: Verdict,
 }
 
@@ -147,6 +149,7 @@ mod tests {
             run_at: Time(77),
             created_at: Time(7),
             claimed_at: Time(90),
+            workflow: None,
         }
     }
 

@@ -2,13 +2,19 @@
 
 use std::time::Duration;
 
+use crate::Resource;
+use crate::order::DEFAULT_BOOST_AFTER;
+use crate::scale::Bounds;
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueueSpec {
     pub name: String,
     /// Default priority of its jobs, 0 (most urgent) to 10.
     pub priority: u8,
-    /// Jobs of this queue that one worker process runs at once.
+    /// Jobs of this queue that one worker process runs at once; where there are bounds, what it starts with.
     pub concurrency: u32,
+    /// Between which each process moves its concurrency by itself; `None` keeps it.
+    pub bounds: Option<Bounds>,
     /// Upper bound on the delay between due and claimed when no wake-up arrives.
     pub cadence: Duration,
     /// Due-to-finished bound for 95 % of jobs; `None` is best effort.
@@ -17,10 +23,29 @@ pub struct QueueSpec {
     pub colour: String,
     /// Waiting jobs above which enqueues are refused; `None` is no bound.
     pub depth_cap: Option<u64>,
+    /// Jobs of this queue that are leased at once, over all processes; `None` is no bound.
+    pub global_concurrency: Option<u32>,
+    /// What each job holds while it runs, unless its kind names something else.
+    pub resource: Option<Resource>,
+    /// Jobs due for longer get a share of the slots whatever their priority; `None` boosts nobody.
+    pub boost_after: Option<Duration>,
 }
+
+/// The queue of jobs that wait for others: no queue has this number, so nobody claims from it.
+pub const NO_QUEUE: crate::QueueId = crate::QueueId(0);
 
 pub const MAX_PRIORITY: u8 = 10;
 pub const DEFAULT_QUEUE: &str = "DEFAULT";
+pub const MAX_GLOBAL_CONCURRENCY: u32 = 1_000_000;
+
+/// How many of the jobs a claim asks for it may lease where so many are leased already. A limit that was lowered waits
+/// until enough of them have ended.
+pub fn room(global_concurrency: u32, leased: u64, wanted: u32) -> u32 {
+    let free = u64::from(global_concurrency).saturating_sub(leased);
+    u32::try_from(free).unwrap_or(u32::MAX).min(wanted)
+}
+/// What jobs of the family SCREENSHOT hold while they run.
+pub const SCREENSHOT_RESOURCE: &str = "screenshot";
 
 impl QueueSpec {
     /// A queue nobody described: DEFAULT's figures under another name.
@@ -29,33 +54,58 @@ impl QueueSpec {
             name: name.to_owned(),
             priority: 5,
             concurrency: 10,
+            bounds: None,
             cadence: Duration::from_secs(10),
             sla: Some(Duration::from_secs(300)),
             owner: String::new(),
             colour: "grey".to_owned(),
             depth_cap: None,
+            global_concurrency: None,
+            resource: None,
+            boost_after: Some(DEFAULT_BOOST_AFTER),
         }
     }
 }
 
-/// The families of document 002 §1 with the cadences of §4.
+/// The families of document 002 §1 with the cadences of §4. Who owns one is the installation's word, not ours.
 pub fn families() -> Vec<QueueSpec> {
-    let family =
-        |name: &str, priority, concurrency, cadence, sla: Option<u64>, owner: &str, colour: &str| QueueSpec {
-            name: name.to_owned(),
-            priority,
-            concurrency,
-            cadence: Duration::from_secs(cadence),
-            sla: sla.map(Duration::from_secs),
-            owner: owner.to_owned(),
-            colour: colour.to_owned(),
-            depth_cap: None,
-        };
+    let family = |name: &str, priority, concurrency, cadence, sla: Option<u64>, colour: &str| QueueSpec {
+        name: name.to_owned(),
+        priority,
+        concurrency,
+        bounds: None,
+        cadence: Duration::from_secs(cadence),
+        sla: sla.map(Duration::from_secs),
+        owner: String::new(),
+        colour: colour.to_owned(),
+        depth_cap: None,
+        global_concurrency: None,
+        resource: None,
+        boost_after: Some(DEFAULT_BOOST_AFTER),
+    };
+    // Policy P12: three browsers in one process are as much as its memory holds, whatever the concurrency says.
+    let screenshot = QueueSpec {
+        resource: Some(Resource::new(SCREENSHOT_RESOURCE, 3)),
+        ..family("SCREENSHOT", 6, 3, 10, Some(120), "lavender")
+    };
     vec![
-        family("HIGH", 0, 20, 5, Some(30), "Ops On-Call (PagerDuty: vc-ops-high)", "salmon"),
-        family("DEFAULT", 5, 10, 10, Some(300), "Platform Services Guild (Slack: #platform-feeds)", "blue"),
-        family("SCREENSHOT", 6, 3, 10, Some(120), "Good Sites Platform (Slack: #good-sites)", "lavender"),
-        family("LOW", 7, 5, 30, Some(1_800), "Data Insights Pod (Slack: #analytics)", "green"),
-        family("BULK", 8, 8, 60, None, "Content Intelligence Squad (Slack: #ai-pipelines)", "yellow"),
+        family("HIGH", 0, 20, 5, Some(30), "salmon"),
+        family("DEFAULT", 5, 10, 10, Some(300), "blue"),
+        screenshot,
+        family("LOW", 7, 5, 30, Some(1_800), "green"),
+        family("BULK", 8, 8, 60, None, "yellow"),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::room;
+
+    #[test]
+    fn room_is_what_the_limit_leaves() {
+        assert_eq!(room(5, 0, 3), 3);
+        assert_eq!(room(5, 3, 3), 2);
+        assert_eq!(room(5, 5, 3), 0);
+        assert_eq!(room(2, 5, 3), 0, "lowered from 5");
+    }
 }

@@ -2,7 +2,8 @@
 //!
 //! Code, schema constraint, tests and `docs/state-machine.md` all follow [`MOVES`]; so does which operator's [`Action`]
 //! fits which state. A waiting job is one row:
-//! `scheduled` while its `run_at` lies ahead, `pending` from then on, with nothing written in between.
+//! `scheduled` while its `run_at` lies ahead, `pending` from then on, with nothing written in between. One that waits for
+//! others of its workflow is `scheduled` too, without a time.
 
 use std::fmt;
 use std::str::FromStr;
@@ -25,7 +26,7 @@ use JobState::*;
 
 /// Every legal move and what causes it.
 pub const MOVES: &[(JobState, JobState, &str)] = &[
-    (Scheduled, Pending, "run_at arrives"),
+    (Scheduled, Pending, "run_at arrives, or the last job it waits for has ended"),
     (Scheduled, Cancelled, "cancelled"),
     (Scheduled, Superseded, "a newer job with its unique key"),
     (Pending, Scheduled, "run_at moved ahead by an operator"),
@@ -42,6 +43,9 @@ pub const MOVES: &[(JobState, JobState, &str)] = &[
     (Failed, Pending, "replayed"),
     (DeadLetter, Pending, "replayed"),
     (Cancelled, Pending, "replayed"),
+    (Failed, Scheduled, "replayed with others that it waits for"),
+    (DeadLetter, Scheduled, "replayed with others that it waits for"),
+    (Cancelled, Scheduled, "replayed with others that it waits for"),
     (Failed, Superseded, "replayed and met its pending twin"),
     (DeadLetter, Superseded, "replayed and met its pending twin"),
     (Cancelled, Superseded, "replayed and met its pending twin"),

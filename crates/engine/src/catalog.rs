@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use windlass_core::input::shown;
 use windlass_core::store::QueueState;
 use windlass_core::{KindId, KindSpec, QueueId, QueueSpec, Store, StoreError};
 
@@ -68,6 +69,11 @@ impl Catalog {
         let mut names: Vec<&str> = self.kind_ids.keys().map(String::as_str).collect();
         names.sort_unstable();
         names
+    }
+
+    /// The rule broken by naming a kind nobody registered.
+    pub(crate) fn unknown_kind(&self, name: &str) -> String {
+        format!("`{}` is not registered; known kinds: {}", shown(name), self.kind_names().join(", "))
     }
 
     /// Most urgent first.

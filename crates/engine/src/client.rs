@@ -1,16 +1,19 @@
 //! The producer's and operator's side: enqueue, wait, look, act.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
 use windlass_core::input::MAX_BATCH;
+use windlass_core::resource::MAX_PERMITS;
 use windlass_core::store::Enqueued;
 use windlass_core::{Invalid, JobId, KindSpec, NewJob, QueueSpec, Store, StoreError, TxRef};
 
 use crate::coalesce::Coalescer;
 use crate::depth::DepthCaps;
 use crate::wait::Waiters;
+use crate::worker::permits::Pools;
 use crate::{Catalog, EngineError, EnqueueError, JobRequest, Meter, Waited};
 
 /// Cheap to clone; all clones share one database handle.
@@ -21,6 +24,7 @@ pub struct Client {
 
 /// How long a change an operator makes to a queue may go unnoticed by a producer.
 const CATALOG_FRESH: Duration = Duration::from_secs(10);
+const MAX_CONCURRENCY: u32 = 10_000;
 
 struct Inner {
     store: Arc<dyn Store>,
@@ -32,6 +36,7 @@ struct Inner {
     depth: DepthCaps,
     waiters: Waiters,
     meter: Meter,
+    pools: Pools,
 }
 
 impl Client {
@@ -57,6 +62,7 @@ impl Client {
             depth: DepthCaps::default(),
             waiters: Waiters::default(),
             meter: Meter::default(),
+            pools: Pools::default(),
         };
         Ok(Client { inner: Arc::new(inner) })
     }
@@ -68,6 +74,11 @@ impl Client {
     /// What the workers on this client ran since it was opened.
     pub fn meter(&self) -> &Meter {
         &self.inner.meter
+    }
+
+    /// What the workers on this client share of each resource.
+    pub(crate) fn pools(&self) -> &Pools {
+        &self.inner.pools
     }
 
     pub fn catalog(&self) -> Arc<Catalog> {
@@ -146,8 +157,13 @@ impl Client {
         self.noted(self.inner.store.enqueue_in(tx, &jobs).await)
     }
 
+    /// Refuses what would overfill a queue.
+    pub(crate) async fn admit(&self, catalog: &Catalog, jobs: &[NewJob]) -> Result<(), EnqueueError> {
+        self.inner.depth.admit(self.inner.store.as_ref(), catalog, jobs).await
+    }
+
     /// Remembers that the schema was missing.
-    fn noted<T, E: Into<EnqueueError>>(&self, result: Result<T, E>) -> Result<T, EnqueueError> {
+    pub(crate) fn noted<T, E: Into<EnqueueError>>(&self, result: Result<T, E>) -> Result<T, EnqueueError> {
         let result = result.map_err(Into::into);
         if let Err(EnqueueError::Store(error)) = &result
             && matches!(**error, StoreError::SchemaMissing)
@@ -166,22 +182,35 @@ impl Client {
         self.inner.waiters.finished(id);
     }
 
+    /// The registry as it was read last, or anew: after the schema was missing, and for a kind it does not have. One that
+    /// is old does for now.
+    pub(crate) async fn catalog_for<'k>(
+        &self,
+        mut kinds: impl Iterator<Item = &'k str>,
+    ) -> Result<Arc<Catalog>, StoreError> {
+        let (catalog, loaded) = self.dated_catalog();
+        if self.inner.distrusted.load(Ordering::Acquire) {
+            let catalog = self.refresh().await?;
+            self.inner.distrusted.store(false, Ordering::Release);
+            return Ok(catalog);
+        }
+        if kinds.any(|kind| catalog.kind_named(kind).is_none()) {
+            return self.refresh().await;
+        }
+        if loaded.elapsed() > CATALOG_FRESH {
+            self.refresh_behind();
+        }
+        Ok(catalog)
+    }
+
     async fn resolve(&self, requests: Vec<JobRequest>) -> Result<Vec<NewJob>, EnqueueError> {
         if requests.len() > MAX_BATCH {
             let rule = format!("has {} entries; at most {MAX_BATCH} are taken at once", requests.len());
             return Err(Invalid::one("jobs", rule).into());
         }
-        let (mut catalog, loaded) = self.dated_catalog();
-        if self.inner.distrusted.load(Ordering::Acquire) {
-            catalog = self.refresh().await?;
-            self.inner.distrusted.store(false, Ordering::Release);
-        } else if requests.iter().any(|r| catalog.kind_named(&r.kind).is_none()) {
-            catalog = self.refresh().await?;
-        } else if loaded.elapsed() > CATALOG_FRESH {
-            self.refresh_behind();
-        }
+        let catalog = self.catalog_for(requests.iter().map(|request| request.kind.as_str())).await?;
         let jobs = resolve_all(requests, &catalog)?;
-        self.inner.depth.admit(self.inner.store.as_ref(), &catalog, &jobs).await?;
+        self.admit(&catalog, &jobs).await?;
         Ok(jobs)
     }
 }
@@ -214,8 +243,11 @@ fn check_registry(queues: &[QueueSpec], kinds: &[KindSpec], registered: &[String
         let field = format!("queues.{}", queue.name);
         invalid.check_name(&field, &queue.name);
         invalid.check_priority(&format!("{field}.priority"), i64::from(queue.priority));
-        if queue.concurrency == 0 || queue.concurrency > 10_000 {
+        if queue.concurrency == 0 || queue.concurrency > MAX_CONCURRENCY {
             invalid.add(format!("{field}.concurrency"), "must be 1 to 10000");
+        }
+        if queue.bounds.is_some_and(|b| b.min == 0 || b.min > b.max || b.max > MAX_CONCURRENCY) {
+            invalid.add(format!("{field}.bounds"), "must be 1 to 10000, the lower one first");
         }
         if queues[..n].iter().any(|other| other.name.eq_ignore_ascii_case(&queue.name)) {
             invalid.add(field, "is described twice");
@@ -225,6 +257,7 @@ fn check_registry(queues: &[QueueSpec], kinds: &[KindSpec], registered: &[String
         let field = format!("kinds.{}", kind.name);
         invalid.check_name(&field, &kind.name);
         invalid.check_attempts(&format!("{field}.max_attempts"), i64::from(kind.max_attempts));
+        invalid.check_key_concurrency(&format!("{field}.key_concurrency"), i64::from(kind.key_concurrency));
         if let Some(priority) = kind.priority {
             invalid.check_priority(&format!("{field}.priority"), i64::from(priority));
         }
@@ -236,11 +269,43 @@ fn check_registry(queues: &[QueueSpec], kinds: &[KindSpec], registered: &[String
             invalid.add(field, "is registered twice");
         }
     }
+    check_resources(queues, kinds, &mut invalid);
     invalid.into_result()
+}
+
+/// A resource has one number of permits, whoever states it.
+fn check_resources(queues: &[QueueSpec], kinds: &[KindSpec], invalid: &mut Invalid) {
+    let of_queues = queues.iter().map(|queue| (format!("queues.{}", queue.name), &queue.resource));
+    let of_kinds = kinds.iter().map(|kind| (format!("kinds.{}", kind.name), &kind.resource));
+    let mut stated: HashMap<&str, (u32, String)> = HashMap::new();
+    for (field, resource) in of_queues.chain(of_kinds) {
+        let Some(resource) = resource else { continue };
+        invalid.check_name(&format!("{field}.resource"), &resource.name);
+        let Some(permits) = resource.permits else { continue };
+        if !(1..=MAX_PERMITS).contains(&permits) {
+            invalid.add(format!("{field}.permits"), format!("must be 1 to {MAX_PERMITS}, not {permits}"));
+        }
+        match stated.get(resource.name.as_str()) {
+            Some((other, place)) if *other != permits => {
+                let rule = format!(
+                    "gives `{}` {permits}, but {place} gives it {other}; state it once",
+                    resource.name
+                );
+                invalid.add(format!("{field}.permits"), rule);
+            }
+            Some(_) => {}
+            None => {
+                stated.insert(&resource.name, (permits, field));
+            }
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use windlass_core::Resource;
+    use windlass_core::scale::Bounds;
+
     use futures_util::future::try_join_all;
     use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
     use windlass_core::queue;
@@ -248,6 +313,36 @@ mod tests {
     use windlass_testkit::signal::{Seen, wait_until};
 
     use super::*;
+
+    #[test]
+    fn bounds_and_permits_that_clash_are_refused_all_at_once() {
+        let queue = |name: &str, min, max, resource| QueueSpec {
+            bounds: Some(Bounds { min, max }),
+            resource,
+            ..QueueSpec::named(name)
+        };
+        let kind = |name: &str, permits| KindSpec {
+            resource: Some(Resource { name: "browser".to_owned(), permits }),
+            ..KindSpec::new(name, "A")
+        };
+        let queues = [
+            queue("A", 1, 20, Some(Resource::new("browser", 3))),
+            queue("B", 9, 8, Some(Resource::new("two words", 1))),
+            queue("C", 0, 20_000, Some(Resource::new("none", 0))),
+        ];
+        let kinds = [kind("SAME", Some(3)), kind("ANY", None), kind("OTHER", Some(4))];
+        let found = check_registry(&queues, &kinds, &[]).unwrap_err();
+        let fields: Vec<&str> = found.problems.iter().map(|problem| problem.field.as_str()).collect();
+        let expected = [
+            "queues.B.bounds",
+            "queues.C.bounds",
+            "queues.B.resource",
+            "queues.C.permits",
+            "kinds.OTHER.permits",
+        ];
+        assert_eq!(fields, expected);
+        assert!(found.to_string().contains("queues.A gives it 3"), "{found}");
+    }
 
     /// Postgres, because there a reader of the registry can be held up and counted.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::{Invalid, JobId, StoreError};
+use windlass_core::{Invalid, JobId, KeyUse, StoreError};
 
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum EnqueueError {
@@ -16,8 +16,8 @@ pub enum EnqueueError {
     )]
     DepthCap { queue: String, cap: u64, retry_after: Duration },
 
-    #[error("idempotency key `{key}` was used for another payload (job {existing})")]
-    IdempotencyMismatch { key: String, existing: JobId },
+    #[error("idempotency key `{key}` was used for another payload ({existing})")]
+    IdempotencyMismatch { key: String, existing: KeyUse },
 
     #[error("a job with unique key `{key}` is already waiting (job {existing})")]
     UniqueRejected { key: String, existing: JobId },

@@ -236,7 +236,8 @@ impl Context {
 }
 
 pub(crate) fn settlement(job: &LeasedJob, started_at: windlass_core::Time, verdict: Verdict) -> Settlement {
-    Settlement { id: job.id, token: job.token, queue: job.queue, attempt: job.attempt, started_at, verdict }
+    let LeasedJob { id, token, queue, attempt, workflow, .. } = *job;
+    Settlement { id, token, queue, attempt, started_at, workflow, verdict }
 }
 
 pub(crate) fn decide(job: &LeasedJob, outcome: Outcome, spec: &KindSpec) -> Verdict {

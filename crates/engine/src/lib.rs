@@ -1,10 +1,12 @@
 //! The engine: takes jobs in, runs them, settles them, on any [`windlass_core::Store`].
 //!
-//! Owns the loops (dispatch, heartbeat, sweep, retention) and the rules of pacing. Knows no SQL, no HTTP and no
+//! Owns the loops (dispatch, heartbeat, tick, sweep, retention) and the rules of pacing. Knows no SQL, no HTTP and no
 //! configuration file. Each loop is steppable: `tick` does one round, `run` only repeats it.
 
 #![forbid(unsafe_code)]
 
+pub mod backup;
+mod budget;
 pub mod bulk;
 mod catalog;
 mod client;
@@ -15,11 +17,14 @@ mod handler;
 pub mod meter;
 mod request;
 mod retention;
+mod schedule;
 mod sweep;
 pub mod tryout;
 mod wait;
 pub mod worker;
+mod workflow;
 
+pub use budget::{Reservation, ReserveError};
 pub use catalog::Catalog;
 pub use client::Client;
 pub use error::{EngineError, EnqueueError};
@@ -29,6 +34,8 @@ pub use handler::{
 pub use meter::Meter;
 pub use request::JobRequest;
 pub use retention::{Retention, RetentionTask};
+pub use schedule::Ticker;
 pub use sweep::Sweeper;
 pub use wait::Waited;
 pub use worker::{Worker, WorkerHandle, WorkerOptions};
+pub use workflow::{MemberRequest, WorkflowRequest};

@@ -2,10 +2,11 @@
 //!
 //! Owns counters and histograms in memory. Never asks the store: what other processes did is theirs to tell.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use windlass_core::budget::{BudgetState, Level};
 use windlass_core::{KindId, QueueId, Verdict};
 
 /// Upper bounds in seconds; a last, open bucket follows.
@@ -14,16 +15,29 @@ pub const RUN_BUCKETS: [f64; 16] =
 
 #[derive(Default)]
 pub struct Meter {
-    runs: Mutex<HashMap<(QueueId, KindId, &'static str), Runs>>,
+    runs: Mutex<HashMap<(QueueId, KindId, &'static str), Times>>,
+    /// By budget.
+    alerts: Mutex<BTreeMap<(String, Level), u64>>,
+    refusals: Mutex<BTreeMap<(String, BudgetState), u64>>,
 }
 
-/// Runs of one kind that ended one way.
+/// How long things took, counted by [`RUN_BUCKETS`].
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Runs {
+pub struct Times {
     /// Per bucket, not cumulative; the last one is open.
     pub buckets: [u64; RUN_BUCKETS.len() + 1],
     pub count: u64,
     pub time: Duration,
+}
+
+impl Times {
+    pub fn add(&mut self, took: Duration) {
+        let seconds = took.as_secs_f64();
+        let bucket = RUN_BUCKETS.iter().position(|bound| seconds <= *bound).unwrap_or(RUN_BUCKETS.len());
+        self.buckets[bucket] += 1;
+        self.count += 1;
+        self.time += took;
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -32,7 +46,7 @@ pub struct RunSeries {
     pub kind: KindId,
     /// The word of the attempt's row: `completed`, `retry`, `dead_letter` …
     pub status: &'static str,
-    pub runs: Runs,
+    pub runs: Times,
 }
 
 impl Meter {
@@ -41,13 +55,26 @@ impl Meter {
             Verdict::End { state, .. } => state.name(),
             Verdict::Return(back) => back.why.name(),
         };
-        let seconds = took.as_secs_f64();
-        let bucket = RUN_BUCKETS.iter().position(|bound| seconds <= *bound).unwrap_or(RUN_BUCKETS.len());
         let mut series = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
-        let runs = series.entry((queue, kind, status)).or_default();
-        runs.buckets[bucket] += 1;
-        runs.count += 1;
-        runs.time += took;
+        series.entry((queue, kind, status)).or_default().add(took);
+    }
+
+    pub(crate) fn alerted(&self, budget: &str, level: Level) {
+        count(&self.alerts, (budget.to_owned(), level));
+    }
+
+    pub(crate) fn refused(&self, budget: &str, state: BudgetState) {
+        count(&self.refusals, (budget.to_owned(), state));
+    }
+
+    /// Alerts that were raised here, by budget and level.
+    pub fn alerts(&self) -> BTreeMap<(String, Level), u64> {
+        self.alerts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Calls of this process that had to wait, by budget and its state.
+    pub fn refusals(&self) -> BTreeMap<(String, BudgetState), u64> {
+        self.refusals.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// In a steady order.
@@ -65,6 +92,10 @@ impl Meter {
         all.sort_by_key(|series| (series.queue, series.kind, series.status));
         all
     }
+}
+
+fn count<K: Ord>(counts: &Mutex<BTreeMap<K, u64>>, key: K) {
+    *counts.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default() += 1;
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
-use windlass_core::input::{MAX_DELAY, shown};
+use windlass_core::input::MAX_DELAY;
 use windlass_core::{EntityRef, Idempotency, Invalid, NewJob, OnConflict, RunAt, Time, Unique};
 
 use crate::Catalog;
@@ -20,6 +20,8 @@ pub struct JobRequest {
     pub unique_key: Option<String>,
     /// `keep` when not said.
     pub on_conflict: Option<OnConflict>,
+    /// For this long from its acceptance on, another with its unique key and a window is a duplicate.
+    pub unique_for: Option<Duration>,
     pub idempotency_key: Option<String>,
     pub concurrency_key: Option<String>,
     pub max_attempts: Option<i64>,
@@ -38,8 +40,7 @@ impl JobRequest {
     pub fn resolve(self, catalog: &Catalog) -> Result<NewJob, Invalid> {
         let mut invalid = self.check();
         let Some(kind) = catalog.kind_named(&self.kind) else {
-            let known = catalog.kind_names().join(", ");
-            invalid.add("kind", format!("`{}` is not registered; known kinds: {known}", shown(&self.kind)));
+            invalid.add("kind", catalog.unknown_kind(&self.kind));
             return Err(invalid);
         };
         let queue_priority = catalog.queue(kind.queue).map_or(5, |q| q.spec.priority);
@@ -58,9 +59,11 @@ impl JobRequest {
             },
             max_attempts: attempts.unwrap_or(kind.spec.max_attempts),
             timeout: self.timeout.or(kind.spec.timeout),
-            unique: self
-                .unique_key
-                .map(|key| Unique { key, on_conflict: self.on_conflict.unwrap_or(OnConflict::Keep) }),
+            unique: self.unique_key.map(|key| Unique {
+                key,
+                on_conflict: self.on_conflict.unwrap_or(OnConflict::Keep),
+                window: self.unique_for,
+            }),
             idempotency: self
                 .idempotency_key
                 .zip(fingerprint)
@@ -97,6 +100,14 @@ impl JobRequest {
         if self.on_conflict.is_some() && self.unique_key.is_none() {
             invalid.add("on_conflict", "means something only with unique_key");
         }
+        if let Some(window) = self.unique_for {
+            if self.unique_key.is_none() {
+                invalid.add("unique_for", "means something only with unique_key");
+            }
+            if window.is_zero() || window > MAX_DELAY {
+                invalid.add("unique_for", "must be longer than zero and at most 366 days");
+            }
+        }
         let keys = [
             ("unique_key", &self.unique_key),
             ("idempotency_key", &self.idempotency_key),
@@ -127,6 +138,7 @@ impl JobRequest {
             delay,
             unique_key,
             on_conflict,
+            unique_for,
             idempotency_key: _,
             concurrency_key,
             max_attempts,
@@ -149,6 +161,7 @@ impl JobRequest {
         said("delay", delay.map(|delay| delay.as_micros().to_string()));
         said("unique_key", unique_key.clone());
         said("on_conflict", on_conflict.map(|what| format!("{what:?}")));
+        said("unique_for", unique_for.map(|window| window.as_micros().to_string()));
         said("concurrency_key", concurrency_key.clone());
         said("max_attempts", max_attempts.map(|attempts| attempts.to_string()));
         said("timeout", timeout.map(|timeout| timeout.as_micros().to_string()));

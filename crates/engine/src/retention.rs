@@ -33,7 +33,7 @@ pub struct RetentionTask {
 }
 
 impl Retention {
-    pub fn tasks(&self) -> [RetentionTask; 4] {
+    pub fn tasks(&self) -> [RetentionTask; 5] {
         let task =
             |name, what, older_than, description| RetentionTask { name, what, older_than, description };
         [
@@ -45,6 +45,7 @@ impl Retention {
                 self.idempotency,
                 "idempotency keys past their window",
             ),
+            task("windows", PruneWhat::Windows, Duration::ZERO, "windows of unique keys that are over"),
             task("rollups", PruneWhat::Rollups, self.rollups, "per-minute statistics"),
         ]
     }

@@ -1,4 +1,5 @@
-//! Finds workers that died and gives their jobs back.
+//! Finds workers that died and gives their jobs back, books what calls left reserved when their lease ended, and puts right
+//! workflows one of whose jobs ended unnoticed.
 //!
 //! A lease ends when the database's clock says so *and* the owner's heartbeat stood still for a lease's length of
 //! this process' monotonic clock: a stepped clock alone expires nothing. Where a store can prove a death without a
@@ -13,17 +14,20 @@ use windlass_core::store::{Beat, Counted, DeadLetter, Reclaimed, Rollup};
 use windlass_core::{Store, StoreError, WorkerId};
 
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+const MEND_EVERY: Duration = Duration::from_secs(30);
 
 pub struct Sweeper {
     store: Arc<dyn Store>,
     every: Duration,
     /// Since when each worker's heartbeat has been seen to stand still.
     still: HashMap<WorkerId, (i64, Instant)>,
+    /// When workflows are looked at next; `None`: now.
+    mend_at: Option<Instant>,
 }
 
 impl Sweeper {
     pub fn new(store: Arc<dyn Store>, lease: Duration) -> Sweeper {
-        Sweeper { store, every: (lease / 4).min(LONGEST_PAUSE), still: HashMap::new() }
+        Sweeper { store, every: (lease / 4).min(LONGEST_PAUSE), still: HashMap::new(), mend_at: None }
     }
 
     pub(crate) async fn run(mut self, mut stop: watch::Receiver<bool>) {
@@ -42,8 +46,48 @@ impl Sweeper {
         }
     }
 
-    /// One look at every worker; returns what was taken back.
+    /// One look at every worker, then at what was left reserved; returns what was taken back.
     pub async fn tick(&mut self, now: Instant) -> Result<Reclaimed, StoreError> {
+        let taken = self.reclaim(now).await?;
+        self.sweep_reservations().await?;
+        self.mend_workflows(now).await?;
+        Ok(taken)
+    }
+
+    /// Now and then: only processes of an older version leave something to mend.
+    async fn mend_workflows(&mut self, now: Instant) -> Result<(), StoreError> {
+        if self.mend_at.is_some_and(|at| now < at) {
+            return Ok(());
+        }
+        self.mend_at = Some(now + MEND_EVERY);
+        let mended = self.store.mend_workflows().await?;
+        if mended > 0 {
+            tracing::warn!(
+                workflows = mended,
+                "jobs of workflows ended unnoticed; what waited for them goes on"
+            );
+        }
+        Ok(())
+    }
+
+    /// After the dead: a lease that ended a moment ago may have left some.
+    async fn sweep_reservations(&self) -> Result<(), StoreError> {
+        for leak in self.store.sweep_reservations().await? {
+            tracing::warn!(
+                budget = leak.budget,
+                month = %leak.month,
+                kind = leak.kind,
+                job.id = leak.job.0,
+                reservation = %leak.id,
+                amount = %leak.amount,
+                tokens = leak.tokens,
+                "nobody settled a reservation; it was booked in full"
+            );
+        }
+        Ok(())
+    }
+
+    async fn reclaim(&mut self, now: Instant) -> Result<Reclaimed, StoreError> {
         let beats = self.store.beats().await?;
         self.still.retain(|worker, _| beats.iter().any(|beat| beat.worker == *worker));
         let mut total = Reclaimed::default();

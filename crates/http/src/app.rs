@@ -2,11 +2,11 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::watch;
-use windlass_core::StoreError;
+use windlass_core::{StoreError, Strategy};
 use windlass_engine::Client;
+use windlass_index::Meter;
 
 use crate::options::Options;
 use crate::read_back::ReadBack;
@@ -25,21 +25,23 @@ pub struct Parts {
 
 /// Figures about entities and their boxes, for `/v1/stats` and the `indexing_*` metrics.
 pub trait IndexFigures: Send + Sync {
+    /// Cheap: it is read every second while somebody looks.
     fn figures(&self) -> Pin<Box<dyn Future<Output = Result<Indexing, StoreError>> + Send + '_>>;
+
+    /// The queue of a strategy's boxes; `None`: it has none.
+    fn queue_of(&self, strategy: Strategy) -> Option<&str>;
+
+    /// What this process indexed.
+    fn meter(&self) -> Option<&Meter> {
+        None
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Indexing {
+    /// Counted up to 10000.
     pub pending_entities: u64,
     pub indexed_entities: u64,
-    pub queue_pending: u64,
-    pub queue_processing: u64,
-    pub queue_failed: u64,
-    pub queue_dead_letter: u64,
-    pub queue_sync: u64,
-    pub queue_async: u64,
-    pub queue_batch: u64,
-    pub oldest_pending: Option<Duration>,
 }
 
 pub(crate) struct App {

@@ -38,6 +38,11 @@ impl Call {
         Ok(Call { path, query, headers: parts.headers, body })
     }
 
+    /// What stands in a hole that the path served has filled already.
+    pub(crate) fn fill(&mut self, name: &str, value: &str) {
+        self.path.push((name.to_owned(), value.to_owned()));
+    }
+
     /// A hole of the route's path.
     pub fn path(&self, name: &str) -> &str {
         self.path.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value.as_str())
@@ -83,8 +88,11 @@ fn query(route: &Route, text: &str) -> Result<Vec<(String, String)>, Problem> {
             None => {
                 let known: Vec<&str> =
                     route.parameters.iter().filter(|p| p.place == Place::Query).map(|p| p.name).collect();
-                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-                invalid.add(shown(name), format!("is not a parameter here; known: {known}"));
+                let rule = match known.as_slice() {
+                    [] => "is not a parameter here; this route takes none".to_owned(),
+                    known => format!("is not a parameter here; known: {}", known.join(", ")),
+                };
+                invalid.add(shown(name), rule);
             }
             Some(known) if !known.many && pairs[..n].iter().any(|(before, _)| before == name) => {
                 invalid.add(name.clone(), "is given twice");

@@ -8,6 +8,7 @@ use std::fmt;
 
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
+use windlass_core::budget::{Amount, BadAmount};
 use windlass_core::input::shown;
 use windlass_core::{Invalid, Time, duration};
 
@@ -73,6 +74,11 @@ impl<'a> Fields<'a> {
         self.invalid.add(format!("{}{field}", self.within), rule);
     }
 
+    /// What stands before each field's name.
+    pub(crate) fn within(&self) -> &str {
+        &self.within
+    }
+
     pub fn is_refused(&self, field: &str) -> bool {
         let name = format!("{}{field}", self.within);
         self.invalid.problems.iter().any(|problem| problem.field == name)
@@ -94,7 +100,12 @@ impl<'a> Fields<'a> {
         let value = self.value(name)?;
         let read = read(value.get());
         if read.is_none() {
-            self.refuse(name, format!("must be {wanted}, not {}", sort(value.get().as_bytes())));
+            let sort = match sort(value.get().as_bytes()) {
+                "a number" if wanted.contains("number") => "a number of another form",
+                "text" if wanted.starts_with("text") => "text of another form",
+                sort => sort,
+            };
+            self.refuse(name, format!("must be {wanted}, not {sort}"));
         }
         read
     }
@@ -113,6 +124,30 @@ impl<'a> Fields<'a> {
 
     pub fn integer(&mut self, name: &'static str) -> Option<i64> {
         self.typed(name, "a whole number", |text| text.parse().ok())
+    }
+
+    /// A number from 1 to `most`; `null` lifts the bound, which is not the same as nothing.
+    pub fn bound(&mut self, name: &'static str, most: u32) -> Option<Option<u32>> {
+        let value = self.raw(name)?.get();
+        if value == "null" {
+            return Some(None);
+        }
+        match value.parse() {
+            Ok(count) if (1..=most).contains(&count) => Some(Some(count)),
+            _ => {
+                self.refuse(name, format!("must be 1 to {most}, or null for no bound"));
+                None
+            }
+        }
+    }
+
+    /// Money, as text or as a number: its digits are read as they were written.
+    pub fn amount(&mut self, name: &'static str) -> Option<Amount> {
+        let text = self.typed(name, "an amount such as 750.00", |text| match text.starts_with('"') {
+            true => serde_json::from_str(text).ok(),
+            false => text.starts_with(|c: char| c.is_ascii_digit() || c == '-').then(|| text.to_owned()),
+        })?;
+        text.parse().map_err(|error: BadAmount| self.refuse(name, error.to_string())).ok()
     }
 
     pub fn numbers(&mut self, name: &'static str) -> Option<Vec<f32>> {
@@ -180,7 +215,7 @@ fn sort(text: &[u8]) -> &'static str {
         Some(b'[') => "a list",
         Some(b't' | b'f') => "true or false",
         Some(b'n') => "null",
-        Some(b'-' | b'0'..=b'9') => "a number of another form",
+        Some(b'-' | b'0'..=b'9') => "a number",
         _ => "that",
     }
 }

@@ -1,4 +1,6 @@
-//! The OpenAPI 3.1 document, made from the table of routes and nothing else.
+//! The OpenAPI 3.1 document, made from the table of routes; only the examples are written beside it.
+
+mod examples;
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,8 +12,16 @@ use crate::route::{Answered, Parameter, Place, Route, text};
 use crate::shape::Schemas;
 use crate::view::FieldError;
 
-/// Adds the route that serves the document; the document lists it too.
-pub(crate) fn add(routes: &mut Vec<Route>) {
+/// The document a server with entities serves at `/openapi.json`, byte for byte. Needs neither server nor database.
+pub fn document() -> String {
+    let mut routes = crate::routes::all(&None);
+    routes.extend(crate::entities::routes(&None));
+    let document = add(&mut routes);
+    String::from_utf8_lossy(&document).into_owned()
+}
+
+/// Adds the route that serves the document, and answers with it; the document lists it too.
+pub(crate) fn add(routes: &mut Vec<Route>) -> Bytes {
     let document = Arc::new(OnceLock::<Bytes>::new());
     let served = document.clone();
     let handler = move |_| {
@@ -23,7 +33,7 @@ pub(crate) fn add(routes: &mut Vec<Route>) {
         "The document",
         Answered::Media("application/json"),
     ));
-    let _ = document.set(Bytes::from(describe(routes).to_string()));
+    document.get_or_init(|| Bytes::from(describe(routes).to_string())).clone()
 }
 
 pub(crate) fn describe(routes: &[Route]) -> Value {
@@ -75,29 +85,37 @@ fn operation(route: &Route, schemas: &mut Schemas) -> Value {
         "responses": responses,
     });
     if !route.parameters.is_empty() {
-        operation["parameters"] = route.parameters.iter().map(parameter).collect();
+        operation["parameters"] = route.parameters.iter().map(|one| parameter(route.name, one)).collect();
     }
     if let Some(body) = &route.body {
-        let schema = (body.schema)(schemas);
-        let content = json!({ body.media.name(): { "schema": schema } });
+        let mut content = json!({ "schema": (body.schema)(schemas) });
+        if let Some(example) = examples::body(route.name) {
+            content["example"] = example;
+        }
+        let content = json!({ body.media.name(): content });
         operation["requestBody"] = json!({ "required": true, "content": content });
     }
     operation
 }
 
-fn parameter(parameter: &Parameter) -> Value {
+fn parameter(operation: &str, parameter: &Parameter) -> Value {
     let place = match parameter.place {
         Place::Path => "path",
         Place::Query => "query",
         Place::Header => "header",
     };
-    json!({
+    let mut described = json!({
         "name": parameter.name,
         "in": place,
         "required": parameter.place == Place::Path,
         "description": parameter.about,
         "schema": parameter.schema,
-    })
+    });
+    let is_hole = parameter.place == Place::Path;
+    if let Some(example) = examples::parameter(operation, parameter.name).filter(|_| is_hole) {
+        described["example"] = json!(example);
+    }
+    described
 }
 
 /// `/v1/jobs/{id}` belongs to `jobs`, everything beside the interface to `server`.

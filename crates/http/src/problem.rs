@@ -11,8 +11,8 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 use windlass_core::input::{self, shown};
-use windlass_core::{Invalid, StoreError};
-use windlass_engine::EnqueueError;
+use windlass_core::{Invalid, KeyUse, StoreError};
+use windlass_engine::{EngineError, EnqueueError};
 
 #[derive(Clone, Debug)]
 pub struct Problem {
@@ -78,6 +78,13 @@ impl Problem {
         )
     }
 
+    /// A field of a question is wrong.
+    pub fn question(invalid: Invalid) -> Problem {
+        let title = "The input breaks a rule";
+        let status = StatusCode::UNPROCESSABLE_ENTITY;
+        Problem::listed(status, "invalid_input", title, invalid, "nothing was searched")
+    }
+
     fn listed(
         status: StatusCode,
         code: &'static str,
@@ -97,6 +104,15 @@ impl Problem {
         problem.errors = invalid.problems;
         problem.errors.truncate(ERRORS_SHOWN);
         problem
+    }
+
+    pub(crate) fn key_used(detail: impl Into<String>) -> Problem {
+        Problem::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "idempotency_mismatch",
+            "The idempotency key was used before",
+            detail,
+        )
     }
 
     pub(crate) fn too_large(limit: usize) -> Problem {
@@ -169,7 +185,7 @@ impl From<StoreError> for Problem {
 
 fn of_store(error: &StoreError) -> Problem {
     match error {
-        StoreError::IdempotencyMismatch { key, existing } => idempotency(key, &existing.to_string()),
+        StoreError::IdempotencyMismatch { key, existing } => idempotency(key, *existing),
         StoreError::UniqueRejected { key, existing } => unique(key, &existing.to_string()),
         StoreError::Unavailable { .. } | StoreError::Busy { .. } => {
             let id = fault_id();
@@ -189,16 +205,11 @@ fn of_store(error: &StoreError) -> Problem {
     }
 }
 
-fn idempotency(key: &str, existing: &str) -> Problem {
+fn idempotency(key: &str, existing: KeyUse) -> Problem {
     let key = shown(key);
-    let detail =
-        format!("idempotency key `{key}` was used for another body (job {existing}); nothing was written");
-    Problem::new(
-        StatusCode::UNPROCESSABLE_ENTITY,
-        "idempotency_mismatch",
-        "The idempotency key was used before",
-        detail,
-    )
+    Problem::key_used(format!(
+        "idempotency key `{key}` was used for another body ({existing}); nothing was written"
+    ))
 }
 
 fn unique(key: &str, existing: &str) -> Problem {
@@ -206,6 +217,15 @@ fn unique(key: &str, existing: &str) -> Problem {
     let detail =
         format!("a job with unique key `{key}` is already waiting (job {existing}); nothing was written");
     Problem::conflict("unique_rejected", detail)
+}
+
+impl From<EngineError> for Problem {
+    fn from(error: EngineError) -> Problem {
+        match error {
+            EngineError::Invalid(invalid) => Problem::invalid(invalid),
+            EngineError::Store(error) => of_store(&error),
+        }
+    }
 }
 
 impl From<EnqueueError> for Problem {
@@ -218,7 +238,7 @@ impl From<EnqueueError> for Problem {
                 Problem::new(StatusCode::TOO_MANY_REQUESTS, "queue_full", title, detail)
                     .retry_after(*retry_after)
             }
-            EnqueueError::IdempotencyMismatch { key, existing } => idempotency(key, &existing.to_string()),
+            EnqueueError::IdempotencyMismatch { key, existing } => idempotency(key, *existing),
             EnqueueError::UniqueRejected { key, existing } => unique(key, &existing.to_string()),
             EnqueueError::InlineInTransaction => Problem::internal("a job was refused", &error.to_string()),
             EnqueueError::Store(store) => of_store(store),

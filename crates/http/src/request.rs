@@ -19,6 +19,7 @@ pub fn job_request(mut fields: Fields<'_>) -> Result<JobRequest, Invalid> {
         delay: fields.duration("delay"),
         unique_key: fields.text("unique_key"),
         on_conflict: fields.parsed("on_conflict", on_conflict),
+        unique_for: fields.duration("unique_for"),
         idempotency_key: fields.text("idempotency_key"),
         concurrency_key: fields.text("concurrency_key"),
         max_attempts: fields.integer("max_attempts"),
@@ -55,11 +56,18 @@ impl Shape for NewJob {
                 "on_conflict",
                 "What happens when a job with that key waits; keep by default",
             );
+            job.optional::<Span>(
+                "unique_for",
+                "For this long another with that key and a window is a duplicate, also when this one has finished",
+            );
             job.optional::<String>(
                 "idempotency_key",
                 "The same key and body again is answered with the first job",
             );
-            job.optional::<String>("concurrency_key", "Jobs with the same key belong together");
+            job.optional::<String>(
+                "concurrency_key",
+                "Of the kind's jobs with this key only `key_concurrency` run at once, the others wait in line",
+            );
             job.optional::<Attempts>("max_attempts", "All runs, the first included");
             job.optional::<Span>("timeout", "How long one run may take");
             job.optional::<Vec<String>>("tags", "Words to find the job by, at most 16");

@@ -100,6 +100,31 @@ impl Route {
         Route { method, path, name, about, parameters: Vec::new(), body: None, answers: Vec::new(), handler }
     }
 
+    /// A route whose handler takes what is behind it; without that it is described and answers nothing.
+    pub(crate) fn behind<T, A>(
+        behind: &Option<T>,
+        method: Method,
+        path: &'static str,
+        name: &'static str,
+        about: &'static str,
+        handler: fn(T, Call) -> A,
+    ) -> Route
+    where
+        T: Clone + Send + Sync + 'static,
+        A: Future<Output = Answer> + Send + 'static,
+    {
+        let behind = behind.clone();
+        Route::new(method, path, name, about, move |call| {
+            let answer = behind.clone().map(|behind| handler(behind, call));
+            async move {
+                match answer {
+                    Some(answer) => answer.await,
+                    None => Err(Problem::not_found("this route is only described")),
+                }
+            }
+        })
+    }
+
     pub fn path(self, name: &'static str, about: &'static str) -> Route {
         self.parameter(Place::Path, name, about, json!({ "type": "string" }), false)
     }

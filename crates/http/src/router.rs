@@ -75,27 +75,65 @@ pub(crate) fn build(
     };
     let _ = counters.routes.set(routes.iter().map(counted).collect());
     let mut router = Router::new();
+    let served: Vec<(Method, &'static str)> = routes.iter().map(|r| (r.method.clone(), r.path)).collect();
     for (number, route) in routes.into_iter().enumerate() {
         let Ok(method) = MethodFilter::try_from(route.method.clone()) else { continue };
         let (path, route) = (route.path, Arc::new(route));
-        let (body_timeout, counters) = (options.body_timeout, counters.clone());
-        let handler = move |request: Request| {
-            let (route, counters) = (route.clone(), counters.clone());
-            async move {
-                let response = serve(&route, request, body_timeout).await;
-                if let Some(counted) = counters.routes().get(number) {
-                    counted.count(response.status());
+        let shadowed = shadows(&served, &route).map(|(path, name, value)| (path, Some((name, value))));
+        for (path, filled) in std::iter::once((path, None)).chain(shadowed) {
+            let (route, body_timeout, counters) = (route.clone(), options.body_timeout, counters.clone());
+            let handler = move |request: Request| {
+                let (route, counters) = (route.clone(), counters.clone());
+                async move {
+                    let response = serve(&route, filled, request, body_timeout).await;
+                    if let Some(counted) = counters.routes().get(number) {
+                        counted.count(response.status());
+                    }
+                    response
                 }
-                response
-            }
-        };
-        router = router.route(path, on(method, handler));
+            };
+            router = router.route(path, on(method, handler));
+        }
     }
     Ok(router.fallback(no_route).method_not_allowed_fallback(no_method))
 }
 
-async fn serve(route: &Route, request: Request<Body>, body_timeout: std::time::Duration) -> Response {
-    let mut response = match answer(route, request, body_timeout).await {
+/// A hole of a path and what stands in it.
+type Filled = Option<(&'static str, &'static str)>;
+
+/// Paths that end in a word where this route's ends in a hole, and do not serve its method: an entity may be called
+/// `bulk`. With the hole and the word.
+fn shadows<'a>(
+    served: &'a [(Method, &'static str)],
+    route: &'a Route,
+) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> + 'a {
+    let split = |path: &'static str| path.rsplit_once('/').unwrap_or(("", path));
+    let hole = |last: &'static str| last.strip_prefix('{').and_then(|last| last.strip_suffix('}'));
+    let (before, last) = split(route.path);
+    let mut paths: Vec<&'static str> = served.iter().map(|(_, path)| *path).collect();
+    paths.dedup();
+    hole(last).into_iter().flat_map(move |name| {
+        let words: Vec<_> = paths
+            .iter()
+            .map(|path| (*path, split(path)))
+            .filter(|(path, (prefix, word))| {
+                *prefix == before
+                    && hole(word).is_none()
+                    && !served.iter().any(|(method, known)| known == path && *method == route.method)
+            })
+            .map(|(path, (_, word))| (path, name, word))
+            .collect();
+        words
+    })
+}
+
+async fn serve(
+    route: &Route,
+    filled: Filled,
+    request: Request<Body>,
+    body_timeout: std::time::Duration,
+) -> Response {
+    let mut response = match answer(route, filled, request, body_timeout).await {
         Ok(response) => response,
         Err(problem) => problem.into_response(),
     };
@@ -103,9 +141,17 @@ async fn serve(route: &Route, request: Request<Body>, body_timeout: std::time::D
     response
 }
 
-async fn answer(route: &Route, request: Request<Body>, body_timeout: std::time::Duration) -> Answer {
+async fn answer(
+    route: &Route,
+    filled: Filled,
+    request: Request<Body>,
+    body_timeout: std::time::Duration,
+) -> Answer {
     guard::check(request.headers())?;
-    let call = Call::read(route, request, body_timeout).await?;
+    let mut call = Call::read(route, request, body_timeout).await?;
+    if let Some((name, value)) = filled {
+        call.fill(name, value);
+    }
     let handled = AssertUnwindSafe((route.handler)(call)).catch_unwind().await;
     handled.unwrap_or_else(|_| Err(Problem::internal("a handler panicked", route.name)))
 }

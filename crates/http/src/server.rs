@@ -144,7 +144,7 @@ fn assemble(
         client,
         stop,
     });
-    let mut all = routes::all(&app);
+    let mut all = routes::all(&Some(app));
     all.extend(more);
     openapi::add(&mut all);
     router::build(all, options, &counters)

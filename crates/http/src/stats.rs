@@ -1,33 +1,37 @@
 //! The figures of all queues: on request, and once a second for everybody who listens.
 //!
 //! One sampler serves all listeners and sleeps while there is none. Percentiles are read from the workers' minutes, which
-//! change every ten seconds, so they are kept for a few.
+//! change every ten seconds, so they are kept for a few; what is counted is kept for one.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::body::Bytes;
 use futures_util::Stream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::MissedTickBehavior;
-use windlass_core::store::QueueState;
+use windlass_core::store::{DEAD_SHOWN, DeadCount, QueueState};
 use windlass_core::{QueueId, StoreError};
 use windlass_engine::Client;
 
 use crate::app::{IndexFigures, Indexing};
-use crate::view::{QueueView, StatsView, p95};
+use crate::fresh::Fresh;
+use crate::view::{Measured, QueueView, ResourceTotal, StatsView, measure};
 
 const EVERY: Duration = Duration::from_secs(1);
-const P95_FRESH: Duration = Duration::from_secs(5);
+const MEASURED_FRESH: Duration = Duration::from_secs(5);
 
-type P95 = Arc<HashMap<QueueId, Duration>>;
+type MeasuredQueues = Arc<HashMap<QueueId, Measured>>;
+type Dead = Arc<HashMap<QueueId, DeadCount>>;
 
 pub(crate) struct Stats {
     client: Client,
     indexing: Option<Arc<dyn IndexFigures>>,
-    p95: Mutex<Option<(Instant, P95)>>,
+    figures: Fresh<Indexing>,
+    dead: Fresh<Dead>,
+    measured: Fresh<MeasuredQueues>,
     seats: Arc<Semaphore>,
     /// The newest event, ready to send.
     feed: watch::Sender<Bytes>,
@@ -39,7 +43,9 @@ impl Stats {
         Stats {
             client,
             indexing,
-            p95: Mutex::new(None),
+            figures: Fresh::new(EVERY),
+            dead: Fresh::new(EVERY),
+            measured: Fresh::new(MEASURED_FRESH),
             seats: Arc::new(Semaphore::new(listeners)),
             feed: watch::channel(Bytes::new()).0,
             sampling: AtomicBool::new(false),
@@ -54,37 +60,44 @@ impl Stats {
     }
 
     pub(crate) async fn queue_views(&self) -> Result<Vec<QueueView>, StoreError> {
-        let p95 = self.p95().await?;
+        let measured = self.measured().await?;
         let queues = self.queues().await?;
-        Ok(queues.iter().map(|queue| QueueView::new(queue, p95.get(&queue.id).copied())).collect())
+        Ok(queues.iter().map(|queue| QueueView::new(queue, measured.get(&queue.id))).collect())
     }
 
-    pub(crate) async fn p95(&self) -> Result<P95, StoreError> {
-        let kept = self.p95.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some((at, p95)) = kept
-            && at.elapsed() < P95_FRESH
-        {
-            return Ok(p95);
-        }
-        let fresh = Arc::new(p95(self.client.store().as_ref()).await?);
-        *self.p95.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), fresh.clone()));
-        Ok(fresh)
+    pub(crate) async fn measured(&self) -> Result<MeasuredQueues, StoreError> {
+        self.measured.get(async { Ok(Arc::new(measure(self.client.store().as_ref()).await?)) }).await
+    }
+
+    /// Of the queues that have some.
+    pub(crate) async fn dead(&self) -> Result<Dead, StoreError> {
+        let read = async {
+            let counts = self.client.store().dead_letters(DEAD_SHOWN).await?;
+            Ok(Arc::new(counts.into_iter().map(|count| (count.queue, count)).collect()))
+        };
+        self.dead.get(read).await
     }
 
     pub(crate) async fn indexing(&self) -> Result<Option<Indexing>, StoreError> {
         match &self.indexing {
-            Some(indexing) => indexing.figures().await.map(Some),
+            Some(indexing) => self.figures.get(indexing.figures()).await.map(Some),
             None => Ok(None),
         }
+    }
+
+    pub(crate) fn index(&self) -> Option<&dyn IndexFigures> {
+        self.indexing.as_deref()
     }
 
     pub(crate) async fn sample(&self) -> Result<StatsView, StoreError> {
         let indexing = self.indexing().await?;
         let store = self.client.store();
+        let workers = store.workers().await?;
         Ok(StatsView {
             at: crate::view::Stamp(store.now().await?),
             queues: self.queue_views().await?,
-            workers: store.workers().await?.len() as u64,
+            workers: workers.len() as u64,
+            resources: ResourceTotal::of(&workers),
             pending_entities: indexing.map(|figures| figures.pending_entities),
             indexed_entities: indexing.map(|figures| figures.indexed_entities),
         })

@@ -83,6 +83,8 @@ fn fold(c: char, word: &mut String) {
     }
     if c.is_ascii() {
         word.push(c.to_ascii_lowercase());
+    } else if matches!(c, 'ß' | 'ẞ') {
+        word.push_str("ss");
     } else {
         word.extend(c.to_lowercase().nfkd().filter(|c| !is_combining_mark(*c)).map(plain));
     }
@@ -95,6 +97,8 @@ fn plain(c: char) -> char {
         'ł' => 'l',
         'đ' => 'd',
         'ı' => 'i',
+        // Written so at the end of a word only; its capital is the same letter everywhere.
+        'ς' => 'σ',
         other => other,
     }
 }
@@ -123,7 +127,8 @@ mod tests {
     fn words_are_folded() {
         assert_eq!(split("Crème brûlée, 3.5kg; ŁÓDŹ"), ["creme", "brulee", "3", "5kg", "lodz"]);
         assert_eq!(split("e\u{301}te\u{301}"), ["ete"]);
-        assert_eq!(split("ﬁne STRASSE straße"), ["fine", "strasse", "straße"]);
+        assert_eq!(split("ﬁne STRASSE straße"), ["fine", "strasse", "strasse"]);
+        assert_eq!(split("ΒΡΑΣΤΉΡΑΣ βραστήρας"), ["βραστηρασ", "βραστηρασ"]);
     }
 
     #[test]

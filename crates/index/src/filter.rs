@@ -71,6 +71,8 @@ impl Reader {
                 ("not", Json::Object(_)) => {
                     all.push(Filter::Not(Box::new(self.object(&at, value, depth + 1))))
                 }
+                ("all" | "any", _) => self.invalid.add(at, "must be a list of filters"),
+                ("not", _) => self.invalid.add(at, "must be a filter, an object"),
                 _ => self.field(&at, key, value, &mut all),
             }
         }
@@ -263,10 +265,18 @@ mod tests {
 
     #[test]
     fn every_problem_is_named() {
-        let json =
-            serde_json::from_str(r#"{"a": {"near": 1}, "b": {"gte": []}, "all": [3], "c": {"in": [[]]}}"#);
+        let json = serde_json::from_str(
+            r#"{"a": {"near": 1}, "b": {"gte": []}, "all": [3], "c": {"in": [[]]}, "any": {}, "not": []}"#,
+        );
         let invalid = Filter::parse(&json.unwrap()).unwrap_err().to_string();
-        for part in ["filter.a.near", "filter.b.gte", "filter.all[0]", "filter.c.in"] {
+        for part in [
+            "filter.a.near",
+            "filter.b.gte",
+            "filter.all[0]",
+            "filter.c.in",
+            "filter.any: must be a list",
+            "filter.not",
+        ] {
             assert!(invalid.contains(part), "{invalid}");
         }
         let mut deep = "{}".to_owned();

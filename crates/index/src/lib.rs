@@ -4,6 +4,7 @@
 
 pub mod analysis;
 pub mod embed;
+mod facet;
 pub mod filter;
 pub mod keyword;
 mod live;
@@ -14,5 +15,6 @@ mod type_index;
 mod values;
 pub mod vector;
 
+pub use facet::{Facet, FacetValue};
 pub use rank::Mode;
-pub use service::{Entities, EntityError, Hit, Indexing, SaveRequest, SearchAnswer, SearchRequest};
+pub use service::{Entities, EntityError, Hit, Indexing, Meter, SaveRequest, SearchAnswer, SearchRequest};

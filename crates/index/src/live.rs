@@ -125,6 +125,7 @@ mod tests {
             filter: None,
             depth: 20,
             without: None,
+            facets: &[],
         };
         let ranking = index.rank(TYPE, &question).unwrap();
         ranking.hits.iter().map(|hit| (hit.id.to_string(), hit.score)).collect()

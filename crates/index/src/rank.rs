@@ -9,6 +9,7 @@ use std::cmp::Ordering;
 
 use windlass_core::id::EntityNo;
 
+use crate::facet::Counts;
 use crate::filter::{Compiled, Filter};
 use crate::keyword::{Living, Matches};
 use crate::type_index::TypeIndex;
@@ -22,6 +23,8 @@ const STRAY: f32 = 0.25;
 const LEAST_LIKENESS: f32 = 0.2;
 /// Read from each side beyond the page asked for, so that what one ranks low can be lifted by the other.
 const SPARE: usize = 200;
+/// From so many documents on, words and vectors are read at the same time.
+const WORTH_A_THREAD: usize = 10_000;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
@@ -40,6 +43,8 @@ pub(crate) struct Question<'a> {
     pub(crate) depth: usize,
     /// Not among the hits.
     pub(crate) without: Option<EntityNo>,
+    /// Fields whose values are counted.
+    pub(crate) facets: &'a [String],
 }
 
 #[derive(Clone, Debug)]
@@ -55,8 +60,10 @@ pub(crate) struct Ranked {
 pub(crate) struct Ranking {
     pub(crate) hits: Vec<Ranked>,
     pub(crate) total: u64,
-    /// `total` is a lower bound: likeness has no end.
+    /// `total` is a lower bound: not all that are like enough were looked at.
     pub(crate) more: bool,
+    /// Over what matches words and filter; without words, over what the filter lets through.
+    pub(crate) facets: Vec<Counts>,
 }
 
 impl TypeIndex {
@@ -68,7 +75,8 @@ impl TypeIndex {
                 && Some(document.no) != question.without
                 && filter.as_ref().is_none_or(|filter| filter.holds(&document.row, &self.values))
         };
-        let words = match (question.mode, question.text) {
+        let vector = question.vector.filter(|_| question.mode != Mode::Keyword);
+        let by_words = || match (question.mode, question.text) {
             (Mode::Vector, _) | (_, None) => None,
             (_, Some(text)) => {
                 let is_live = |doc: u32| self.documents[doc as usize].alive;
@@ -76,19 +84,35 @@ impl TypeIndex {
                 Some(self.keywords.score(&self.keywords.terms(text), &living))
             }
         };
-        let vector = question.vector.filter(|_| question.mode != Mode::Keyword);
+        let by_likeness = || match vector {
+            Some(vector) => self.vectors.nearest(vector, question.depth + SPARE, |doc| {
+                self.documents[doc as usize].placed && fits(doc)
+            }),
+            None => Vec::new(),
+        };
+        let (words, near) = match self.documents.len() >= WORTH_A_THREAD && vector.is_some() {
+            true => std::thread::scope(|scope| {
+                let likeness = scope.spawn(by_likeness);
+                let words = by_words();
+                (words, likeness.join().unwrap_or_default())
+            }),
+            false => (by_words(), by_likeness()),
+        };
         let mut candidates: Vec<u32> = Vec::new();
-        let mut total = 0;
+        let (mut total, mut more) = (0, false);
+        let mut facets = Vec::new();
+        if words.is_none() && !question.facets.is_empty() {
+            let all = (0..self.documents.len() as u32).filter(|doc| fits(*doc));
+            facets = self.count_facets(question.facets, all);
+        }
         if let Some(words) = &words {
             let matched: Vec<u32> = matched(words).filter(|doc| fits(*doc)).collect();
             total = matched.len();
+            facets = self.count_facets(question.facets, matched.iter().copied());
             let depth = question.depth + if vector.is_some() { SPARE } else { 0 };
-            candidates = best(matched, depth, |a, b| self.order(a, b, |doc| words.scores[doc as usize]));
+            candidates = self.best(matched, depth, |doc| words.scores[doc as usize]);
         }
-        if let Some(vector) = vector {
-            let near = self.vectors.nearest(vector, question.depth + SPARE, |doc| {
-                self.documents[doc as usize].placed && fits(doc)
-            });
+        if vector.is_some() {
             let enough = if words.is_some() { LEAST_LIKENESS } else { f32::MIN };
             let scored = |doc: u32| words.as_ref().is_some_and(|words| words.scores[doc as usize] > 0.0);
             let new = near
@@ -98,8 +122,12 @@ impl TypeIndex {
             let before = candidates.len();
             candidates.extend(new);
             total += candidates.len() - before;
+            // All that were asked for are like enough: behind them there may be others.
+            let least = near.last().map_or(f32::MIN, |(_, likeness)| *likeness);
+            more = near.len() == question.depth + SPARE && least >= enough;
         }
-        self.finish(question, candidates, words.as_ref(), vector, total)
+        let hits = self.finish(question, candidates, words.as_ref(), vector);
+        Ranking { hits, total: total as u64, more, facets }
     }
 
     fn finish(
@@ -108,8 +136,7 @@ impl TypeIndex {
         candidates: Vec<u32>,
         words: Option<&Matches>,
         vector: Option<&Vector>,
-        total: usize,
-    ) -> Ranking {
+    ) -> Vec<Ranked> {
         let score = |doc: u32| {
             let has =
                 words.map_or(0.0, |words| words.scores[doc as usize] / words.ceiling.max(f32::MIN_POSITIVE));
@@ -134,16 +161,33 @@ impl TypeIndex {
             let (no, id, version) = (document.no, document.id.clone(), document.version);
             Ranked { no, id, version, score, stale: !document.indexed }
         });
-        Ranking { hits: hits.collect(), total: total as u64, more: vector.is_some() }
+        hits.collect()
     }
 
-    fn order(&self, a: u32, b: u32, score: impl Fn(u32) -> f32) -> Ordering {
-        score(b).total_cmp(&score(a)).then_with(|| self.by_id(a, b))
+    /// The first `most` by score, in any order. Scores are compared without looking at ids first: where texts are short
+    /// thousands are equal, and an id is a step into memory of its own.
+    fn best(&self, all: Vec<u32>, most: usize, score: impl Fn(u32) -> f32) -> Vec<u32> {
+        if most == 0 || all.len() <= most {
+            return if most == 0 { Vec::new() } else { all };
+        }
+        let mut scores: Vec<f32> = all.iter().map(|doc| score(*doc)).collect();
+        let (_, least, _) = scores.select_nth_unstable_by(most - 1, |a, b| b.total_cmp(a));
+        let least = *least;
+        let mut best: Vec<u32> = all.iter().copied().filter(|doc| score(*doc) > least).collect();
+        let mut equal: Vec<u32> = all.into_iter().filter(|doc| score(*doc) == least).collect();
+        let room = most - best.len();
+        if room < equal.len() {
+            equal.select_nth_unstable_by(room, |a, b| self.by_id(*a, *b));
+            equal.truncate(room);
+        }
+        best.append(&mut equal);
+        best
     }
 
     /// Equals stand in the order of their ids, whatever the order they came in.
     fn by_id(&self, a: u32, b: u32) -> Ordering {
-        self.documents[a as usize].id.cmp(&self.documents[b as usize].id)
+        let (a, b) = (&self.documents[a as usize], &self.documents[b as usize]);
+        a.head.cmp(&b.head).then_with(|| a.id.cmp(&b.id))
     }
 }
 
@@ -154,16 +198,4 @@ fn told(has: f32) -> f32 {
 
 fn matched(words: &Matches) -> impl Iterator<Item = u32> {
     words.scores.iter().enumerate().filter(|(_, score)| **score > 0.0).map(|(doc, _)| doc as u32)
-}
-
-/// The first `most` in order, without sorting the rest.
-fn best(mut all: Vec<u32>, most: usize, order: impl Fn(u32, u32) -> Ordering) -> Vec<u32> {
-    if most == 0 {
-        return Vec::new();
-    }
-    if all.len() > most {
-        all.select_nth_unstable_by(most - 1, |a, b| order(*a, *b));
-        all.truncate(most);
-    }
-    all
 }

@@ -32,6 +32,8 @@ pub(crate) struct TypeIndex {
 pub(crate) struct Document {
     pub(crate) no: EntityNo,
     pub(crate) id: Box<str>,
+    /// The first bytes of the id, so that most comparisons need not follow it.
+    pub(crate) head: u64,
     pub(crate) version: u64,
     pub(crate) alive: bool,
     /// Has a vector, of whichever content.
@@ -113,6 +115,7 @@ impl TypeIndex {
         let row = self.values.row(&fields);
         self.documents.push(Document {
             no: entry.no,
+            head: head(&entry.id),
             id: entry.id.into(),
             version: entry.version,
             alive: true,
@@ -166,4 +169,12 @@ impl TypeIndex {
             }
         }
     }
+}
+
+/// Orders as the id does, as far as it goes.
+fn head(id: &str) -> u64 {
+    let mut first = [0; 8];
+    let taken = id.len().min(first.len());
+    first[..taken].copy_from_slice(&id.as_bytes()[..taken]);
+    u64::from_be_bytes(first)
 }

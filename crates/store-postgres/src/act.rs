@@ -1,10 +1,12 @@
 //! What an operator does: cancel, retry, delete, change.
 //!
 //! Owns bulk actions in one transaction each. The jobs are picked first and each action looks again under lock, so a
-//! job that moved meanwhile is counted as skipped, never forced. Never waits for a handler.
+//! job that moved meanwhile is counted as skipped, never forced. Entities are told of their boxes, and locked before
+//! them; so are workflows. Never waits for a handler.
 
 use sqlx::PgConnection;
 use sqlx::postgres::PgRow;
+use windlass_core::entity::why_failed;
 use windlass_core::store::{Action, Bulk, Change, JobFilter};
 use windlass_core::{JobId, JobState, QueueId, StoreError};
 
@@ -13,13 +15,14 @@ use crate::error::failed;
 use crate::hint::BOTTOM;
 use crate::query::{bind_filter, picked};
 use crate::row::{PgTime, count, get};
+use crate::workflow::Woken;
 
 const CANCEL_WAITING: &str = "
-    with d as (delete from windlass.ready where id = any ($2) returning id, attempt),
+    with d as (delete from windlass.ready where id = any ($2) returning id, attempt, lane, kind),
          k as (delete from windlass.cancels where job_id in (select id from d)),
          f as (insert into windlass.finished (id, state, attempt, finished_at)
                select id, 6, attempt, statement_timestamp() + $1::bigint * interval '1 microsecond' from d)
-    select id from d";
+    select id, lane, kind from d";
 
 /// The share lock waits for a settlement under way, after which the job is no longer among the ids.
 const CANCEL_RUNNING: &str = "
@@ -32,10 +35,15 @@ const CANCEL_RUNNING: &str = "
     select id from l";
 
 const RUN_NOW: &str = "
-    update windlass.ready set run_at = n.now
-    from (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now) n
-    where id = any ($2) and run_at > n.now
-    returning id";
+    with r as (
+        update windlass.ready set run_at = n.now
+        from (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now) n
+        where id = any ($2) and run_at > n.now and queue <> 0
+        returning id, run_at, kind, lane),
+    o as (
+        insert into windlass.looks (kind, at, lane, freed)
+        select distinct kind, run_at, lane, false from r where lane is not null)
+    select id from r";
 
 /// The last attempt moves from the finished row into the history. One that meets a waiting twin ends superseded.
 const REPLAY: &str = "
@@ -43,11 +51,15 @@ const REPLAY: &str = "
     f as materialized (
         select * from windlass.finished where id = any ($2) and state in (4, 5, 6) order by id for update),
     r as (
-        insert into windlass.ready (queue, priority, run_at, id, kind, unique_key)
-        select j.queue, j.priority, n.now, j.id, j.kind, j.unique_key
+        insert into windlass.ready (queue, priority, run_at, id, kind, unique_key, lane)
+        select case when j.lane is null then j.queue else -j.queue end, j.priority, n.now, j.id, j.kind,
+               j.unique_key, j.lane
         from n, f join windlass.jobs j on j.id = f.id order by j.unique_key, j.id
         on conflict (unique_key) where unique_key is not null do nothing
-        returning id),
+        returning id, run_at, kind, lane),
+    o as (
+        insert into windlass.looks (kind, at, lane, freed)
+        select distinct kind, run_at, lane, false from r where lane is not null),
     a as (
         insert into windlass.attempts (id, token, attempt, worker, started_at, ended_at, outcome, error)
         select f.id, f.token, f.attempt, f.worker, coalesce(f.started_at, f.finished_at), f.finished_at,
@@ -59,7 +71,7 @@ const REPLAY: &str = "
         where id in (select id from f) and id not in (select id from r)),
     k as (delete from windlass.cancels where job_id in (select id from f)),
     p as (delete from windlass.progress where job_id in (select id from r))
-    select (select count(*) from f) as found, (select count(*) from r) as done";
+    select (select count(*) from f) as found, (select array_agg(id) from r) as replayed";
 
 /// With everything the job left, its idempotency key included: the same request makes a new job.
 const DELETE: &str = "
@@ -69,15 +81,21 @@ const DELETE: &str = "
     l as (delete from windlass.logs where job_id in (select id from d)),
     p as (delete from windlass.progress where job_id in (select id from d)),
     k as (delete from windlass.cancels where job_id in (select id from d)),
-    i as (delete from windlass.idempotency where job_id in (select id from d))
+    i as (delete from windlass.idempotency where job_id in (select id from d)),
+    w as (delete from windlass.unique_windows where job_id in (select id from d))
     select count(*) from d";
 
+/// A lane's head whose time is moved ahead goes back in line.
 const CHANGE: &str = "
     update windlass.ready
-    set priority = coalesce($3, priority), run_at = case when $4::timestamptz is null then run_at else greatest($4, n.now) end
+    set priority = coalesce($3, priority),
+        run_at = case when $4::timestamptz is null then run_at else greatest($4, n.now) end,
+        queue = case when lane is not null and $4 > n.now then -abs(queue) else queue end
     from (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now) n
-    where id = $2
-    returning queue";
+    where id = $2 and (queue <> 0 or $4::timestamptz is null)
+    returning id, abs(queue) as queue, run_at, kind, lane, queue < 0 as lined";
+
+const LOOK: &str = "insert into windlass.looks (kind, at, lane, freed) values ($1, $2, $3, false)";
 
 /// So that a retry comes back with the priority the operator gave it.
 const KEEP_PRIORITY: &str = "update windlass.jobs set priority = $2 where id = $1 and priority <> $2";
@@ -97,8 +115,13 @@ impl PostgresStore {
         let mut tx = self.pool.begin().await.map_err(failed(OP))?;
         let ids = self.pick(&mut tx, filter, fit, limit).await?;
         let skipped = self.pick(&mut tx, filter, unfit, limit).await?.len() as u64;
+        let mut released = Woken::default();
         let mut bulk = match action {
-            Action::Cancel => self.cancel(&mut tx, &ids).await?,
+            Action::Cancel => {
+                let (bulk, woken) = self.cancel(&mut tx, &ids).await?;
+                released = woken;
+                bulk
+            }
             Action::Retry => self.retry(&mut tx, &ids).await?,
             Action::Delete => {
                 let row = sqlx::query(self.sql(DELETE)).bind(&ids).fetch_one(&mut *tx).await;
@@ -108,10 +131,13 @@ impl PostgresStore {
         tx.commit().await.map_err(failed(OP))?;
         bulk.skipped =
             skipped + (ids.len() as u64).saturating_sub(bulk.done + bulk.requested + bulk.superseded);
-        match action {
-            Action::Cancel if bulk.requested > 0 => self.waker.cancel(),
-            Action::Retry if bulk.done > 0 => self.waker.any(),
-            _ => {}
+        self.waker.jobs(released.places());
+        if bulk.requested > 0 {
+            self.waker.cancel();
+        }
+        // A cancelled job may have been a lane's head.
+        if bulk.done > 0 && action != Action::Delete {
+            self.waker.any();
         }
         Ok(bulk)
     }
@@ -137,39 +163,54 @@ impl PostgresStore {
     }
 
     /// First what waits, then what runs: a job claimed in between is found running.
-    async fn cancel(&self, conn: &mut PgConnection, wanted: &[i64]) -> Result<Bulk, StoreError> {
-        let done = self.on_ids(conn, CANCEL_WAITING, wanted).await?;
+    pub(crate) async fn cancel(
+        &self,
+        conn: &mut PgConnection,
+        wanted: &[i64],
+    ) -> Result<(Bulk, Woken), StoreError> {
+        let waiting = self.lock_waiting(conn, wanted).await?;
+        self.lock_workflows_of(conn, wanted).await?;
+        let rows = self.on_rows(conn, CANCEL_WAITING, wanted).await?;
+        self.release(conn, &rows).await?;
+        let done = ids(&rows)?;
+        let why = |id: &i64| Some((*id, why_failed(JobState::Cancelled, None)?));
+        self.fail_waiting(conn, &waiting, done.iter().filter_map(why)).await?;
         let left: Vec<i64> = wanted.iter().copied().filter(|id| !done.contains(id)).collect();
-        let requested =
-            if left.is_empty() { Vec::new() } else { self.on_ids(conn, CANCEL_RUNNING, &left).await? };
-        Ok(Bulk { done: done.len() as u64, requested: requested.len() as u64, ..Bulk::default() })
+        let requested = match left.is_empty() {
+            true => Vec::new(),
+            false => self.on_rows(conn, CANCEL_RUNNING, &left).await?,
+        };
+        let ended = done.iter().map(|id| (*id, JobState::Cancelled));
+        let woken = self.jobs_ended(conn, ended).await?;
+        let bulk = Bulk { done: done.len() as u64, requested: requested.len() as u64, ..Bulk::default() };
+        Ok((bulk, woken))
     }
 
     async fn retry(&self, conn: &mut PgConnection, wanted: &[i64]) -> Result<Bulk, StoreError> {
-        let moved = self.on_ids(conn, RUN_NOW, wanted).await?.len() as u64;
+        let waiting = self.lock_waiting(conn, wanted).await?;
+        let workflows = self.lock_workflows_of(conn, wanted).await?;
+        let (revived, wanted) = self.retry_members(conn, workflows, wanted).await?;
+        let moved = self.on_rows(conn, RUN_NOW, &wanted).await?.len() as u64;
         let row = sqlx::query(self.sql(REPLAY))
             .bind(self.offset())
             .bind(wanted)
-            .fetch_one(conn)
+            .fetch_one(&mut *conn)
             .await
             .map_err(failed(OP))?;
-        let (found, done) = (count(&row, "found")?, count(&row, "done")?);
-        Ok(Bulk { done: moved + done, superseded: found.saturating_sub(done), ..Bulk::default() })
+        let replayed = get::<Option<Vec<i64>>>(&row, "replayed")?.unwrap_or_default();
+        self.wait_again(conn, &waiting, &replayed).await?;
+        let (found, done) = (count(&row, "found")?, replayed.len() as u64);
+        Ok(Bulk { done: revived + moved + done, superseded: found.saturating_sub(done), ..Bulk::default() })
     }
 
-    async fn on_ids(
+    async fn on_rows(
         &self,
         conn: &mut PgConnection,
         statement: &'static str,
         wanted: &[i64],
-    ) -> Result<Vec<i64>, StoreError> {
-        let rows = sqlx::query(self.sql(statement))
-            .bind(self.offset())
-            .bind(wanted)
-            .fetch_all(conn)
-            .await
-            .map_err(failed(OP))?;
-        ids(&rows)
+    ) -> Result<Vec<PgRow>, StoreError> {
+        let query = sqlx::query(self.sql(statement)).bind(self.offset()).bind(wanted);
+        query.fetch_all(conn).await.map_err(failed(OP))
     }
 
     pub(crate) async fn change(&self, id: JobId, change: &Change) -> Result<bool, StoreError> {
@@ -184,6 +225,12 @@ impl PostgresStore {
             .await
             .map_err(failed(op))?;
         let Some(row) = row else { return Ok(false) };
+        if get(&row, "lined")? {
+            self.release(&mut tx, std::slice::from_ref(&row)).await?;
+            let (kind, at) = (get::<i32>(&row, "kind")?, get::<PgTime>(&row, "run_at")?);
+            let look = sqlx::query(self.sql(LOOK)).bind(kind).bind(at).bind(get::<i64>(&row, "lane")?);
+            look.execute(&mut *tx).await.map_err(failed(op))?;
+        }
         if let Some(priority) = change.priority {
             sqlx::query(self.sql(KEEP_PRIORITY))
                 .bind(id.0)
@@ -193,7 +240,7 @@ impl PostgresStore {
                 .map_err(failed(op))?;
         }
         tx.commit().await.map_err(failed(op))?;
-        // Another lane may have to be looked through from below: the job keeps its time when only its priority moved.
+        // Another priority may have to be looked through from below: the job keeps its time when only its priority moved.
         self.waker.jobs([(QueueId(get(&row, "queue")?), BOTTOM)]);
         Ok(true)
     }

@@ -1,58 +1,71 @@
 //! Leasing due jobs.
 //!
 //! Owns the claim statements and the hints that keep them short. One statement takes the rows out of `ready` and
-//! writes their lease; a worker whose row is gone, or a paused queue, gets nothing. Never leases more than asked, a
-//! kind that was not asked for, or (unless asked) a suspect.
+//! writes their lease; a worker whose row is gone, or a paused queue, gets nothing. Never leases more than asked or than
+//! the queue's global concurrency leaves, a kind that was not asked for, or (unless asked) a suspect.
 
 use std::collections::HashMap;
 
 use sqlx::postgres::PgRow;
 use windlass_core::store::Claim;
-use windlass_core::{JobId, KindId, LeasedJob, StoreError, Time, Token};
+use windlass_core::{JobId, KindId, LeasedJob, StoreError, Time, Token, WorkflowId};
 
 use crate::PostgresStore;
 use crate::error::failed;
-use crate::hint::LANES;
+use crate::hint::{BOTTOM, Low, NEVER, Saw};
+use crate::lane::Promoted;
 use crate::row::{PgTime, at, from_micros};
 
 /// The worker's row is locked so that a reclaim under way, which deletes it, either sees this claim or stops it.
-/// One index range per priority: delayed jobs of an urgent lane cost the others nothing. The CTE is materialized
+/// One index range per priority: delayed jobs of an urgent one cost the others nothing. The CTE is materialized
 /// because SKIP LOCKED under a plan that runs it twice takes more rows than the limit. One `claims` row per attempt
 /// number keeps the row to a list of ids.
+///
+/// While a lane is due for a look nothing is taken: its heads, made first, may stand before the rest. The token tells
+/// settlements that have to give back a slot from all others. Nothing is taken of a queue with a global concurrency
+/// either, except after a count that no other claim came to since: that one is `u`, see `global`.
 ///
 /// The answer is one row of lists about the leases and one row per job from `jobs`, put together by [`leased`]: joined
 /// here, every row would choose its partition anew, while bounds known before the scan choose once.
 macro_rules! claim {
-    ($lanes:literal, $alone:literal, $crashes:literal) => {
+    ($looks:expr, $blocked:expr, $counted:expr, $due:expr, $alone:literal, $crashes:literal) => {
         concat!(
             "with g as materialized (
-                 select statement_timestamp() + $1::bigint * interval '1 microsecond' as now
+                 select statement_timestamp() + $1::bigint * interval '1 microsecond' as now, ",
+            $looks,
+            " as looks
                  from windlass.workers w
                  where w.id = $2 and not exists (select from windlass.queues q where q.id = $3 and q.paused)
-                 for key share of w),
+                 for key share of w),",
+            $counted,
+            "
              c as materialized (",
-            $lanes,
+            $due,
             "),
              d as (
                  delete from windlass.ready r where r.ctid = any (array(select ctid from c))
-                 returning r.id, r.priority, r.run_at, r.attempt, r.kind, r.suspect),
+                 returning r.id, r.priority, r.run_at, r.attempt, r.kind, r.suspect, r.lane),
              l as (
                  insert into windlass.claims (token, worker, queue, attempt, crashes, alone, claimed_at, ids, run_ats)
-                 select nextval('windlass.token_seq'), $2, $3, a.attempt + 1, a.crashes, ",
+                 select 2 * nextval('windlass.token_seq') + a.laned, $2, $3, a.attempt + 1, a.crashes, ",
             $alone,
             ", g.now, a.ids, a.run_ats
                  from g, (select attempt, ",
             $crashes,
-            " as crashes, array_agg(id) as ids, array_agg(run_at) as run_ats
+            " as crashes, array_agg(id) as ids, array_agg(run_at) as run_ats,
+                                 bool_or(lane is not null)::int as laned
                           from d group by attempt) a
                  returning token, attempt)
-             select g.now, a.*, t.*, null::bigint, null::bytea, null::smallint, null::bigint, null::timestamptz
+             select g.now, a.*, t.*, null::bigint, null::bytea, null::smallint, null::bigint, null::timestamptz,
+                    g.looks, ",
+            $blocked,
+            ", null::bigint
              from g, (select array_agg(id), array_agg(kind), array_agg(priority), array_agg(run_at), array_agg(attempt)
                       from d) a,
                   (select array_agg(token), array_agg(attempt) from l) t
              union all
              select null, null, null, null, null, null, null, null,
-                    j.id, j.payload, j.max_attempts, j.timeout_us, j.created_at
+                    j.id, j.payload, j.max_attempts, j.timeout_us, j.created_at, null, null, j.parent_id
              from windlass.jobs j
              where j.id = any (array(select id from d))
                and j.id >= (select min(id) from d) and j.id <= (select max(id) from d)"
@@ -60,29 +73,83 @@ macro_rules! claim {
     };
 }
 
-const CLAIM: &str = claim!(
-    "select r.ctid
-     from g cross join unnest($6::timestamptz[]) with ordinality p (low, lane)
-     cross join lateral (
-         select r.ctid from windlass.ready r
-         where r.queue = $3 and r.priority = (p.lane - 1)::smallint and r.run_at >= p.low and r.run_at <= g.now
-           and r.suspect is null and r.kind = any ($5::int[])
-         order by r.run_at, r.id limit $4 for update skip locked) r
-     limit $4",
-    "false",
-    "0"
-);
+/// True of a queue with a global concurrency.
+macro_rules! limited {
+    () => {
+        "exists (select from windlass.queues q where q.id = $3 and case when q.live_global_concurrency_set
+                     then q.live_global_concurrency else q.global_concurrency end is not null)"
+    };
+}
 
-const CLAIM_SUSPECT: &str = claim!(
-    "select r.ctid
-     from g cross join lateral (
-         select r.ctid from windlass.ready r
-         where r.queue = $3 and r.run_at <= g.now and r.suspect is not null and r.kind = any ($5::int[])
-         order by r.priority, r.run_at, r.id limit $4 for update skip locked) r
-     limit $4",
-    "true",
-    "coalesce(max(suspect), 0)"
-);
+macro_rules! counted {
+    ($mark:literal) => {
+        concat!(
+            " u as (
+                 update windlass.queues q set limited_claims = q.limited_claims + 1 from g
+                 where q.id = $3 and q.limited_claims = ",
+            $mark,
+            " and not g.looks returning q.id),"
+        )
+    };
+}
+
+macro_rules! claim_due {
+    ($blocked:expr, $counted:expr, $from:literal, $unless:expr) => {
+        claim!(
+            "exists (select from windlass.looks o where o.kind = any ($5::int[]) and o.at >= $7
+                     and o.at <= statement_timestamp() + $1::bigint * interval '1 microsecond')",
+            $blocked,
+            $counted,
+            concat!(
+                "select r.ctid
+                 from ",
+                $from,
+                " cross join unnest($6::timestamptz[]) with ordinality p (low, n)
+                 cross join lateral (
+                     select r.ctid from windlass.ready r
+                     where r.queue = $3 and r.priority = (p.n - 1)::smallint and r.run_at >= p.low
+                       and r.run_at <= g.now and r.suspect is null and r.kind = any ($5::int[])
+                     order by r.run_at, r.id limit $4 for update skip locked) r
+                 where not g.looks",
+                $unless,
+                " limit $4"
+            ),
+            "false",
+            "0"
+        )
+    };
+}
+
+macro_rules! claim_suspect {
+    ($blocked:expr, $counted:expr, $from:literal, $unless:expr) => {
+        claim!(
+            "false",
+            $blocked,
+            $counted,
+            concat!(
+                "select r.ctid
+                 from ",
+                $from,
+                " cross join lateral (
+                     select r.ctid from windlass.ready r
+                     where r.queue = $3 and r.run_at <= g.now and r.suspect is not null and r.kind = any ($5::int[])
+                     order by r.priority, r.run_at, r.id limit $4 for update skip locked) r
+                 where true",
+                $unless,
+                " limit $4"
+            ),
+            "true",
+            "coalesce(max(suspect), 0)"
+        )
+    };
+}
+
+pub(crate) const CLAIM: &str = claim_due!(limited!(), "", "g", concat!(" and not ", limited!()));
+const CLAIM_COUNTED: &str =
+    claim_due!("not exists (select from u)", counted!("$8::bigint"), "g cross join u", "");
+const CLAIM_SUSPECT: &str = claim_suspect!(limited!(), "", "g", concat!(" and not ", limited!()));
+const CLAIM_SUSPECT_COUNTED: &str =
+    claim_suspect!("not exists (select from u)", counted!("$6::bigint"), "g cross join u", "");
 
 const IN_COMPANY: &str = "update windlass.claims set alone = false where token = $1";
 
@@ -93,42 +160,94 @@ impl PostgresStore {
         if claim.limit == 0 || claim.kinds.is_empty() {
             return Ok(Vec::new());
         }
-        if claim.suspect {
-            return self.claim_suspect(claim).await;
+        self.claim_of(claim, None).await
+    }
+
+    /// Of one priority, or of all.
+    pub(crate) async fn claim_of(
+        &self,
+        claim: &Claim,
+        only: Option<u8>,
+    ) -> Result<Vec<LeasedJob>, StoreError> {
+        if !self.limited.contains(claim.queue) {
+            if let Some(jobs) = self.claim_once(claim, None, only).await? {
+                return Ok(jobs);
+            }
+            self.limited.set(claim.queue, true);
         }
-        let start = self.hints.start(claim.queue, &claim.kinds);
-        let low: Vec<PgTime> = start.low.iter().copied().map(PgTime).collect();
-        debug_assert_eq!(low.len(), LANES);
-        let rows = sqlx::query(self.sql(CLAIM))
+        self.claim_within(claim, only).await
+    }
+
+    /// With `counted`, the mark of a count of what is leased, nothing unless that still holds. `None` when a global
+    /// concurrency stands against it: the queue has one and nothing was counted, or another claim came first.
+    pub(crate) async fn claim_once(
+        &self,
+        claim: &Claim,
+        counted: Option<i64>,
+        only: Option<u8>,
+    ) -> Result<Option<Vec<LeasedJob>>, StoreError> {
+        if let Some(priority) = only {
+            let low = self.hints.low(claim.queue, &claim.kinds).only(priority);
+            let answer = self.claim_from(claim, counted, &low).await?;
+            return Ok((!answer.blocked).then_some(answer.jobs));
+        }
+        if claim.suspect {
+            let answer = self.claim_suspect(claim, counted).await?;
+            return Ok((!answer.blocked).then_some(answer.jobs));
+        }
+        let mut start = self.hints.start(claim.queue, &claim.kinds);
+        let mut answer = self.claim_from(claim, counted, &start.low).await?;
+        let looked = !answer.looks;
+        let mut promoted = 0;
+        if answer.looks {
+            let Promoted { heads, places } = self.promote(&claim.kinds, start.low.looks).await?;
+            promoted = heads;
+            for (queue, place) in places {
+                self.hints.lower(queue, place);
+            }
+            start = self.hints.start_again(claim.queue, &claim.kinds, start);
+            answer = self.claim_from(claim, counted, &Low { looks: NEVER, ..start.low }).await?;
+        }
+        let Answer { now, jobs, blocked, .. } = answer;
+        if blocked {
+            return Ok(None);
+        }
+        if let Some(now) = now {
+            let full = jobs.len() as u64 >= u64::from(claim.limit);
+            let saw = Saw { now, full, looked, taken: &jobs };
+            self.hints.raise(claim.queue, &claim.kinds, &start, saw);
+        }
+        if promoted > jobs.len() as u64 {
+            self.waker.jobs([(claim.queue, BOTTOM)]);
+        }
+        Ok(Some(jobs))
+    }
+
+    async fn claim_from(&self, claim: &Claim, counted: Option<i64>, low: &Low) -> Result<Answer, StoreError> {
+        let statement = if counted.is_some() { CLAIM_COUNTED } else { CLAIM };
+        let query = sqlx::query(self.sql(statement))
             .bind(self.offset())
             .bind(claim.worker.0)
             .bind(claim.queue.0)
             .bind(i64::from(claim.limit))
             .bind(kinds(claim))
-            .bind(low)
-            .fetch_all(&self.pool)
-            .await
-            .map_err(failed(OP))?;
-        let (now, jobs) = leased(claim, &rows)?;
-        if let Some(now) = now {
-            let full = jobs.len() as u64 >= u64::from(claim.limit);
-            self.hints.raise(claim.queue, &claim.kinds, &start, now, full, &jobs);
-        }
-        Ok(jobs)
+            .bind(low.ready.map(PgTime).to_vec())
+            .bind(PgTime(low.looks));
+        let query = if counted.is_some() { query.bind(counted) } else { query };
+        leased(claim, &query.fetch_all(&self.pool).await.map_err(failed(OP))?)
     }
 
     /// The worker promises to run nothing else meanwhile, so one job it is, whatever the limit.
-    async fn claim_suspect(&self, claim: &Claim) -> Result<Vec<LeasedJob>, StoreError> {
-        let rows = sqlx::query(self.sql(CLAIM_SUSPECT))
+    async fn claim_suspect(&self, claim: &Claim, counted: Option<i64>) -> Result<Answer, StoreError> {
+        let statement = if counted.is_some() { CLAIM_SUSPECT_COUNTED } else { CLAIM_SUSPECT };
+        let query = sqlx::query(self.sql(statement))
             .bind(self.offset())
             .bind(claim.worker.0)
             .bind(claim.queue.0)
             .bind(1_i64)
-            .bind(kinds(claim))
-            .fetch_all(&self.pool)
-            .await
-            .map_err(failed(OP))?;
-        Ok(leased(claim, &rows)?.1)
+            .bind(kinds(claim));
+        let query = if counted.is_some() { query.bind(counted) } else { query };
+        leased(claim, &query.fetch_all(&self.pool).await.map_err(failed(OP))?)
     }
 
     pub(crate) async fn in_company(&self, token: Token) -> Result<bool, StoreError> {
@@ -154,15 +273,27 @@ struct Taken {
     token: Token,
 }
 
-/// The database's time, when it answered at all, and the jobs in claim order.
-fn leased(claim: &Claim, rows: &[PgRow]) -> Result<(Option<Time>, Vec<LeasedJob>), StoreError> {
+struct Answer {
+    /// The database's time, when it answered at all.
+    now: Option<Time>,
+    /// In claim order.
+    jobs: Vec<LeasedJob>,
+    /// A lane is due for a look, and nothing was taken.
+    looks: bool,
+    /// Nothing was taken for the sake of a global concurrency.
+    blocked: bool,
+}
+
+fn leased(claim: &Claim, rows: &[PgRow]) -> Result<Answer, StoreError> {
     let mut head = None;
     for row in rows {
         if let Some(now) = at::<Option<PgTime>>(row, 0)? {
-            head = Some((now.0, taken(row)?));
+            head = Some((now.0, taken(row)?, at(row, 13)?, at(row, 14)?));
         }
     }
-    let Some((now, taken)) = head else { return Ok((None, Vec::new())) };
+    let Some((now, taken, looks, blocked)) = head else {
+        return Ok(Answer { now: None, jobs: Vec::new(), looks: false, blocked: false });
+    };
     let mut jobs = Vec::with_capacity(taken.len());
     for row in rows {
         if let Some(id) = at::<Option<i64>>(row, 8)? {
@@ -174,7 +305,7 @@ fn leased(claim: &Claim, rows: &[PgRow]) -> Result<(Option<Time>, Vec<LeasedJob>
         return Err(broken(format!("{} jobs leased, {} found", taken.len(), jobs.len())));
     }
     jobs.sort_unstable_by_key(|j| (j.priority, j.run_at, j.id));
-    Ok((Some(now), jobs))
+    Ok(Answer { now: Some(now), jobs, looks, blocked })
 }
 
 fn broken(what: String) -> StoreError {
@@ -214,5 +345,6 @@ fn read(claim: &Claim, id: JobId, now: Time, taken: &Taken, row: &PgRow) -> Resu
         run_at: taken.run_at,
         created_at: at::<PgTime>(row, 12)?.0,
         claimed_at: now,
+        workflow: at::<Option<i64>>(row, 15)?.map(WorkflowId),
     })
 }

@@ -1,6 +1,6 @@
 //! Putting jobs in: plain ones in one statement, keyed ones under their keys' protection.
 //!
-//! Owns `jobs`, the first row in `ready`, and `idempotency`. Keys are unique rows: a racing loser waits for the
+//! Owns `jobs`, the first row in `ready`, and `idempotency`; windows of unique keys are in `window`. Keys are unique rows: a racing loser waits for the
 //! winner's transaction and takes over when that rolls back. Never leaves half a batch behind.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -10,13 +10,14 @@ use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row};
 use windlass_core::store::Enqueued;
 use windlass_core::time::micros;
-use windlass_core::{JobId, NewJob, OnConflict, QueueId, RunAt, StoreError, Time, TxRef};
+use windlass_core::{JobId, KeyUse, NewJob, OnConflict, QueueId, RunAt, StoreError, Time, TxRef};
 
 use crate::PostgresStore;
 use crate::error::{failed, is_conflict, is_id_taken, translate};
 use crate::hint::BOTTOM;
 use crate::row::{PgTime, delay_in, small_in, sparse, text_array, text_in};
 use crate::tx;
+use crate::window::Wanted;
 
 /// One wake-up with the write itself, where the waker gives it one.
 macro_rules! notify {
@@ -33,9 +34,20 @@ macro_rules! notify {
     };
 }
 
-/// Ids: the millisecond above bit 22, a sequence below. Rows of one statement get theirs in input order.
+/// A part of a statement that batches without lanes are spared.
+macro_rules! laned {
+    (true, $sql:expr) => {
+        $sql
+    };
+    (false, $sql:expr) => {
+        ""
+    };
+}
+
+/// Ids: the millisecond above bit 22, a sequence below. Rows of one statement get theirs in input order. Jobs of a lane
+/// go in line, and a claim is told to look there.
 macro_rules! insert_jobs {
-    ($conflict:literal, $written:literal, $wake:expr) => {
+    ($laned:tt, $conflict:literal, $written:literal, $wake:expr) => {
         concat!(
             "with n as materialized (
                  select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
@@ -49,22 +61,48 @@ macro_rules! insert_jobs {
                                         | (nextval('windlass.job_seq') & 4194303)) as id
                  from n, unnest($2::int[], $3::int[], $4::smallint[], $5::smallint[], $6::bytea[], $7::bigint[],
                              $8::bigint[], $9::timestamptz[], $10::bigint[], $11::text[], $12::text[], $13::text[],
-                             $14::text[], $15::text[], $16::text[]) with ordinality
+                             $14::text[], $15::text[], $16::text[]",
+            laned!($laned, ", $18::bigint[]"),
+            ") with ordinality
                       u (kind, queue, priority, max_attempts, payload, timeout_us, given, at, delay, unique_key,
-                         concurrency_key, tags, entity_type, entity_id, tenant, n)),
+                         concurrency_key, tags, entity_type, entity_id, tenant",
+            laned!($laned, ", lane"),
+            ", n)),
              r as (
-                 insert into windlass.ready (queue, priority, run_at, id, kind, unique_key)
-                 select queue, priority, run_at, id, kind, unique_key from i ",
+                 insert into windlass.ready (priority, run_at, id, kind, unique_key, queue",
+            laned!($laned, ", lane"),
+            ")
+                 select priority, run_at, id, kind, unique_key, ",
+            laned!($laned, "case when lane is null then 1 else -1 end * "),
+            "queue",
+            laned!($laned, ", lane"),
+            " from i ",
             $conflict,
             "),
              j as (
                  insert into windlass.jobs (id, kind, queue, priority, max_attempts, created_at, timeout_us, payload,
-                                            unique_key, concurrency_key, tags, entity_type, entity_id, tenant)
+                                            unique_key, concurrency_key, tags, entity_type, entity_id, tenant",
+            laned!($laned, ", lane"),
+            ")
                  select id, kind, queue, priority, max_attempts, now, timeout_us, payload,
-                        unique_key, concurrency_key, tags::text[], entity_type, entity_id, tenant
+                        unique_key, concurrency_key, tags::text[], entity_type, entity_id, tenant",
+            laned!($laned, ", lane"),
+            "
                  from ",
             $written,
-            ")
+            ")",
+            laned!(
+                $laned,
+                concat!(
+                    ",
+             o as (
+                 insert into windlass.looks (kind, at, lane, freed)
+                 select distinct kind, run_at, lane, false from ",
+                    $written,
+                    " where lane is not null)"
+                )
+            ),
+            "
              select array_agg(id order by n)",
             $wake,
             " from ",
@@ -94,13 +132,22 @@ const INSERT_SIMPLE: &str = concat!(
     " from i"
 );
 
-const INSERT_PLAIN: &str = insert_jobs!("", "i", notify!("$18", "$19"));
+const PLAIN: [&str; 2] =
+    [insert_jobs!(false, "", "i", notify!("$18", "$19")), insert_jobs!(true, "", "i", notify!("$19", "$20"))];
+
 /// Sorted by key so that two batches with the same keys wait for each other in one direction only.
-const INSERT_KEYED: &str = insert_jobs!(
-    "order by unique_key, n on conflict (unique_key) where unique_key is not null do nothing returning id",
-    "(select * from i where i.id in (select r.id from r)) w",
-    ""
-);
+macro_rules! insert_keyed {
+    ($laned:tt) => {
+        insert_jobs!(
+            $laned,
+            "order by unique_key, n on conflict (unique_key) where unique_key is not null do nothing returning id",
+            "(select * from i where i.id in (select r.id from r)) w",
+            ""
+        )
+    };
+}
+
+const KEYED: [&str; 2] = [insert_keyed!(false), insert_keyed!(true)];
 
 const NEW_IDS: &str = "
     select array_agg((floor(date_part('epoch', clock_timestamp()) * 1000)::bigint << 22)
@@ -123,17 +170,20 @@ const TWIN: &str = "select array_agg(id) from windlass.ready where unique_key = 
 
 /// The waiting job ends; its `run_at` is handed to the one that takes its place.
 const REPLACE: &str = "
-    with d as (delete from windlass.ready where id = $2 returning id, attempt, run_at),
-         k as (delete from windlass.cancels where job_id in (select id from d))
-    insert into windlass.finished (id, state, attempt, finished_at)
-    select id, 7, attempt, statement_timestamp() + $1::bigint * interval '1 microsecond' from d
-    returning (select run_at from d) as run_at";
+    with d as (delete from windlass.ready where id = $2 returning id, attempt, run_at, lane, kind),
+         k as (delete from windlass.cancels where job_id in (select id from d)),
+         f as (insert into windlass.finished (id, state, attempt, finished_at)
+               select id, 7, attempt, statement_timestamp() + $1::bigint * interval '1 microsecond' from d)
+    select id, run_at, lane, kind from d";
 
 const NOTIFY: &str = "
     select pg_notify($1, '0' || string_agg(
         ' ' || q || ':'
         || least((extract(epoch from statement_timestamp()) * 1e6)::bigint + $3::bigint - 1000000, $4::bigint), ''))
     from unnest($2::int[]) q";
+
+/// In the row of a key that an entity's write took.
+pub(crate) const NO_JOB: JobId = JobId(0);
 
 const OP: &str = "enqueue";
 /// Rows of one statement; more gain nothing and hold more memory on the server.
@@ -169,8 +219,10 @@ impl PostgresStore {
     /// With `wake` the write notifies others itself.
     async fn enqueue_once(&self, jobs: &[NewJob], wake: Option<&str>) -> Result<Vec<Enqueued>, StoreError> {
         if jobs.len() <= ROWS && jobs.iter().all(NewJob::is_plain) {
-            let mut conn = self.pool.acquire().await.map_err(failed(OP))?;
-            return self.enqueue_plain(&mut conn, jobs, wake).await;
+            let mut session = self.pool.session().await.map_err(failed(OP))?;
+            let done = self.enqueue_plain(&mut session, jobs, wake).await?;
+            session.commit().await.map_err(failed(OP))?;
+            return Ok(done);
         }
         let mut tx = self.pool.begin().await.map_err(failed(OP))?;
         let done = self.enqueue_on(&mut tx, jobs).await?;
@@ -205,7 +257,7 @@ impl PostgresStore {
         }
     }
 
-    async fn enqueue_on(
+    pub(crate) async fn enqueue_on(
         &self,
         conn: &mut PgConnection,
         jobs: &[NewJob],
@@ -255,7 +307,7 @@ impl PostgresStore {
         let refs: Vec<&NewJob> = jobs.iter().collect();
         let query = match refs.iter().all(|job| is_simple(job)) {
             true => self.bind_simple(INSERT_SIMPLE, &refs),
-            false => self.bind_jobs(INSERT_PLAIN, &refs, &[], false),
+            false => self.bind_jobs(PLAIN, &refs, &[], false),
         };
         let query = query.bind(&self.waker.channel).bind(wake);
         let ids = ids_of(query, conn).await?;
@@ -300,15 +352,19 @@ impl PostgresStore {
             .bind(sparse(all(jobs, |j| j.timeout.map(micros))))
     }
 
-    /// `exact`: a time in the past is a place taken over from another job and stays.
+    /// `exact`: a time in the past is a place taken over from another job and stays. The second statement is for
+    /// batches with lanes.
     fn bind_jobs<'q>(
         &self,
-        statement: &'static str,
+        [plain, laned]: [&'static str; 2],
         jobs: &[&'q NewJob],
         ids: &[i64],
         exact: bool,
     ) -> Query<'q, Postgres, PgArguments> {
-        self.bind_simple(statement, jobs)
+        let lanes = sparse(all(jobs, |j| j.lane().map(|lane| lane.0)));
+        let statement = if lanes.is_empty() { plain } else { laned };
+        let query = self
+            .bind_simple(statement, jobs)
             .bind(ids.to_vec())
             .bind(sparse(all(jobs, |j| match j.run_at {
                 RunAt::At(time) => Some(PgTime(time)),
@@ -326,7 +382,8 @@ impl PostgresStore {
             .bind(sparse(all(jobs, |j| j.entity.as_ref().map(|e| e.entity_type.as_str()))))
             .bind(sparse(all(jobs, |j| j.entity.as_ref().map(|e| e.entity_id.as_str()))))
             .bind(sparse(all(jobs, |j| j.tenant.as_deref().map(text_in))))
-            .bind(exact)
+            .bind(exact);
+        if lanes.is_empty() { query } else { query.bind(lanes) }
     }
 }
 
@@ -355,13 +412,17 @@ fn is_simple(job: &NewJob) -> bool {
 
 /// No job of the batch stands before this. A statement's time is moments ago, so no hint stands above it, unless a
 /// place was taken over.
-fn stands(jobs: &[NewJob]) -> Time {
+pub(crate) fn stands(jobs: &[NewJob]) -> Time {
     let replaces = |j: &NewJob| j.unique.as_ref().is_some_and(|u| u.on_conflict == OnConflict::Replace);
     if jobs.iter().any(replaces) { BOTTOM } else { Time(i64::MAX) }
 }
 
-fn queues(jobs: &[NewJob]) -> BTreeSet<QueueId> {
+pub(crate) fn queues(jobs: &[NewJob]) -> BTreeSet<QueueId> {
     jobs.iter().map(|j| j.queue).collect()
+}
+
+fn window_key(job: &NewJob) -> Option<&str> {
+    job.unique.as_ref().filter(|unique| unique.window.is_some()).map(|unique| unique.key.as_str())
 }
 
 /// A batch with keys, inside a transaction.
@@ -389,6 +450,22 @@ impl<'a> Keyed<'a> {
     async fn run(mut self) -> Result<Vec<Enqueued>, StoreError> {
         self.take_idempotency_keys().await?;
         let open: Vec<usize> = (0..self.jobs.len()).filter(|n| self.done[*n].is_none()).collect();
+        // A second job of the call in one window meets what became of the first.
+        let mut windows = HashSet::new();
+        let first = |n: &usize| window_key(&self.jobs[*n]).is_none_or(|key| windows.insert(key));
+        let (first, again): (Vec<usize>, Vec<usize>) = open.into_iter().partition(first);
+        self.admit(first).await?;
+        for n in again {
+            self.admit(vec![n]).await?;
+        }
+        let lost =
+            || StoreError::Corrupt { what: "a job of the batch was neither written nor found".to_owned() };
+        self.done.into_iter().map(|d| d.ok_or_else(lost)).collect()
+    }
+
+    async fn admit(&mut self, mut open: Vec<usize>) -> Result<(), StoreError> {
+        self.meet_windows(&open).await?;
+        open.retain(|n| self.done[*n].is_none());
         for some in open.chunks(ROWS) {
             self.insert(some).await?;
         }
@@ -397,9 +474,49 @@ impl<'a> Keyed<'a> {
                 self.meet_twin(n).await?;
             }
         }
-        let lost =
-            || StoreError::Corrupt { what: "a job of the batch was neither written nor found".to_owned() };
-        self.done.into_iter().map(|d| d.ok_or_else(lost)).collect()
+        Ok(())
+    }
+
+    /// Ends the way of jobs whose key is in a window that lasts: all but those that replace a job which still waits.
+    async fn meet_windows(&mut self, open: &[usize]) -> Result<(), StoreError> {
+        let wanted: Vec<Wanted<'_>> = open
+            .iter()
+            .filter(|n| window_key(&self.jobs[**n]).is_some())
+            .map(|n| (&self.jobs[*n], self.ids[*n]))
+            .collect();
+        let lasting = self.store.take_windows(&mut *self.conn, &wanted).await?;
+        for n in open {
+            let Some(unique) = self.jobs[*n].unique.as_ref().filter(|unique| unique.window.is_some()) else {
+                continue;
+            };
+            let Some(existing) = lasting.get(&unique.key) else { continue };
+            match unique.on_conflict {
+                OnConflict::Keep => self.keep(*n, existing.0).await?,
+                OnConflict::Reject => {
+                    return Err(StoreError::UniqueRejected { key: unique.key.clone(), existing: *existing });
+                }
+                OnConflict::Replace => self.replace_in_window(*n, &unique.key, *existing).await?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The job takes the place of the one that waits, or is a duplicate of the one that no longer does.
+    async fn replace_in_window(&mut self, n: usize, key: &str, existing: JobId) -> Result<(), StoreError> {
+        let mut job = self.jobs[n].clone();
+        while self.done[n].is_none() {
+            let twin = ids_of(sqlx::query(self.store.sql(TWIN)).bind(key), &mut *self.conn).await?;
+            let Some(twin) = twin.first().copied() else { return self.keep(n, existing.0).await };
+            if !self.replace(twin, &mut job).await? {
+                continue;
+            }
+            let query = self.store.bind_jobs(KEYED, &[&job], &[self.ids[n]], true);
+            if !ids_of(query, &mut *self.conn).await?.is_empty() {
+                self.store.point_window(&mut *self.conn, key, self.ids[n]).await?;
+                self.done[n] = Some(Enqueued { id: JobId(self.ids[n]), duplicate: false });
+            }
+        }
+        Ok(())
     }
 
     /// Settles which jobs of the batch are repeats. A key whose row vanishes between the two looks is tried again.
@@ -419,8 +536,8 @@ impl<'a> Keyed<'a> {
                         self.done[n] = Some(Enqueued { id: JobId(*id), duplicate: true });
                     }
                     Some((id, _)) => {
-                        let (key, existing) = (own.key.clone(), JobId(*id));
-                        return Err(StoreError::IdempotencyMismatch { key, existing });
+                        let existing = if *id == NO_JOB.0 { KeyUse::Entity } else { KeyUse::Job(JobId(*id)) };
+                        return Err(StoreError::IdempotencyMismatch { key: own.key.clone(), existing });
                     }
                 }
             }
@@ -462,7 +579,7 @@ impl<'a> Keyed<'a> {
     async fn insert(&mut self, some: &[usize]) -> Result<(), StoreError> {
         let jobs: Vec<&NewJob> = some.iter().map(|n| &self.jobs[*n]).collect();
         let ids: Vec<i64> = some.iter().map(|n| self.ids[*n]).collect();
-        let query = self.store.bind_jobs(INSERT_KEYED, &jobs, &ids, self.exact);
+        let query = self.store.bind_jobs(KEYED, &jobs, &ids, self.exact);
         let written: HashSet<i64> = ids_of(query, &mut *self.conn).await?.into_iter().collect();
         for n in some {
             if written.contains(&self.ids[*n]) {
@@ -481,7 +598,12 @@ impl<'a> Keyed<'a> {
             let twin = ids_of(sqlx::query(self.store.sql(TWIN)).bind(&unique.key), &mut *self.conn).await?;
             if let Some(twin) = twin.first().copied() {
                 match unique.on_conflict {
-                    OnConflict::Keep => return self.keep(n, twin).await,
+                    OnConflict::Keep => {
+                        if unique.window.is_some() {
+                            self.store.close_window(&mut *self.conn, &unique.key, twin).await?;
+                        }
+                        return self.keep(n, twin).await;
+                    }
                     OnConflict::Reject => {
                         let (key, existing) = (unique.key.clone(), JobId(twin));
                         return Err(StoreError::UniqueRejected { key, existing });
@@ -489,7 +611,7 @@ impl<'a> Keyed<'a> {
                     OnConflict::Replace => exact |= self.replace(twin, &mut job).await?,
                 }
             }
-            let query = self.store.bind_jobs(INSERT_KEYED, &[&job], &[self.ids[n]], exact);
+            let query = self.store.bind_jobs(KEYED, &[&job], &[self.ids[n]], exact);
             if !ids_of(query, &mut *self.conn).await?.is_empty() {
                 self.done[n] = Some(Enqueued { id: JobId(self.ids[n]), duplicate: false });
             }
@@ -520,6 +642,7 @@ impl<'a> Keyed<'a> {
             .map_err(failed(OP))?;
         let Some(row) = row else { return Ok(false) };
         let stood = crate::row::time(&row, "run_at")?;
+        self.store.release(&mut *self.conn, std::slice::from_ref(&row)).await?;
         let now = self.store.now_on(&mut *self.conn).await?;
         let wanted = match job.run_at {
             RunAt::Now => now,

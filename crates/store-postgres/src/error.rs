@@ -34,7 +34,8 @@ fn from_code(op: &'static str, code: &str, source: Box<sqlx::Error>) -> StoreErr
         "58030" | "XX001" | "XX002" => StoreError::Broken { op, source },
         // Lock timeout, deadlock, serialization failure, statement timeout: the same call may pass later.
         "55P03" | "40P01" | "40001" | "57014" => StoreError::Busy { op, source },
-        "42P01" | "3F000" => StoreError::SchemaMissing,
+        // A table, a schema or a column that is not there.
+        "42P01" | "3F000" | "42703" => StoreError::SchemaMissing,
         // Shutting down, starting up, out of connections or memory, or a standby after a failover.
         "57P01" | "57P02" | "57P03" | "53300" | "53200" | "25006" => {
             StoreError::Unavailable { store: STORE, op, source }

@@ -8,7 +8,7 @@ use windlass_core::store::Finding;
 
 use crate::PostgresStore;
 use crate::error::failed;
-use crate::row::get;
+use crate::row::{count, get};
 
 const OLDEST_SUPPORTED: i32 = 140_000;
 /// A snapshot held this long keeps every row that died since, and claims have to step over them.
@@ -27,6 +27,26 @@ const TABLES: &str = "
                as dead_rows,
            not exists (select from windlass.jobs_default)
                and not exists (select from windlass.finished_default) as default_empty";
+
+/// Slots without a head, heads without a slot, and lines that nobody will look at. Nothing is known to cause one.
+const ASTRAY: &str = "
+    with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
+    c as materialized (select i.id from windlass.claims c cross join unnest(c.ids) i (id))
+    select (select count(*) from windlass.slots s
+            where not exists (select from windlass.ready r where r.id = s.job_id and r.queue > 0)
+              and s.job_id not in (select id from c)) as slots,
+           (select count(*) from (select id, lane from windlass.ready where queue > 0 and lane is not null
+                                  union all
+                                  select j.id, j.lane from c join windlass.jobs j on j.id = c.id
+                                  where j.lane is not null) h
+            where not exists (select from windlass.slots s where s.lane = h.lane and s.job_id = h.id)) as heads,
+           (select count(*) from windlass.ready r join windlass.kinds k on k.id = r.kind
+            where r.queue < 0
+              and not exists (select from windlass.looks o
+                              where o.kind = r.kind and o.lane = r.lane and o.at <= greatest(r.run_at, n.now))
+              and (r.run_at > n.now
+                   or (select count(*) from windlass.slots s where s.lane = r.lane) < k.key_concurrency)) as lined
+    from n";
 
 impl PostgresStore {
     pub(crate) async fn examine(&self) -> Result<Vec<Finding>, StoreError> {
@@ -72,6 +92,8 @@ impl PostgresStore {
         });
         if schema.is_ok() {
             findings.extend(self.table_findings().await?);
+            findings.push(self.workflow_finding().await?);
+            findings.push(self.lanes_finding().await?);
         }
         findings.push(self.listen_finding());
         Ok(findings)
@@ -99,6 +121,31 @@ impl PostgresStore {
                  the jobs there are safe and are removed row by row",
             ),
         ])
+    }
+
+    async fn workflow_finding(&self) -> Result<Finding, StoreError> {
+        let astray = self.stray_workflows().await?.len();
+        let text = match astray {
+            0 => "every job that waits has somebody to wait for".to_owned(),
+            some => format!("{some} stand otherwise than their jobs do"),
+        };
+        let remedy = "keep a worker of the newest version running: it puts them right within a minute";
+        Ok(finding("workflows", astray == 0, text, remedy))
+    }
+
+    async fn lanes_finding(&self) -> Result<Finding, StoreError> {
+        let query = sqlx::query(self.sql(ASTRAY)).bind(self.offset());
+        let row = query.fetch_one(&self.pool).await.map_err(failed("examine the lanes"))?;
+        let (slots, heads, lined) = (count(&row, "slots")?, count(&row, "heads")?, count(&row, "lined")?);
+        let ok = slots + heads + lined == 0;
+        let text = match ok {
+            true => "every slot has its job, every line is looked at".to_owned(),
+            false => {
+                format!("{slots} slots without a job, {heads} jobs without a slot, {lined} in line for ever")
+            }
+        };
+        let remedy = "raise key_concurrency of the kind by one: every line is looked at then; and report it";
+        Ok(finding("lanes", ok, text, remedy))
     }
 
     fn listen_finding(&self) -> Finding {

@@ -1,6 +1,6 @@
 //! Low-water hints: below which `run_at` a claim need not look.
 //!
-//! Rows that were claimed leave dead index entries at the low end of each lane until vacuum comes; while some other
+//! Rows that were claimed leave dead index entries at the low end of each priority until vacuum comes; while some other
 //! transaction holds a snapshot they stay. A hint starts the scan above them. It is only a hint: it keeps a second of
 //! slack for late commits, whatever puts a job below it lowers it, and claims and polls scan from the bottom once a
 //! second, or less often where that takes long: never more than a fiftieth of the time. So a job that nobody announced
@@ -12,45 +12,93 @@ use std::time::{Duration, Instant};
 
 use windlass_core::{KindId, LeasedJob, QueueId, Time};
 
-pub(crate) const LANES: usize = 11;
+use crate::schedule::floor::Floor;
+
+pub(crate) const PRIORITIES: usize = 11;
 const SLACK: Duration = Duration::from_secs(1);
 const FULL_SCAN: Duration = Duration::from_secs(1);
 /// Below any time a job can have.
 pub(crate) const BOTTOM: Time = Time(0);
+/// Nothing stands from here on.
+pub(crate) const NEVER: Time = Time(i64::MAX);
 
 /// Workers that handle other kinds leave other rows behind, so hints are kept per set of kinds.
 type Key = (QueueId, Vec<KindId>);
 
 #[derive(Default)]
 pub(crate) struct Hints {
-    lanes: Mutex<HashMap<Key, Lanes>>,
+    marks: Mutex<HashMap<Key, Marks>>,
+    /// The same for schedules.
+    pub(crate) ticks: Floor,
 }
 
-struct Lanes {
-    low: [Time; LANES],
+struct Marks {
+    low: Low,
     /// When the next claim starts from the bottom.
     full_scan: Instant,
     /// When the next poll does; kept here and not once for all, so that workers of one process with other queues each
     /// have theirs.
     poll_scan: Instant,
-    /// Grows when something lowered a lane, so that a claim under way does not raise it again.
+    /// Grows when something lowered a mark, so that a claim under way does not raise it again.
     lowered: u64,
-    /// The latest time a claim looked up to; a job below it came late, whatever the lanes say now.
+    /// The latest time a claim looked up to; a job below it came late, whatever the marks say now.
     looked: Time,
 }
 
-impl Lanes {
-    fn new(now: Instant) -> Lanes {
-        Lanes { low: [BOTTOM; LANES], full_scan: now, poll_scan: now, lowered: 0, looked: BOTTOM }
+impl Marks {
+    fn new(now: Instant) -> Marks {
+        Marks { low: Low::BOTTOM, full_scan: now, poll_scan: now, lowered: 0, looked: BOTTOM }
+    }
+
+    fn lower(&mut self, run_at: Time) {
+        if run_at < self.looked.minus(SLACK) {
+            self.lowered += 1;
+            for low in self.low.ready.iter_mut().chain([&mut self.low.looks]) {
+                *low = (*low).min(run_at);
+            }
+        }
+    }
+}
+
+/// Where scans start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Low {
+    /// In `ready`, by priority.
+    pub(crate) ready: [Time; PRIORITIES],
+    /// In `looks`.
+    pub(crate) looks: Time,
+}
+
+impl Low {
+    const BOTTOM: Low = Low { ready: [BOTTOM; PRIORITIES], looks: BOTTOM };
+
+    /// For a scan of one priority that follows no looks.
+    pub(crate) fn only(self, priority: u8) -> Low {
+        let mut ready = [NEVER; PRIORITIES];
+        let place = usize::from(priority);
+        if let (Some(only), Some(low)) = (ready.get_mut(place), self.ready.get(place)) {
+            *only = *low;
+        }
+        Low { ready, looks: NEVER }
     }
 }
 
 /// What a claim started from, to be handed back with what it found.
 pub(crate) struct Start {
-    pub(crate) low: [Time; LANES],
+    pub(crate) low: Low,
     lowered: u64,
     /// Set for a claim from the bottom.
     full_since: Option<Instant>,
+}
+
+/// What a claim saw at `now`.
+pub(crate) struct Saw<'a> {
+    pub(crate) now: Time,
+    /// More may be due than it took.
+    pub(crate) full: bool,
+    /// No lane is due for a look.
+    pub(crate) looked: bool,
+    pub(crate) taken: &'a [LeasedJob],
 }
 
 /// A scan from the bottom that took this long may be repeated after fifty times as long.
@@ -59,71 +107,80 @@ fn rest_after(took: Duration) -> Duration {
 }
 
 impl Hints {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Lanes>> {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Marks>> {
+        self.marks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where the marks stand.
+    pub(crate) fn low(&self, queue: QueueId, kinds: &[KindId]) -> Low {
+        self.lock().get(&(queue, kinds.to_vec())).map_or(Low::BOTTOM, |marks| marks.low)
     }
 
     pub(crate) fn start(&self, queue: QueueId, kinds: &[KindId]) -> Start {
         let mut map = self.lock();
         let now = Instant::now();
-        let lanes = map.entry((queue, kinds.to_vec())).or_insert_with(|| Lanes::new(now));
-        if now < lanes.full_scan {
-            return Start { low: lanes.low, lowered: lanes.lowered, full_since: None };
+        let marks = map.entry((queue, kinds.to_vec())).or_insert_with(|| Marks::new(now));
+        if now < marks.full_scan {
+            return Start { low: marks.low, lowered: marks.lowered, full_since: None };
         }
         // Until it is known how long this one takes, no other claim does the same.
-        lanes.full_scan = now + FULL_SCAN;
-        Start { low: [BOTTOM; LANES], lowered: lanes.lowered, full_since: Some(now) }
+        marks.full_scan = now + FULL_SCAN;
+        Start { low: Low::BOTTOM, lowered: marks.lowered, full_since: Some(now) }
+    }
+
+    /// Where the claim behind `before` starts after a job came to stand lower.
+    pub(crate) fn start_again(&self, queue: QueueId, kinds: &[KindId], before: Start) -> Start {
+        match before.full_since {
+            Some(_) => before,
+            None => self.start(queue, kinds),
+        }
     }
 
     /// Where a poll at `now` starts, and whether it is this queue's turn for a look from the bottom.
-    pub(crate) fn start_poll(&self, queue: QueueId, kinds: &[KindId], now: Instant) -> ([Time; LANES], bool) {
+    pub(crate) fn start_poll(&self, queue: QueueId, kinds: &[KindId], now: Instant) -> (Low, bool) {
         let mut map = self.lock();
-        let lanes = map.entry((queue, kinds.to_vec())).or_insert_with(|| Lanes::new(now));
-        if now < lanes.poll_scan {
-            return (lanes.low, false);
+        let marks = map.entry((queue, kinds.to_vec())).or_insert_with(|| Marks::new(now));
+        if now < marks.poll_scan {
+            return (marks.low, false);
         }
-        lanes.poll_scan = now + FULL_SCAN / 2;
-        ([BOTTOM; LANES], true)
+        marks.poll_scan = now + FULL_SCAN / 2;
+        (Low::BOTTOM, true)
     }
 
     /// A poll that looked at this queue from the bottom is over.
     pub(crate) fn end_poll(&self, queue: QueueId, kinds: &[KindId], begun: Instant, ended: Instant) {
-        if let Some(lanes) = self.lock().get_mut(&(queue, kinds.to_vec())) {
+        if let Some(marks) = self.lock().get_mut(&(queue, kinds.to_vec())) {
             // A poll comes every second; a little less than that lets each be a full one while they are cheap.
-            lanes.poll_scan = ended + (FULL_SCAN / 2).max((ended - begun) * 50);
+            marks.poll_scan = ended + (FULL_SCAN / 2).max((ended - begun) * 50);
         }
     }
 
-    /// Raises the lanes by what one claim saw at `now`: lanes before the last one reached hold nothing due.
-    pub(crate) fn raise(
-        &self,
-        queue: QueueId,
-        kinds: &[KindId],
-        start: &Start,
-        now: Time,
-        full: bool,
-        taken: &[LeasedJob],
-    ) {
+    /// Raises the marks by what one claim saw: priorities before the last one reached hold nothing due.
+    pub(crate) fn raise(&self, queue: QueueId, kinds: &[KindId], start: &Start, saw: Saw<'_>) {
+        let Saw { now, full, looked, taken } = saw;
         let mut map = self.lock();
-        let Some(lanes) = map.get_mut(&(queue, kinds.to_vec())) else { return };
-        lanes.looked = lanes.looked.max(now);
+        let Some(marks) = map.get_mut(&(queue, kinds.to_vec())) else { return };
+        marks.looked = marks.looked.max(now);
         if let Some(since) = start.full_since {
             let ended = Instant::now();
-            lanes.full_scan = ended + rest_after(ended - since);
+            marks.full_scan = ended + rest_after(ended - since);
         }
-        if lanes.lowered != start.lowered {
+        if marks.lowered != start.lowered {
             return;
         }
         let reached = match taken.last() {
             Some(last) if full => usize::from(last.priority),
-            _ => LANES,
+            _ => PRIORITIES,
         };
         if start.full_since.is_some() && full {
-            // More may lie behind what this claim took, and the lanes after it were not looked at.
-            lanes.low[reached..].fill(BOTTOM);
+            // More may lie behind what this claim took, and the priorities after it were not looked at.
+            marks.low.ready[reached..].fill(BOTTOM);
         }
-        for (lane, low) in lanes.low.iter_mut().enumerate() {
-            let seen = match (lane.cmp(&reached), taken.last()) {
+        if looked {
+            marks.low.looks = marks.low.looks.max(now.minus(SLACK));
+        }
+        for (priority, low) in marks.low.ready.iter_mut().enumerate() {
+            let seen = match (priority.cmp(&reached), taken.last()) {
                 (std::cmp::Ordering::Less, _) => now,
                 (std::cmp::Ordering::Equal, Some(last)) => last.run_at,
                 _ => continue,
@@ -132,20 +189,25 @@ impl Hints {
         }
     }
 
-    /// A job came to stand at `run_at`: no lane of its queue starts above it.
+    /// A job came to stand at `run_at`: no mark of its queue stands above it.
     pub(crate) fn lower(&self, queue: QueueId, run_at: Time) {
-        for ((of, _), lanes) in self.lock().iter_mut() {
-            if *of == queue && run_at < lanes.looked.minus(SLACK) {
-                lanes.lowered += 1;
-                for low in &mut lanes.low {
-                    *low = (*low).min(run_at);
-                }
+        for ((of, _), marks) in self.lock().iter_mut() {
+            if *of == queue {
+                marks.lower(run_at);
             }
+        }
+    }
+
+    /// The same where the kind is known: scans of other kinds start where they did.
+    pub(crate) fn lower_of(&self, queue: QueueId, kinds: &[KindId], run_at: Time) {
+        if let Some(marks) = self.lock().get_mut(&(queue, kinds.to_vec())) {
+            marks.lower(run_at);
         }
     }
 
     pub(crate) fn forget(&self) {
         self.lock().clear();
+        self.ticks.forget();
     }
 }
 
@@ -156,25 +218,46 @@ mod tests {
     const QUEUE: QueueId = QueueId(1);
     const KINDS: [KindId; 1] = [KindId(1)];
 
+    fn low(micros: i64) -> Low {
+        Low { ready: [Time(micros); PRIORITIES], looks: Time(micros) }
+    }
+
+    fn nothing(micros: i64) -> Saw<'static> {
+        Saw { now: Time(micros), full: false, looked: true, taken: &[] }
+    }
+
     #[test]
-    fn an_empty_claim_raises_every_lane_and_a_late_job_lowers_them() {
+    fn an_empty_claim_raises_every_mark_and_a_late_job_lowers_them() {
         let hints = Hints::default();
         let start = hints.start(QUEUE, &KINDS);
-        hints.raise(QUEUE, &KINDS, &start, Time(9_000_000), false, &[]);
-        assert_eq!(hints.start(QUEUE, &KINDS).low, [Time(8_000_000); LANES]);
+        hints.raise(QUEUE, &KINDS, &start, nothing(9_000_000));
+        assert_eq!(hints.start(QUEUE, &KINDS).low, low(8_000_000));
         hints.lower(QUEUE, Time(3));
-        assert_eq!(hints.start(QUEUE, &KINDS).low, [Time(3); LANES]);
+        assert_eq!(hints.start(QUEUE, &KINDS).low, low(3));
     }
 
     #[test]
     fn a_claim_under_way_does_not_undo_a_lowering() {
         let hints = Hints::default();
         let start = hints.start(QUEUE, &KINDS);
-        hints.raise(QUEUE, &KINDS, &start, Time(9_000_000), false, &[]);
+        hints.raise(QUEUE, &KINDS, &start, nothing(9_000_000));
         let start = hints.start(QUEUE, &KINDS);
         hints.lower(QUEUE, Time(3));
-        hints.raise(QUEUE, &KINDS, &start, Time(99_000_000), false, &[]);
-        assert_eq!(hints.start(QUEUE, &KINDS).low, [Time(3); LANES]);
+        hints.raise(QUEUE, &KINDS, &start, nothing(99_000_000));
+        assert_eq!(hints.start(QUEUE, &KINDS).low, low(3));
+    }
+
+    /// What waits for its limit must not make claims of other kinds walk over it again and again.
+    #[test]
+    fn a_poll_lowers_only_the_kinds_it_asked_about() {
+        let (hints, others) = (Hints::default(), [KindId(2)]);
+        for kinds in [&KINDS, &others] {
+            let start = hints.start(QUEUE, kinds);
+            hints.raise(QUEUE, kinds, &start, nothing(9_000_000));
+        }
+        hints.lower_of(QUEUE, &KINDS, Time(3));
+        assert_eq!(hints.start(QUEUE, &KINDS).low, low(3));
+        assert_eq!(hints.start(QUEUE, &others).low, low(8_000_000));
     }
 
     /// Workers of one process poll with the same rhythm: the one that always comes second must have its turn too.
@@ -182,20 +265,16 @@ mod tests {
     fn each_set_of_kinds_is_polled_from_the_bottom_in_its_own_time() {
         let hints = Hints::default();
         let start = hints.start(QUEUE, &KINDS);
-        hints.raise(QUEUE, &KINDS, &start, Time(9_000_000), false, &[]);
+        hints.raise(QUEUE, &KINDS, &start, nothing(9_000_000));
         let now = Instant::now();
         for second in 0..3 {
             let now = now + Duration::from_secs(second);
-            let (low, full) = hints.start_poll(QUEUE, &KINDS, now);
-            assert!(full && low == [BOTTOM; LANES], "second {second}");
+            let (start, full) = hints.start_poll(QUEUE, &KINDS, now);
+            assert!(full && start == Low::BOTTOM, "second {second}");
             hints.end_poll(QUEUE, &KINDS, now, now + Duration::from_millis(1));
             assert!(hints.start_poll(QueueId(2), &KINDS, now).1, "another queue, second {second}");
             assert!(hints.start_poll(QUEUE, &[KindId(7)], now).1, "other kinds, second {second}");
-            assert_eq!(
-                hints.start_poll(QUEUE, &KINDS, now),
-                ([Time(8_000_000); LANES], false),
-                "no second one"
-            );
+            assert_eq!(hints.start_poll(QUEUE, &KINDS, now), (low(8_000_000), false), "no second one");
         }
         let late = now + Duration::from_secs(9);
         hints.end_poll(QUEUE, &KINDS, late, late + Duration::from_secs(1));

@@ -7,29 +7,42 @@
 #![forbid(unsafe_code)]
 
 mod act;
+mod backup;
+mod budget;
 mod claim;
 mod enqueue;
 mod entity;
 mod error;
 mod examine;
+mod global;
 mod hint;
+mod lane;
+mod late;
 mod limit;
 mod migrate;
 mod open;
 mod partition;
+#[cfg(test)]
+mod plans;
 mod poll;
+mod pool;
 mod prune;
 mod query;
+mod rate;
 mod reclaim;
 mod registry;
 mod report;
+mod resource;
 mod rollup;
 mod row;
+mod schedule;
 mod settle;
 mod store;
 mod tx;
 mod wake;
+mod window;
 mod worker;
+mod workflow;
 
 pub use limit::HeldSnapshot;
 pub use open::{Options, PostgresStore};

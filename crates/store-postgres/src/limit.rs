@@ -52,7 +52,7 @@ impl PostgresStore {
         let failed = |error| translate("measure the bare loop", error);
         sqlx::raw_sql(DROP).execute(&self.pool).await.map_err(failed)?;
         sqlx::raw_sql(TABLES).execute(&self.pool).await.map_err(failed)?;
-        let limit = run(&self.pool, jobs).await.map_err(failed);
+        let limit = run(self.pool.driver(), jobs).await.map_err(failed);
         sqlx::raw_sql(DROP).execute(&self.pool).await.map_err(failed)?;
         limit
     }

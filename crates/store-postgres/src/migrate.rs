@@ -46,7 +46,77 @@ const STEPS: &[Step] = &[
         up: include_str!("schema/0003_entities.up.sql"),
         down: include_str!("schema/0003_entities.down.sql"),
     },
+    Step {
+        version: 4,
+        name: "entity_keys",
+        up: include_str!("schema/0004_entity_keys.up.sql"),
+        down: include_str!("schema/0004_entity_keys.down.sql"),
+    },
+    Step {
+        version: 5,
+        name: "schedules",
+        up: include_str!("schema/0005_schedules.up.sql"),
+        down: include_str!("schema/0005_schedules.down.sql"),
+    },
+    Step {
+        version: 6,
+        name: "budgets",
+        up: include_str!("schema/0006_budgets.up.sql"),
+        down: include_str!("schema/0006_budgets.down.sql"),
+    },
+    Step {
+        version: 7,
+        name: "lanes",
+        up: include_str!("schema/0007_lanes.up.sql"),
+        down: include_str!("schema/0007_lanes.down.sql"),
+    },
+    Step {
+        version: 8,
+        name: "global_concurrency",
+        up: include_str!("schema/0008_global_concurrency.up.sql"),
+        down: include_str!("schema/0008_global_concurrency.down.sql"),
+    },
+    Step {
+        version: 9,
+        name: "rates",
+        up: include_str!("schema/0009_rates.up.sql"),
+        down: include_str!("schema/0009_rates.down.sql"),
+    },
+    Step {
+        version: 10,
+        name: "workflows",
+        up: include_str!("schema/0010_workflows.up.sql"),
+        down: include_str!("schema/0010_workflows.down.sql"),
+    },
+    Step {
+        version: 11,
+        name: "backups",
+        up: include_str!("schema/0011_backups.up.sql"),
+        down: include_str!("schema/0011_backups.down.sql"),
+    },
+    Step {
+        version: 12,
+        name: "views",
+        up: include_str!("schema/0012_views.up.sql"),
+        down: include_str!("schema/0012_views.down.sql"),
+    },
+    Step {
+        version: 13,
+        name: "unique_windows",
+        up: include_str!("schema/0013_unique_windows.up.sql"),
+        down: include_str!("schema/0013_unique_windows.down.sql"),
+    },
+    Step {
+        version: 14,
+        name: "boost",
+        up: include_str!("schema/0014_boost.up.sql"),
+        down: include_str!("schema/0014_boost.down.sql"),
+    },
 ];
+
+pub(crate) fn newest() -> i64 {
+    STEPS.last().map_or(0, |step| step.version)
+}
 
 impl Step {
     fn checksum(&self) -> Vec<u8> {
@@ -65,7 +135,7 @@ const OP: &str = "read the migrations";
 
 impl PostgresStore {
     pub(crate) async fn migrations(&self) -> Result<Vec<Migration>, StoreError> {
-        let mut conn = self.pool.acquire().await.map_err(failed(OP))?;
+        let mut conn = self.pool.session().await.map_err(failed(OP))?;
         let applied = self.applied(&mut conn).await?;
         let mut all: Vec<Migration> = STEPS
             .iter()
@@ -175,10 +245,10 @@ impl PostgresStore {
     }
 
     pub(crate) async fn check_schema(&self) -> Result<(), StoreError> {
-        let mut conn = self.pool.acquire().await.map_err(failed(OP))?;
+        let mut conn = self.pool.session().await.map_err(failed(OP))?;
         let applied = self.applied(&mut conn).await?;
         check_known(&applied)?;
-        let needed = STEPS.last().map_or(0, |s| s.version);
+        let needed = newest();
         match applied.last().map_or(0, |a| a.version) {
             0 => Err(StoreError::SchemaMissing),
             found if found < needed => Err(StoreError::SchemaOld { found, needed }),
@@ -226,7 +296,7 @@ impl PostgresStore {
 }
 
 fn check_known(applied: &[Applied]) -> Result<(), StoreError> {
-    let known = STEPS.last().map_or(0, |s| s.version);
+    let known = newest();
     for a in applied {
         match STEPS.iter().find(|s| s.version == a.version) {
             None => return Err(StoreError::SchemaNew { found: a.version, known }),

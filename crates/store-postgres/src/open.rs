@@ -3,15 +3,18 @@
 //! Owns [`PostgresStore`] and the rendering of statements for its schema. Never runs a job verb itself.
 
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgSslMode};
-use sqlx::{AssertSqlSafe, Connection, PgPool, SqlStr};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, SqlStr};
 use windlass_core::StoreError;
 
+use crate::global::Limited;
 use crate::hint::Hints;
+use crate::pool::{Pool, settings};
 use crate::wake::Waker;
 
 #[derive(Clone, Debug)]
@@ -25,6 +28,9 @@ pub struct Options {
     pub acquire_timeout: Duration,
     /// How long one statement may run before the server stops it.
     pub statement_timeout: Duration,
+    /// The address is that of a pooler that gives each transaction another session (PgBouncer in transaction mode).
+    /// LISTEN and NOTIFY are off then, whatever `notify` says.
+    pub pooler: bool,
 }
 
 impl Default for Options {
@@ -34,23 +40,28 @@ impl Default for Options {
             notify: true,
             acquire_timeout: Duration::from_secs(10),
             statement_timeout: Duration::from_secs(30),
+            pooler: false,
         }
     }
 }
 
 pub struct PostgresStore {
-    pub(crate) pool: PgPool,
+    pub(crate) pool: Pool,
     /// For callers' transactions: as the server and the address set it up, without what suits our own statements. Apart
     /// also because a plan made there would be kept, and because callers must not take the connections heartbeats need.
-    pub(crate) callers: PgPool,
+    pub(crate) callers: Pool,
     pub(crate) schema: String,
     pub(crate) waker: Arc<Waker>,
     pub(crate) hints: Arc<Hints>,
+    pub(crate) limited: Limited,
     offset: AtomicI64,
     rendered: RwLock<HashMap<(usize, usize), Arc<str>>>,
 }
 
 const DEFAULT_SCHEMA: &str = "windlass";
+/// How long a connection may be refused before the server counts as not there.
+const REFUSED_FOR: Duration = Duration::from_secs(2);
+const BETWEEN_KNOCKS: Duration = Duration::from_millis(200);
 /// A pooled connection idle for longer than this is asked whether it still lives before it is used.
 const TRUSTED_IDLE: Duration = Duration::from_secs(5);
 
@@ -59,7 +70,7 @@ impl PostgresStore {
     pub async fn connect(url: &str, options: Options) -> Result<PostgresStore, StoreError> {
         let (url, schema) = split_schema(url)?;
         let open = |why: String| StoreError::Open { what: "Postgres".to_owned(), why };
-        let timeout = options.statement_timeout.as_millis().to_string();
+        let settings = settings(options.statement_timeout);
         let connect: PgConnectOptions = url.parse::<PgConnectOptions>().map_err(|e| open(e.to_string()))?;
         let connect = match connect.get_host() {
             "127.0.0.1" | "localhost" | "::1" if !names_ssl_mode(&url) => {
@@ -77,28 +88,38 @@ impl PostgresStore {
                     Box::pin(async move { Ok(meta.idle_for < TRUSTED_IDLE || conn.ping().await.is_ok()) })
                 })
         };
-        let callers = pooled().connect_lazy_with(connect.clone());
-        // JIT would compile each batch statement anew for longer than the statement takes. A plan made while the
-        // tables were empty prefers sequential scans and is kept: measured at 11 ms per claim after 100,000 jobs
-        // instead of 1 ms. Every hot statement has its index, and what has none is scanned all the same.
-        let connect = connect.options([
-            ("jit", "off"),
-            ("enable_seqscan", "off"),
-            ("statement_timeout", timeout.as_str()),
-            ("timezone", "UTC"),
-        ]);
-        let pool = pooled().connect_with(connect.clone()).await.map_err(|e| match e {
-            sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut => crate::error::translate("connect", e),
+        let opened = |error| match error {
+            sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut => crate::error::translate("connect", error),
             other => open(other.to_string()),
-        })?;
+        };
+        // What a session would remember is said in each transaction; a pooler refuses to be told more at the start.
+        let connect = match options.pooler {
+            true => connect.statement_cache_capacity(0).extra_float_digits(None),
+            false => connect,
+        };
+        let (callers, ours) = (
+            pooled().connect_lazy_with(connect.clone()),
+            match options.pooler {
+                true => connect,
+                false => connect.options(settings.clone()),
+            },
+        );
+        knock(&ours, options.acquire_timeout).await?;
+        let pool = pooled().connect_with(ours.clone()).await.map_err(opened)?;
+        let (pool, callers) = match options.pooler {
+            true => (Pool::through_pooler(pool, &settings), Pool::through_pooler(callers, &[])),
+            false => (Pool::direct(pool), Pool::direct(callers)),
+        };
         let hints = Arc::new(Hints::default());
-        let waker = Waker::start(&pool, &connect, &schema, options.notify, hints.clone());
+        let notify = options.notify && !options.pooler;
+        let waker = Waker::start(pool.driver(), &ours, &schema, notify, hints.clone());
         Ok(PostgresStore {
             pool,
             callers,
             schema,
             waker,
             hints,
+            limited: Limited::default(),
             offset: AtomicI64::new(0),
             rendered: RwLock::new(HashMap::new()),
         })
@@ -149,6 +170,42 @@ impl Drop for PostgresStore {
     }
 }
 
+/// One connection before the pool's: the pool tries again until its time is up and then knows no cause. A server that
+/// restarts refuses for a moment; one that refuses for longer is not there.
+async fn knock(connect: &PgConnectOptions, patience: Duration) -> Result<(), StoreError> {
+    let begun = Instant::now();
+    loop {
+        let why = match tokio::time::timeout(patience, PgConnection::connect_with(connect)).await {
+            // What the server says about user and database the pool hears too.
+            Ok(Ok(_) | Err(sqlx::Error::Database(_))) => return Ok(()),
+            Ok(Err(sqlx::Error::Io(error))) if begun.elapsed() < REFUSED_FOR && is_refusal(&error) => {
+                tokio::time::sleep(BETWEEN_KNOCKS).await;
+                continue;
+            }
+            Ok(Err(sqlx::Error::Io(error))) => match error.kind() {
+                ErrorKind::ConnectionRefused => "connection refused".to_owned(),
+                _ => error.to_string(),
+            },
+            Ok(Err(_)) => return Ok(()),
+            Err(_) => format!("no answer within {} s", patience.as_secs()),
+        };
+        let place = match connect.get_socket() {
+            Some(socket) => socket.display().to_string(),
+            None => format!("{}:{}", connect.get_host(), connect.get_port()),
+        };
+        let source = format!("cannot connect to {place}: {why}").into();
+        return Err(StoreError::Unavailable { store: crate::error::STORE, op: "connect", source });
+    }
+}
+
+/// What a server in the middle of a restart answers.
+fn is_refusal(error: &std::io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted
+    )
+}
+
 /// Nobody listens in on the loopback, and there TLS halves the throughput: sqlx 0.9.0 does not set TCP_NODELAY
 /// (transact-rs/sqlx#4335), so a batch split into TLS records waits 40 ms for an acknowledgement. Whoever wants TLS
 /// there says so.
@@ -197,5 +254,14 @@ mod tests {
         for bad in ["1a", "A", "a;drop", "", "a-b"] {
             assert!(split_schema(&format!("postgres://h/d?schema={bad}")).is_err(), "{bad}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_not_there_is_named_soon() {
+        let begun = Instant::now();
+        let opened = PostgresStore::connect("postgres://me@127.0.0.1:1/none", Options::default()).await;
+        let said = opened.err().unwrap().chain();
+        assert!(said.ends_with("cannot connect to 127.0.0.1:1: connection refused"), "{said}");
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     }
 }

@@ -1,59 +1,90 @@
-//! The floor query: what is due, when the next job is, what to stop.
+//! The floor query: what is due, when the next job and the next tick are, what to stop.
 //!
 //! Owns one statement that alone keeps the engine correct when every wake-up is lost. Never writes.
 
 use std::time::Instant;
 
 use sqlx::postgres::PgRow;
-use windlass_core::store::{Poll, QueueDue, QueueKinds};
-use windlass_core::{JobId, QueueId, StoreError, WorkerId};
+use windlass_core::store::{KindLimits, Permits, Poll, QueueDue, QueueKinds};
+use windlass_core::{JobId, KindId, QueueId, StoreError, WorkerId};
 
 use crate::PostgresStore;
 use crate::error::failed;
-use crate::row::{PgTime, get, time, time_or_none};
+use crate::registry::{bounds, parse_rate};
+use crate::row::{PgTime, get, most, time, time_or_none};
 
-/// Eleven index probes per queue, each from where the hints say. Suspects stand apart: they are due, but an ordinary
-/// claim does not take them. The left join answers with the time even when no queue was asked about.
+/// Eleven index probes per question, each from where the hints say, and one per kind for lanes to look at, which is a
+/// claim's business. Suspects stand apart: they are due, but an ordinary claim does not take them. The left join answers
+/// with the time even when no queue was asked about. A question's kinds come as the text of an array, because arrays of
+/// arrays are rectangular.
 const POLL: &str = "
-    with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now)
-    select n.now, q.id as queue, q.paused, coalesce(q.live_concurrency, q.concurrency) as concurrency,
+    with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
+    s as materialized (
+        select s.asked, s.queue, s.kinds::int[] as kinds, s.looks
+        from unnest($3::int[], $4::text[], $9::timestamptz[]) with ordinality s (queue, kinds, looks, asked))
+    select n.now, s.asked, q.id as queue, q.paused, coalesce(q.live_concurrency, q.concurrency) as concurrency,
+           coalesce(q.live_concurrency_min, q.concurrency_min) as concurrency_min,
+           coalesce(q.live_concurrency_max, q.concurrency_max) as concurrency_max,
+           case when q.live_global_concurrency_set then q.live_global_concurrency else q.global_concurrency end
+               as global_concurrency,
            case when exists (select from windlass.cancels) then array(
                 select x.job_id from windlass.cancels x
                 join windlass.claims c on c.worker = $2 and x.job_id = any (c.ids)) else '{}' end as cancel,
-           (select min(r.run_at)
-            from unnest($4::int[], $5::smallint[], $6::timestamptz[]) p (queue, lane, low), lateral (
-                select r.run_at from windlass.ready r
-                where r.queue = p.queue and r.priority = p.lane and r.run_at >= p.low and r.suspect is null
-                  and r.kind = any ($7::int[])
-                order by r.run_at, r.id limit 1) r
-            where p.queue = q.id) as next_due,
+           (select s.next_at from windlass.schedules s
+            where not s.paused and s.next_at is not null and s.next_at >= $10
+            order by s.next_at limit 1) as next_tick,
+           least((select min(r.run_at)
+             from unnest($5::bigint[], $6::smallint[], $7::timestamptz[]) p (asked, priority, low), lateral (
+                 select r.run_at from windlass.ready r
+                 where r.queue = s.queue and r.priority = p.priority and r.run_at >= p.low and r.suspect is null
+                   and r.kind = any (s.kinds)
+                 order by r.run_at, r.id limit 1) r
+             where p.asked = s.asked),
+            (select min(o.at)
+             from unnest(s.kinds) k (id), lateral (
+                 select o.at from windlass.looks o where o.kind = k.id and o.at >= s.looks order by o.at limit 1) o))
+            as next_due,
            exists (select from windlass.ready r
-                   where r.queue = q.id and r.suspect is not null and r.run_at <= n.now
-                     and r.kind = any ($7::int[])) as suspect
-    from n left join windlass.queues q on q.id = any ($3::int[])";
+                   where r.queue = s.queue and r.suspect is not null and r.run_at <= n.now
+                     and r.kind = any (s.kinds)) as suspect,
+           l.kinds as limited, l.rates, l.resources, l.permits
+    from n cross join (
+        select array_agg(k.id) as kinds, array_agg(coalesce(k.live_rate, k.rate)) as rates,
+               array_agg(r.name) as resources, array_agg(coalesce(r.live_permits, r.permits)) as permits
+        from windlass.kinds k join windlass.queues q on q.id = k.queue
+        left join windlass.resources r on r.name = coalesce(k.resource, q.resource)
+        where k.id = any ($8::int[]) and (k.rate is not null or k.live_rate is not null or r.name is not null)) l
+    left join s on true left join windlass.queues q on q.id = s.queue
+    order by s.asked";
 
 impl PostgresStore {
     pub(crate) async fn poll(&self, worker: WorkerId, served: &[QueueKinds]) -> Result<Poll, StoreError> {
-        let (mut queues, mut lanes, mut lows) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut places, mut priorities, mut lows, mut looks) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let begun = Instant::now();
         let mut from_bottom = Vec::new();
-        for of @ QueueKinds { queue, kinds } in served {
+        let ticks = self.hints.ticks.start(begun);
+        for (asked, of @ QueueKinds { queue, kinds }) in (1_i64..).zip(served) {
             let (low, full) = self.hints.start_poll(*queue, kinds, begun);
             from_bottom.extend(full.then_some(of));
-            for (lane, low) in low.into_iter().enumerate() {
-                queues.push(queue.0);
-                lanes.push(lane as i16);
+            for (priority, low) in low.ready.into_iter().enumerate() {
+                places.push(asked);
+                priorities.push(priority as i16);
                 lows.push(PgTime(low));
             }
+            looks.push(PgTime(low.looks));
         }
         let rows = sqlx::query(self.sql(POLL))
             .bind(self.offset())
             .bind(worker.0)
             .bind(served.iter().map(|s| s.queue.0).collect::<Vec<_>>())
-            .bind(queues)
-            .bind(lanes)
+            .bind(served.iter().map(|s| array(&s.kinds)).collect::<Vec<_>>())
+            .bind(places)
+            .bind(priorities)
             .bind(lows)
             .bind(served.iter().flat_map(|s| s.kinds.iter().map(|k| k.0)).collect::<Vec<_>>())
+            .bind(looks)
+            .bind(PgTime(ticks.low))
             .fetch_all(&self.pool)
             .await
             .map_err(failed("poll"))?;
@@ -61,10 +92,12 @@ impl PostgresStore {
         for QueueKinds { queue, kinds } in from_bottom {
             self.hints.end_poll(*queue, kinds, begun, ended);
         }
-        self.read_poll(&rows)
+        let poll = self.read_poll(served, &rows)?;
+        self.hints.ticks.end(&ticks, poll.next_tick, ended);
+        Ok(poll)
     }
 
-    fn read_poll(&self, rows: &[PgRow]) -> Result<Poll, StoreError> {
+    fn read_poll(&self, served: &[QueueKinds], rows: &[PgRow]) -> Result<Poll, StoreError> {
         let Some(first) = rows.first() else {
             return Err(StoreError::Corrupt { what: "the poll answered nothing".to_owned() });
         };
@@ -72,19 +105,53 @@ impl PostgresStore {
         let mut queues = Vec::with_capacity(rows.len());
         for row in rows {
             let Some(queue) = get::<Option<i32>>(row, "queue")? else { continue };
+            let asked = usize::try_from(get::<i64>(row, "asked")? - 1).unwrap_or(0);
             let next_due = time_or_none(row, "next_due")?;
-            if let Some(due) = next_due {
+            let global_concurrency = most(row, "global_concurrency")?;
+            self.limited.set(QueueId(queue), global_concurrency.is_some());
+            if let (Some(due), Some(of)) = (next_due, served.get(asked)) {
                 // Found below the hints, it would be announced and never claimed.
-                self.hints.lower(QueueId(queue), due);
+                self.hints.lower_of(of.queue, &of.kinds, due);
             }
             queues.push(QueueDue {
+                asked,
                 queue: QueueId(queue),
                 next_due,
                 suspect: get(row, "suspect")?,
                 paused: get(row, "paused")?,
                 concurrency: u32::try_from(get::<i32>(row, "concurrency")?).unwrap_or(0),
+                global_concurrency,
+                bounds: bounds(row)?,
             });
         }
-        Ok(Poll { now: time(first, "now")?, queues, cancel: cancel.into_iter().map(JobId).collect() })
+        let cancel = cancel.into_iter().map(JobId).collect();
+        let next_tick = time_or_none(first, "next_tick")?;
+        Ok(Poll { now: time(first, "now")?, queues, limits: limits(first)?, next_tick, cancel })
     }
+}
+
+fn array(kinds: &[KindId]) -> String {
+    let kinds: Vec<String> = kinds.iter().map(ToString::to_string).collect();
+    format!("{{{}}}", kinds.join(","))
+}
+
+/// The same lists stand in every row.
+fn limits(row: &PgRow) -> Result<Vec<KindLimits>, StoreError> {
+    let Some(kinds) = get::<Option<Vec<i32>>>(row, "limited")? else { return Ok(Vec::new()) };
+    let rates: Vec<Option<String>> = get(row, "rates")?;
+    let resources: Vec<Option<String>> = get(row, "resources")?;
+    let permits: Vec<Option<i32>> = get(row, "permits")?;
+    let mut limits = Vec::new();
+    for ((kind, rate), (resource, permits)) in
+        kinds.into_iter().zip(rates).zip(resources.into_iter().zip(permits))
+    {
+        let permits = permits.and_then(|permits| u32::try_from(permits).ok());
+        let resource = resource.zip(permits).map(|(resource, permits)| Permits { resource, permits });
+        let rate = parse_rate(rate)?;
+        if rate.is_some() || resource.is_some() {
+            limits.push(KindLimits { kind: KindId(kind), rate, resource });
+        }
+    }
+    limits.sort_by_key(|of| of.kind);
+    Ok(limits)
 }

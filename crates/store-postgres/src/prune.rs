@@ -22,6 +22,9 @@ macro_rules! expired {
                  where state in ",
             $states,
             " and finished_at < $1 and id > $2 and id < $3
+                   and not exists (
+                       select from windlass.workflow_jobs m join windlass.workflows w on w.id = m.workflow
+                       where m.job_id = finished.id and w.ended_at is null)
                  order by id limit $4),
              d as (delete from windlass.finished where id in (select id from v) returning id),
              j as (delete from windlass.jobs where id in (select id from d)),
@@ -47,6 +50,12 @@ const DELETE_KEYS: &str = "
     select count(*) as gone from d";
 const COUNT_KEYS: &str = "select count(*) from windlass.idempotency where created_at < $1";
 
+const DELETE_WINDOWS: &str = "
+    with v as materialized (select key from windlass.unique_windows where until <= $1 limit $2),
+         d as (delete from windlass.unique_windows w using v where w.key = v.key and w.until <= $1 returning w.key)
+    select count(*) as gone from d";
+const COUNT_WINDOWS: &str = "select count(*) from windlass.unique_windows where until <= $1";
+
 const DELETE_ROLLUPS: &str = "
     with d as (delete from windlass.rollups where ctid = any (array(
                    select ctid from windlass.rollups where minute < $1 order by minute limit $2)) returning 1)
@@ -70,9 +79,30 @@ const WAIT_LITTLE: &str = "set local lock_timeout = '200ms'";
 /// Without the other partitions: a vacuum of one of them is no reason to keep the day.
 const LOCK_BOTH: &str = "lock table only windlass.jobs, only windlass.finished in access exclusive mode";
 
-/// Whether a job with an id from $1 to below $2 waits or runs.
+/// Failed workflows are kept as long as dead letters are.
+macro_rules! old_workflows {
+    ($states:literal) => {
+        concat!(
+            "with d as (
+                 delete from windlass.workflows where id = any (array(
+                     select id from windlass.workflows where ended_at < $1 and state in ",
+            $states,
+            " limit $2)) returning id),
+             m as (delete from windlass.workflow_jobs where workflow in (select id from d))
+             select count(*) as gone from d"
+        )
+    };
+}
+
+const DELETE_WORKFLOWS: &str = old_workflows!("(1, 3, 5)");
+const DELETE_FAILED_WORKFLOWS: &str = old_workflows!("(2)");
+
+/// Whether a job with an id from $1 to below $2 waits or runs, or is needed by a workflow that has not ended.
 const LIVE: &str = "
-    select exists (select from windlass.ready where id >= $1 and id < $2)
+    select exists (
+               select from windlass.workflow_jobs m join windlass.workflows w on w.id = m.workflow
+               where m.job_id >= $1 and m.job_id < $2 and w.ended_at is null)
+        or exists (select from windlass.ready where id >= $1 and id < $2)
         or exists (select from windlass.claims c cross join unnest(c.ids) i (id) where i.id >= $1 and i.id < $2)";
 
 const ROWS: i64 = 5_000;
@@ -87,16 +117,23 @@ impl PostgresStore {
             (PruneWhat::Finished, true) => self.count_jobs(COUNT_FINISHED, cutoff, below).await,
             (PruneWhat::DeadLetters, true) => self.count_jobs(COUNT_DEAD, cutoff, below).await,
             (PruneWhat::Idempotency, true) => self.count_old(COUNT_KEYS, cutoff).await,
+            (PruneWhat::Windows, true) => self.count_old(COUNT_WINDOWS, cutoff).await,
             (PruneWhat::Rollups, true) => self.count_old(COUNT_ROLLUPS, cutoff).await,
             (PruneWhat::Finished, false) => {
                 // First: without a partition new jobs pile up in the default one, whatever becomes of the old.
                 self.ensure_days().await?;
                 let dropped = self.drop_days(cutoff, below).await?;
                 let deleted = self.delete_jobs(DELETE_FINISHED, cutoff, below).await?;
+                self.delete_old(DELETE_WORKFLOWS, cutoff).await?;
                 Ok(dropped + deleted)
             }
-            (PruneWhat::DeadLetters, false) => self.delete_jobs(DELETE_DEAD, cutoff, below).await,
+            (PruneWhat::DeadLetters, false) => {
+                let deleted = self.delete_jobs(DELETE_DEAD, cutoff, below).await?;
+                self.delete_old(DELETE_FAILED_WORKFLOWS, cutoff).await?;
+                Ok(deleted)
+            }
             (PruneWhat::Idempotency, false) => self.delete_old(DELETE_KEYS, cutoff).await,
+            (PruneWhat::Windows, false) => self.delete_old(DELETE_WINDOWS, cutoff).await,
             (PruneWhat::Rollups, false) => self.delete_old(DELETE_ROLLUPS, cutoff).await,
         }
     }

@@ -6,14 +6,15 @@
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres};
-use windlass_core::store::{JobDetail, JobFilter, Page};
+use windlass_core::store::{DeadCount, JobDetail, JobFilter, Page};
 use windlass_core::{
-    Attempt, EntityRef, JobId, JobRecord, JobState, LogLine, Progress, StoreError, Token, WorkerId,
+    Attempt, EntityRef, JobId, JobRecord, JobState, LogLine, Progress, QueueId, StoreError, Token, WorkerId,
+    WorkflowId,
 };
 
 use crate::PostgresStore;
 use crate::error::failed;
-use crate::row::{count, duration_or_none, get, priority, small, time, time_or_none};
+use crate::row::{big_in, count, duration_or_none, get, priority, small, text_in, time, time_or_none};
 
 const RECORD: &str = "
     select j.id, kd.name as kind, q.name as queue, j.payload, j.max_attempts, j.timeout_us, j.created_at,
@@ -22,7 +23,7 @@ const RECORD: &str = "
                 when c.id is not null then 2 else f.state end::smallint as state,
            coalesce(r.priority, j.priority) as priority,
            coalesce(r.attempt, c.attempt, f.attempt, 0)::smallint as attempt,
-           r.run_at, coalesce(c.claimed_at, f.started_at) as started_at, f.finished_at, f.result,
+           case when r.queue <> 0 then r.run_at end as run_at, j.parent_id, coalesce(c.claimed_at, f.started_at) as started_at, f.finished_at, f.result,
            coalesce(f.error, last.error) as last_error, coalesce(c.worker, f.worker, last.worker) as worker,
            pr.percent, pr.message, pr.at as progress_at, x.job_id is not null as cancel_requested
     from picked p
@@ -50,6 +51,14 @@ const ATTEMPTS: &str = "
     from windlass.attempt_history where id = $1 order by token";
 
 const LOGS: &str = "select attempt, at, line from windlass.logs where job_id = $1 order by seq";
+
+/// By the index of the dead, from its newest end. The limit inside the lateral query makes it a look into an index per
+/// row, whatever the planner thinks of the whole table.
+const DEAD_LETTERS: &str = "
+    select j.queue, count(*) filter (where d.state = 4) as failed, count(*) filter (where d.state = 5) as dead_letter
+    from (select id, state from windlass.finished where state in (4, 5) order by id desc limit $1) d
+    cross join lateral (select queue from windlass.jobs where id = d.id limit 1) j
+    group by j.queue order by j.queue";
 
 const OP: &str = "read jobs";
 
@@ -129,9 +138,9 @@ pub(crate) fn bind_filter<'q>(
         .bind(filter.ids.iter().map(|id| id.0).collect::<Vec<_>>())
         .bind(filter.queue.map(|q| q.0))
         .bind(filter.kind.map(|k| k.0))
-        .bind(filter.entity.as_ref().map(|e| e.entity_type.as_str()))
-        .bind(filter.entity.as_ref().map(|e| e.entity_id.as_str()))
-        .bind(filter.tag.as_deref())
+        .bind(filter.entity.as_ref().map(|e| text_in(&e.entity_type)))
+        .bind(filter.entity.as_ref().map(|e| text_in(&e.entity_id)))
+        .bind(filter.tag.as_deref().map(text_in))
         .bind(before.map(|id| id.0))
         .bind(limit)
 }
@@ -151,7 +160,7 @@ impl PostgresStore {
     }
 
     pub(crate) async fn list(&self, filter: &JobFilter, page: &Page) -> Result<Vec<JobRecord>, StoreError> {
-        let mut conn = self.pool.acquire().await.map_err(failed(OP))?;
+        let mut conn = self.pool.session().await.map_err(failed(OP))?;
         self.records(&mut conn, filter, page).await?.iter().map(record).collect()
     }
 
@@ -162,6 +171,16 @@ impl PostgresStore {
             .await
             .map_err(failed("count jobs"))?;
         count(&row, "count")
+    }
+
+    pub(crate) async fn dead_letters(&self, cap: u64) -> Result<Vec<DeadCount>, StoreError> {
+        let query = sqlx::query(self.sql(DEAD_LETTERS)).bind(big_in(cap));
+        let rows = query.fetch_all(&self.pool).await.map_err(failed("count dead letters"))?;
+        let counted = |row: &PgRow| {
+            let (failed, dead_letter) = (count(row, "failed")?, count(row, "dead_letter")?);
+            Ok(DeadCount { queue: QueueId(get(row, "queue")?), failed, dead_letter })
+        };
+        rows.iter().map(counted).collect()
     }
 
     /// Three statements on one snapshot: the parts must not contradict each other.
@@ -225,6 +244,7 @@ fn record(row: &PgRow) -> Result<JobRecord, StoreError> {
         entity,
         tenant: get(row, "tenant")?,
         worker: get::<Option<i64>>(row, "worker")?.map(WorkerId),
+        workflow: get::<Option<i64>>(row, "parent_id")?.map(WorkflowId),
     })
 }
 

@@ -4,11 +4,13 @@
 //! What a lost lease means is decided by `windlass_core::sweep`. Never touches a worker whose heartbeat moved.
 
 use sqlx::PgConnection;
+use windlass_core::entity::why_failed;
 use windlass_core::store::{Beat, DeadLetter, Reclaimed};
 use windlass_core::sweep::{Lost, LostLease, lost};
-use windlass_core::{JobId, KindId, QueueId, StoreError, Time, Token, WorkerId};
+use windlass_core::{JobId, JobState, KindId, QueueId, StoreError, Time, Token, WorkerId};
 
 use crate::PostgresStore;
+use crate::entity::Waiting;
 use crate::error::failed;
 use crate::row::{PgTime, count, get, small, small_in, sparse, time};
 
@@ -16,30 +18,34 @@ const DROP_SILENT: &str = "delete from windlass.workers where id = $1 and beats 
 const DROP: &str = "delete from windlass.workers where id = $1";
 
 /// $2 are tokens whose leases stay.
+const PEEK: &str = "select token, ids from windlass.claims where worker = $1 and token <> all ($2)";
+
+/// Here and below $2 are the tokens taken back.
 const LOCK: &str =
-    "select token from windlass.claims where worker = $1 and token <> all ($2) order by token for update";
+    "select token from windlass.claims where worker = $1 and token = any ($2) order by token for update";
 
 const LEASES: &str = "
     select i.id, i.run_at, c.token, c.attempt, c.crashes, c.alone, c.claimed_at, j.max_attempts,
-           j.queue, j.kind, x.job_id is not null as cancel
+           j.queue, j.kind, j.lane, x.job_id is not null as cancel
     from windlass.claims c cross join unnest(c.ids, c.run_ats) i (id, run_at)
     join windlass.jobs j on j.id = i.id
     left join windlass.cancels x on x.job_id = i.id
-    where c.worker = $1 and c.token <> all ($2)";
+    where c.worker = $1 and c.token = any ($2)";
 
-const FORGET: &str = "delete from windlass.claims where worker = $1 and token <> all ($2)";
+const FORGET: &str = "delete from windlass.claims where worker = $1 and token = any ($2)";
 
-/// `ended` null means back to the queue, where the job stood before it was claimed. The answer says
-/// when that was and counts the twins met.
+/// `ended` null means back to the queue, where the job stood before it was claimed, as its lane's head if it was one. The
+/// answer says when that was and counts the twins met.
 const WRITE: &str = "
     with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
     u as materialized (
         select * from unnest($3::bigint[], $4::bigint[], $5::smallint[], $6::timestamptz[], $7::smallint[],
-                             $8::smallint[], $9::smallint[], $10::text[], $12::timestamptz[])
-            u (id, token, attempt, claimed_at, ended, used, suspect, error, place)),
+                             $8::smallint[], $9::smallint[], $10::text[], $12::timestamptz[], $13::bigint[],
+                             $14::int[])
+            u (id, token, attempt, claimed_at, ended, used, suspect, error, place, lane, kind)),
     r as (
-        insert into windlass.ready (queue, priority, run_at, id, kind, attempt, suspect, unique_key)
-        select j.queue, j.priority, u.place, u.id, j.kind, u.used, u.suspect, j.unique_key
+        insert into windlass.ready (queue, priority, run_at, id, kind, attempt, suspect, unique_key, lane)
+        select j.queue, j.priority, u.place, u.id, j.kind, u.used, u.suspect, j.unique_key, u.lane
         from u join windlass.jobs j on j.id = u.id where u.ended is null
         order by j.unique_key, u.id
         on conflict (unique_key) where unique_key is not null do nothing
@@ -55,6 +61,10 @@ const WRITE: &str = "
     a as (
         insert into windlass.attempts (id, token, attempt, worker, started_at, ended_at, outcome, error)
         select e.id, e.token, e.attempt, $2, e.claimed_at, n.now, $11, e.error from e, n where e.final is null),
+    s as (
+        delete from windlass.slots s using e
+        where e.final is not null and s.lane = e.lane and s.job_id = e.id returning e.kind, s.lane),
+    o as (insert into windlass.looks (kind, at, lane, freed) select distinct s.kind, n.now, s.lane, true from s, n),
     k as (delete from windlass.cancels where job_id in (select id from e where final is not null))
     select n.now, (select count(*) from e where final = 7) as superseded from n";
 
@@ -65,6 +75,7 @@ struct Lease {
     token: i64,
     queue: QueueId,
     kind: KindId,
+    lane: Option<i64>,
     claimed_at: Time,
     place: Time,
     lost: LostLease,
@@ -93,9 +104,11 @@ impl PostgresStore {
         if dropped.rows_affected() == 0 {
             return Ok(None);
         }
-        let leases = self.leases(&mut tx, beat.worker, &[]).await?;
+        let (leases, waiting) = self.leases(&mut tx, beat.worker, &[]).await?;
         let fates: Vec<Fate> = leases.iter().map(|l| fate_of_lost(l.lost)).collect();
         let (superseded, now) = self.write(&mut tx, beat.worker, &leases, &fates, "lost").await?;
+        self.fail_waiting(&mut tx, &waiting, ended(&leases, &fates)).await?;
+        self.jobs_ended(&mut tx, ends(&leases, &fates)).await?;
         tx.commit().await.map_err(failed(OP))?;
         self.waker.any();
         let of = |ended| fates.iter().filter(|f| f.ended == ended).count() as u64;
@@ -135,21 +148,33 @@ impl PostgresStore {
         worker: WorkerId,
         known: &[Token],
     ) -> Result<u64, StoreError> {
-        let leases = self.leases(conn, worker, known).await?;
+        let (leases, waiting) = self.leases(conn, worker, known).await?;
         let fates: Vec<Fate> = leases.iter().map(|l| fate_of_left(l.lost)).collect();
         self.write(conn, worker, &leases, &fates, "handed_back").await?;
+        self.fail_waiting(conn, &waiting, ended(&leases, &fates)).await?;
+        self.jobs_ended(conn, ends(&leases, &fates)).await?;
         Ok(leases.len() as u64)
     }
 
-    /// Locked first, read after: a settlement that was under way has then been seen.
+    /// The entities that wait for any of them and their workflows are locked first, then the claims. Read after that: a settlement that was
+    /// under way has then been seen. A claim made since the first look is left for the next call.
     async fn leases(
         &self,
         conn: &mut PgConnection,
         worker: WorkerId,
         known: &[Token],
-    ) -> Result<Vec<Lease>, StoreError> {
+    ) -> Result<(Vec<Lease>, Waiting), StoreError> {
         let known: Vec<i64> = known.iter().map(|token| token.0).collect();
-        let about = |sql| sqlx::query(self.sql(sql)).bind(worker.0).bind(known.clone());
+        let peek = sqlx::query(self.sql(PEEK)).bind(worker.0).bind(known);
+        let rows = peek.fetch_all(&mut *conn).await.map_err(failed(OP))?;
+        let (mut tokens, mut jobs) = (Vec::with_capacity(rows.len()), Vec::new());
+        for row in &rows {
+            tokens.push(get::<i64>(row, "token")?);
+            jobs.extend(get::<Vec<i64>>(row, "ids")?);
+        }
+        let waiting = self.lock_waiting(conn, &jobs).await?;
+        self.lock_workflows_of(conn, &jobs).await?;
+        let about = |sql| sqlx::query(self.sql(sql)).bind(worker.0).bind(tokens.clone());
         about(LOCK).execute(&mut *conn).await.map_err(failed(OP))?;
         let rows = about(LEASES).fetch_all(&mut *conn).await.map_err(failed(OP))?;
         let leases = rows
@@ -160,6 +185,7 @@ impl PostgresStore {
                     token: get(row, "token")?,
                     queue: QueueId(get(row, "queue")?),
                     kind: KindId(get(row, "kind")?),
+                    lane: get(row, "lane")?,
                     claimed_at: time(row, "claimed_at")?,
                     place: time(row, "run_at")?,
                     lost: LostLease {
@@ -173,7 +199,7 @@ impl PostgresStore {
             })
             .collect::<Result<Vec<_>, StoreError>>()?;
         about(FORGET).execute(conn).await.map_err(failed(OP))?;
-        Ok(leases)
+        Ok((leases, waiting))
     }
 
     async fn write(
@@ -197,11 +223,25 @@ impl PostgresStore {
             .bind(sparse(fates.iter().map(|f| f.error.as_deref()).collect()))
             .bind(outcome)
             .bind(leases.iter().map(|l| PgTime(l.place)).collect::<Vec<_>>())
+            .bind(sparse(leases.iter().map(|l| l.lane).collect()))
+            .bind(leases.iter().map(|l| l.kind.0).collect::<Vec<_>>())
             .fetch_one(conn)
             .await
             .map_err(failed(OP))?;
         Ok((count(&row, "superseded")?, time(&row, "now")?))
     }
+}
+
+fn ends(leases: &[Lease], fates: &[Fate]) -> impl Iterator<Item = (i64, JobState)> {
+    leases.iter().zip(fates).filter_map(|(lease, fate)| Some((lease.id, JobState::from_code(fate.ended?)?)))
+}
+
+/// Jobs that do not come back, each with what that says about its entity.
+fn ended(leases: &[Lease], fates: &[Fate]) -> impl Iterator<Item = (i64, String)> {
+    leases.iter().zip(fates).filter_map(|(lease, fate)| {
+        let state = JobState::from_code(fate.ended?)?;
+        Some((lease.id, why_failed(state, fate.error.as_deref())?))
+    })
 }
 
 fn fate_of_lost(lease: LostLease) -> Fate {

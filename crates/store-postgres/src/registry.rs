@@ -5,74 +5,119 @@
 
 use sqlx::PgConnection;
 use sqlx::postgres::PgRow;
-use windlass_core::store::{DEPTH_SHOWN, KindMoved, QueueState, QueueUpdate};
+use windlass_core::scale::Bounds;
+use windlass_core::store::{Backlog, DEPTH_SHOWN, KindMoved, KindUpdate, QueueState, QueueUpdate};
 use windlass_core::time::micros;
-use windlass_core::{Backoff, KindId, KindSpec, QueueId, QueueSpec, StoreError};
+use windlass_core::{Backoff, KindId, KindSpec, QueueId, QueueSpec, Rate, Resource, StoreError};
 
 use crate::PostgresStore;
 use crate::error::failed;
-use crate::row::{big_in, count, duration_or_none, from_micros, get, priority, small, small_in};
+use crate::row::{big_in, count, duration_or_none, from_micros, get, most, priority, small, small_in};
 
 const PUT_QUEUE: &str = "
-    insert into windlass.queues as q (name, priority, concurrency, cadence_us, sla_us, owner, colour, depth_cap)
-    values ($1, $2, $3, $4, $5, $6, $7, $8)
+    insert into windlass.queues as q (name, priority, concurrency, cadence_us, sla_us, owner, colour, depth_cap,
+                                      concurrency_min, concurrency_max, resource, global_concurrency, boost_after_us)
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $10, $11, $12, $13, $14)
     on conflict (name) do update
     set priority = excluded.priority, concurrency = excluded.concurrency, cadence_us = excluded.cadence_us,
-        sla_us = excluded.sla_us, owner = excluded.owner, colour = excluded.colour, depth_cap = excluded.depth_cap
-    where $9 and (q.priority, q.concurrency, q.cadence_us, q.sla_us, q.owner, q.colour, q.depth_cap)
+        sla_us = excluded.sla_us, owner = excluded.owner, colour = excluded.colour, depth_cap = excluded.depth_cap,
+        concurrency_min = excluded.concurrency_min, concurrency_max = excluded.concurrency_max,
+        resource = excluded.resource, global_concurrency = excluded.global_concurrency,
+        boost_after_us = excluded.boost_after_us
+    where $9 and (q.priority, q.concurrency, q.cadence_us, q.sla_us, q.owner, q.colour, q.depth_cap,
+                  q.concurrency_min, q.concurrency_max, q.resource, q.global_concurrency, q.boost_after_us)
         is distinct from (excluded.priority, excluded.concurrency, excluded.cadence_us, excluded.sla_us,
-                          excluded.owner, excluded.colour, excluded.depth_cap)";
+                          excluded.owner, excluded.colour, excluded.depth_cap, excluded.concurrency_min,
+                          excluded.concurrency_max, excluded.resource, excluded.global_concurrency,
+                          excluded.boost_after_us)";
 
 const PUT_KIND: &str = "
     insert into windlass.kinds as k (name, queue, priority, max_attempts, timeout_us, backoff_base_us,
-                                     backoff_cap_us, description)
-    select $1, q.id, $3, $4, $5, $6, $7, $8 from windlass.queues q where q.name = $2
+                                     backoff_cap_us, description, key_concurrency, rate, resource)
+    select $1, q.id, $3, $4, $5, $6, $7, $8, $9, $10, $11 from windlass.queues q where q.name = $2
     on conflict (name) do update
     set priority = excluded.priority, max_attempts = excluded.max_attempts, timeout_us = excluded.timeout_us,
         backoff_base_us = excluded.backoff_base_us, backoff_cap_us = excluded.backoff_cap_us,
-        description = excluded.description
+        description = excluded.description, key_concurrency = excluded.key_concurrency, rate = excluded.rate,
+        resource = excluded.resource
     where k.queue = excluded.queue
-      and (k.priority, k.max_attempts, k.timeout_us, k.backoff_base_us, k.backoff_cap_us, k.description)
+      and (k.priority, k.max_attempts, k.timeout_us, k.backoff_base_us, k.backoff_cap_us, k.description,
+           k.key_concurrency, k.rate, k.resource)
         is distinct from (excluded.priority, excluded.max_attempts, excluded.timeout_us, excluded.backoff_base_us,
-                          excluded.backoff_cap_us, excluded.description)";
+                          excluded.backoff_cap_us, excluded.description, excluded.key_concurrency, excluded.rate,
+                          excluded.resource)";
+
+const KEY_CONCURRENCIES: &str = "select name, key_concurrency from windlass.kinds where name = any ($1)";
 
 const KIND_HOME: &str = "
     select q.name from windlass.kinds k join windlass.queues q on q.id = k.queue where k.name = $1";
 
 const KINDS: &str = "
     select k.id, k.queue, k.name, q.name as queue_name, k.priority, k.max_attempts, k.timeout_us,
-           k.backoff_base_us, k.backoff_cap_us, k.description
-    from windlass.kinds k join windlass.queues q on q.id = k.queue order by k.name";
+           k.backoff_base_us, k.backoff_cap_us, k.description, k.key_concurrency,
+           coalesce(k.live_rate, k.rate) as rate, r.name as resource, coalesce(r.live_permits, r.permits) as permits
+    from windlass.kinds k join windlass.queues q on q.id = k.queue
+    left join windlass.resources r on r.name = coalesce(k.resource, q.resource) order by k.name";
 
+/// Those in line stand under the queue's negative number.
 const QUEUES: &str = "
     with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now)
     select q.id, q.name, q.priority, coalesce(q.live_concurrency, q.concurrency) as concurrency, q.cadence_us,
-           q.sla_us, q.owner, q.colour, q.paused,
+           q.sla_us, q.owner, q.colour, q.paused, coalesce(q.live_concurrency_min, q.concurrency_min) as concurrency_min,
+           coalesce(q.live_concurrency_max, q.concurrency_max) as concurrency_max, r.name as resource,
+           coalesce(r.live_permits, r.permits) as permits,
            case when q.live_depth_cap_set then q.live_depth_cap else q.depth_cap end as depth_cap,
+           case when q.live_global_concurrency_set then q.live_global_concurrency else q.global_concurrency end
+               as global_concurrency, q.boost_after_us,
            coalesce((select sum(cardinality(c.ids)) from windlass.claims c where c.queue = q.id), 0)::bigint as running,
            (select count(*) from (
-                select from generate_series(0, 10) p, lateral (
-                    select from windlass.ready r where r.queue = q.id and r.priority = p::smallint
+                select from unnest(array[q.id, -q.id]) s (queue), generate_series(0, 10) p, lateral (
+                    select from windlass.ready r where r.queue = s.queue and r.priority = p::smallint
                        and r.run_at <= n.now limit $2) r limit $2) x) as depth,
            (select count(*) from (
-                select from generate_series(0, 10) p, lateral (
-                    select from windlass.ready r where r.queue = q.id and r.priority = p::smallint
+                select from unnest(array[q.id, -q.id]) s (queue), generate_series(0, 10) p, lateral (
+                    select from windlass.ready r where r.queue = s.queue and r.priority = p::smallint
                        and r.run_at > n.now limit $2) r limit $2) x) as scheduled,
            (select (extract(epoch from n.now - min(r.run_at)) * 1e6)::bigint
-            from generate_series(0, 10) p, lateral (
-                select r.run_at from windlass.ready r where r.queue = q.id and r.priority = p::smallint
+            from unnest(array[q.id, -q.id]) s (queue), generate_series(0, 10) p, lateral (
+                select r.run_at from windlass.ready r where r.queue = s.queue and r.priority = p::smallint
                 order by r.run_at limit 1) r where r.run_at <= n.now) as oldest_us
-    from n, windlass.queues q order by q.name";
+    from n cross join windlass.queues q left join windlass.resources r on r.name = q.resource order by q.name";
 
 const UPDATE_QUEUE: &str = "
     update windlass.queues
     set paused = coalesce($2, paused), live_concurrency = coalesce($3, live_concurrency),
         live_depth_cap = case when $4 then $5 else live_depth_cap end,
-        live_depth_cap_set = live_depth_cap_set or $4
-    where id = $1";
+        live_depth_cap_set = live_depth_cap_set or $4,
+        live_concurrency_min = coalesce($6, live_concurrency_min),
+        live_concurrency_max = coalesce($7, live_concurrency_max),
+        live_global_concurrency = case when $8 then $9 else live_global_concurrency end,
+        live_global_concurrency_set = live_global_concurrency_set or $8
+    where id = $1
+    returning resource";
 
-const DEPTH: &str =
-    "select count(*) as depth from (select from windlass.ready where queue = $1 limit $2) waiting";
+const UPDATE_KIND: &str = "
+    update windlass.kinds k set live_rate = coalesce($2, k.live_rate)
+    from windlass.queues q where k.id = $1 and q.id = k.queue
+    returning coalesce(k.resource, q.resource) as resource";
+
+const SET_PERMITS: &str = "update windlass.resources set live_permits = $2 where name = $1";
+
+const BACKLOG: &str = "
+    with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now)
+    select (select count(*) from (
+                select from n, generate_series(0, 10) p, lateral (
+                    select from windlass.ready r where r.queue = $2 and r.priority = p::smallint
+                       and r.run_at <= n.now limit $3) r limit $3) x) as due,
+           (select count(*) from windlass.workers w where $2 = any (w.queues)) as workers";
+
+const DEPTH: &str = "
+    select count(*) as depth from (
+        select from unnest(array[$1::int, -$1::int]) s (queue), lateral (
+            select from windlass.ready r where r.queue = s.queue limit $2) r limit $2) waiting";
+
+/// Stands for a lifted bound.
+const NO_RATE: &str = "none";
 
 const OP: &str = "write the registry";
 
@@ -91,6 +136,7 @@ impl PostgresStore {
         for queue in queues {
             self.put_queue(&mut tx, queue, true).await?;
         }
+        let raised = self.raised(&mut tx, &kinds).await?;
         let mut moved = Vec::new();
         for kind in kinds {
             // A queue nobody described gets the default figures; one that is there keeps its own.
@@ -100,8 +146,26 @@ impl PostgresStore {
         if !moved.is_empty() {
             return Err(StoreError::KindsMoved { moved });
         }
+        if !raised.is_empty() {
+            self.look_everywhere(&mut tx, &raised).await?;
+        }
         tx.commit().await.map_err(failed(OP))?;
         self.ensure_days().await
+    }
+
+    /// Kinds whose lanes get more room than they have.
+    async fn raised(&self, conn: &mut PgConnection, kinds: &[&KindSpec]) -> Result<Vec<String>, StoreError> {
+        let names: Vec<&str> = kinds.iter().map(|kind| kind.name.as_str()).collect();
+        let query = sqlx::query(self.sql(KEY_CONCURRENCIES)).bind(names);
+        let rows = query.fetch_all(conn).await.map_err(failed(OP))?;
+        let mut raised = Vec::new();
+        for row in &rows {
+            let (name, before): (String, u16) = (get(row, "name")?, small(row, "key_concurrency")?);
+            if kinds.iter().any(|kind| kind.name == name && kind.key_concurrency > before) {
+                raised.push(name);
+            }
+        }
+        Ok(raised)
     }
 
     async fn put_queue(
@@ -113,17 +177,22 @@ impl PostgresStore {
         sqlx::query(self.sql(PUT_QUEUE))
             .bind(&q.name)
             .bind(i16::from(q.priority))
-            .bind(i32::try_from(q.concurrency).unwrap_or(i32::MAX))
+            .bind(whole(q.concurrency))
             .bind(micros(q.cadence))
             .bind(q.sla.map(micros))
             .bind(&q.owner)
             .bind(&q.colour)
             .bind(q.depth_cap.map(big_in))
             .bind(update)
-            .execute(conn)
+            .bind(q.bounds.map(|bounds| whole(bounds.min)))
+            .bind(q.bounds.map(|bounds| whole(bounds.max)))
+            .bind(q.resource.as_ref().map(|resource| &resource.name))
+            .bind(q.global_concurrency.map(whole))
+            .bind(q.boost_after.map(micros))
+            .execute(&mut *conn)
             .await
             .map_err(failed(OP))?;
-        Ok(())
+        self.put_resource(conn, q.resource.as_ref()).await
     }
 
     /// Answers with a kind that belongs to another queue.
@@ -141,9 +210,13 @@ impl PostgresStore {
             .bind(micros(kind.backoff.base))
             .bind(micros(kind.backoff.cap))
             .bind(&kind.description)
+            .bind(small_in(kind.key_concurrency))
+            .bind(kind.rate.map(|rate| rate.to_string()))
+            .bind(kind.resource.as_ref().map(|resource| &resource.name))
             .execute(&mut *conn)
             .await
             .map_err(failed(OP))?;
+        self.put_resource(conn, kind.resource.as_ref()).await?;
         let row =
             sqlx::query(self.sql(KIND_HOME)).bind(&kind.name).fetch_one(conn).await.map_err(failed(OP))?;
         let stored: String = get(&row, "name")?;
@@ -166,6 +239,9 @@ impl PostgresStore {
                         base: from_micros(get(row, "backoff_base_us")?),
                         cap: from_micros(get(row, "backoff_cap_us")?),
                     },
+                    key_concurrency: small(row, "key_concurrency")?,
+                    rate: rate(row)?,
+                    resource: resource(row)?,
                     description: get(row, "description")?,
                 };
                 Ok((KindId(get(row, "id")?), QueueId(get(row, "queue")?), spec))
@@ -188,17 +264,66 @@ impl PostgresStore {
         queue: QueueId,
         update: &QueueUpdate,
     ) -> Result<bool, StoreError> {
-        let done = sqlx::query(self.sql(UPDATE_QUEUE))
+        const OP: &str = "change a queue";
+        let mut tx = self.pool.begin().await.map_err(failed(OP))?;
+        let changed = sqlx::query(self.sql(UPDATE_QUEUE))
             .bind(queue.0)
             .bind(update.paused)
-            .bind(update.concurrency.map(|c| i32::try_from(c).unwrap_or(i32::MAX)))
+            .bind(update.concurrency.map(whole))
             .bind(update.depth_cap.is_some())
             .bind(update.depth_cap.flatten().map(big_in))
-            .execute(&self.pool)
+            .bind(update.bounds.map(|bounds| whole(bounds.min)))
+            .bind(update.bounds.map(|bounds| whole(bounds.max)))
+            .bind(update.global_concurrency.is_some())
+            .bind(update.global_concurrency.flatten().map(whole))
+            .fetch_optional(&mut *tx)
             .await
-            .map_err(failed("change a queue"))?;
+            .map_err(failed(OP))?;
+        self.set_permits(&mut tx, changed.as_ref(), update.permits).await?;
+        tx.commit().await.map_err(failed(OP))?;
         self.waker.any();
-        Ok(done.rows_affected() > 0)
+        Ok(changed.is_some())
+    }
+
+    pub(crate) async fn update_kind(&self, kind: KindId, update: &KindUpdate) -> Result<bool, StoreError> {
+        const OP: &str = "change a kind";
+        let rate = update.rate.map(|rate| rate.map_or(NO_RATE.to_owned(), |rate| rate.to_string()));
+        let mut tx = self.pool.begin().await.map_err(failed(OP))?;
+        let changed = sqlx::query(self.sql(UPDATE_KIND))
+            .bind(kind.0)
+            .bind(rate)
+            .fetch_optional(&mut *tx)
+            .await
+            .map_err(failed(OP))?;
+        self.set_permits(&mut tx, changed.as_ref(), update.permits).await?;
+        tx.commit().await.map_err(failed(OP))?;
+        self.waker.any();
+        Ok(changed.is_some())
+    }
+
+    /// Of the resource that a changed queue or kind names, if it names one.
+    async fn set_permits(
+        &self,
+        conn: &mut PgConnection,
+        changed: Option<&PgRow>,
+        permits: Option<u32>,
+    ) -> Result<(), StoreError> {
+        let (Some(changed), Some(permits)) = (changed, permits) else { return Ok(()) };
+        let Some(resource) = get::<Option<String>>(changed, "resource")? else { return Ok(()) };
+        let set = sqlx::query(self.sql(SET_PERMITS)).bind(resource).bind(whole(permits));
+        set.execute(conn).await.map_err(failed("set permits"))?;
+        Ok(())
+    }
+
+    pub(crate) async fn backlog(&self, queue: QueueId, cap: u64) -> Result<Backlog, StoreError> {
+        let row = sqlx::query(self.sql(BACKLOG))
+            .bind(self.offset())
+            .bind(queue.0)
+            .bind(big_in(cap))
+            .fetch_one(&self.pool)
+            .await
+            .map_err(failed("count due jobs"))?;
+        Ok(Backlog { due: count(&row, "due")?, workers: count(&row, "workers")? })
     }
 
     pub(crate) async fn depth(&self, queue: QueueId, cap: u64) -> Result<u64, StoreError> {
@@ -210,6 +335,33 @@ impl PostgresStore {
             .map_err(failed("count waiting jobs"))?;
         count(&row, "depth")
     }
+}
+
+fn whole(count: u32) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+/// The column `rate`, as it is written; `none` is an operator's word for no bound.
+pub(crate) fn rate(row: &PgRow) -> Result<Option<Rate>, StoreError> {
+    parse_rate(get(row, "rate")?)
+}
+
+pub(crate) fn parse_rate(text: Option<String>) -> Result<Option<Rate>, StoreError> {
+    let text = text.filter(|text| text != NO_RATE);
+    let read = text.map(|text| text.parse::<Rate>()).transpose();
+    read.map_err(|error| StoreError::Corrupt { what: error.to_string() })
+}
+
+fn resource(row: &PgRow) -> Result<Option<Resource>, StoreError> {
+    let permits = get::<Option<i32>>(row, "permits")?.and_then(|permits| u32::try_from(permits).ok());
+    Ok(get::<Option<String>>(row, "resource")?.map(|name| Resource { name, permits }))
+}
+
+pub(crate) fn bounds(row: &PgRow) -> Result<Option<Bounds>, StoreError> {
+    let read =
+        |name| get::<Option<i32>>(row, name).map(|count| count.and_then(|count| u32::try_from(count).ok()));
+    let (min, max) = (read("concurrency_min")?, read("concurrency_max")?);
+    Ok(min.zip(max).map(|(min, max)| Bounds { min, max }))
 }
 
 fn read_queue(row: &PgRow) -> Result<QueueState, StoreError> {
@@ -224,6 +376,10 @@ fn read_queue(row: &PgRow) -> Result<QueueState, StoreError> {
             owner: get(row, "owner")?,
             colour: get(row, "colour")?,
             depth_cap: get::<Option<i64>>(row, "depth_cap")?.and_then(|c| u64::try_from(c).ok()),
+            global_concurrency: most(row, "global_concurrency")?,
+            bounds: bounds(row)?,
+            resource: resource(row)?,
+            boost_after: duration_or_none(row, "boost_after_us")?,
         },
         paused: get(row, "paused")?,
         running: count(row, "running")?,

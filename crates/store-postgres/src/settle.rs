@@ -1,21 +1,26 @@
 //! Ending attempts, fenced by token.
 //!
 //! Owns what a settlement writes: `finished`, or `ready` again with a row in `attempts`. The fence is the claims row:
-//! while it holds the id under that token, the lease is valid. Claims rows are locked in token order, so batches that
-//! overlap wait for each other in one direction. Never aborts a batch because one of its jobs met a twin.
+//! while it holds the id under that token, the lease is valid. Where a slot gets free, a look is left. Claims rows are
+//! locked in token order, so batches that overlap wait for each other in one direction. Never aborts a batch because one
+//! of its jobs met a twin.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashSet};
 
-use sqlx::{PgConnection, PgPool, Row};
+use sqlx::{Connection, PgConnection, Row};
+use windlass_core::entity::why_settled;
 use windlass_core::outcome::{Return, ReturnAt};
 use windlass_core::store::Settled;
+use windlass_core::workflow;
 use windlass_core::{JobState, QueueId, Settlement, StoreError, Time, TxRef, Verdict};
 
 use crate::PostgresStore;
 use crate::error::{failed, is_conflict, translate};
+use crate::global::Limited;
 use crate::hint::BOTTOM;
 use crate::row::{PgTime, delay_in, small_in, sparse, text_in};
 use crate::tx;
+use crate::workflow::Woken;
 
 /// The batch (`u`), the claims it names under lock (`c`), and the part of it whose lease holds (`h`). No predicate
 /// but token and id: a plan that starts from anything else flips with the statistics. A claim all of whose ids are
@@ -54,57 +59,126 @@ macro_rules! fenced {
     };
 }
 
-/// All completed: the answer lists only those that were stale.
-const SETTLE_DONE: &str = concat!(
-    fenced!(", result", ", $6::bytea[]"),
-    " f as (
-          insert into windlass.finished (id, state, attempt, token, worker, started_at, finished_at, result)
-          select h.id, 3, h.attempt, h.token, h.worker, h.started_at, n.now, h.result from h, n order by h.id),
-      k as (delete from windlass.cancels where job_id = any (array(
-                select id from h where exists (select from windlass.cancels))))
-      select ord, 3::smallint as answer from u where not exists (select from h where h.ord = u.ord)"
-);
+/// The lanes of the batch. Bounds known before the scan choose its partitions once.
+macro_rules! lanes {
+    () => {
+        " j as materialized (
+              select j.id, j.kind, j.lane from windlass.jobs j
+              where j.id = any (array(select id from h)) and j.lane is not null
+                and j.id >= (select min(id) from h) and j.id <= (select max(id) from h)),"
+    };
+}
 
-/// Anything: `state` null means the job returns; a suspect that is handed back was not run to an end and stays one. The answer lists what was not simply accepted: 1 superseded,
-/// 2 cancelled, 3 stale.
-const SETTLE_ANY: &str = concat!(
-    fenced!(
-        ", result, state, error, outcome, used, delay, place",
-        ", $6::bytea[], $7::smallint[], $8::text[], $9::text[], $10::smallint[], $11::bigint[], $12::timestamptz[]"
-    ),
-    " k as (delete from windlass.cancels where job_id in (select id from h) returning job_id),
-      back as materialized (
-          select h.id, j.queue, j.priority, j.kind, j.unique_key, h.used,
-                 case when h.outcome = 'handed_back' then h.crashes end as suspect,
-                 coalesce(h.place, n.now + h.delay * interval '1 microsecond') as run_at
-          from n, h join windlass.jobs j on j.id = h.id
-          where h.state is null and not exists (select from k where k.job_id = h.id)),
-      r as (
-          insert into windlass.ready (queue, priority, run_at, id, kind, attempt, suspect, unique_key)
-          select queue, priority, run_at, id, kind, used, suspect, unique_key from back
-          order by unique_key, id
-          on conflict (unique_key) where unique_key is not null do nothing
-          returning id),
-      e as materialized (
-          select h.*, case when h.state is not null then h.state
-                           when exists (select from k where k.job_id = h.id) then 6
-                           when not exists (select from r where r.id = h.id) then 7 end as ended
-          from h),
-      f as (
-          insert into windlass.finished (id, state, attempt, token, worker, started_at, finished_at, result, error)
-          select e.id, e.ended, e.attempt, e.token, e.worker, e.started_at, n.now, e.result, e.error
-          from e, n where e.ended is not null order by e.id),
-      a as (
-          insert into windlass.attempts (id, token, attempt, worker, started_at, ended_at, outcome, error)
-          select e.id, e.token, e.attempt, e.worker, e.started_at, n.now, e.outcome, e.error
-          from e, n where e.ended is null)
-      select u.ord, case when e.ord is null then 3 when e.ended = 7 then 1 else 2 end::smallint as answer
-      from u left join e on e.ord = u.ord
-      where e.ord is null or (e.state is null and e.ended is not null)"
+/// Gives back the slots of these jobs, found one by one whatever the statistics say.
+macro_rules! free {
+    ($jobs:literal) => {
+        concat!(
+            " s as (
+                  delete from windlass.slots where ctid = any (array(
+                      select s.ctid from ",
+            $jobs,
+            " x cross join lateral (
+                          select s.ctid from windlass.slots s where s.lane = x.lane and s.job_id = x.id limit 1) s))),"
+        )
+    };
+}
+
+/// All completed: the answer lists only those that were stale.
+macro_rules! settle_done {
+    ($lanes:expr) => {
+        concat!(
+            fenced!(", result", ", $6::bytea[]"),
+            $lanes,
+            " f as (
+                  insert into windlass.finished (id, state, attempt, token, worker, started_at, finished_at, result)
+                  select h.id, 3, h.attempt, h.token, h.worker, h.started_at, n.now, h.result from h, n order by h.id),
+              k as (delete from windlass.cancels where job_id = any (array(
+                        select id from h where exists (select from windlass.cancels))))
+              select ord, 3::smallint as answer from u where not exists (select from h where h.ord = u.ord)"
+        )
+    };
+}
+
+const SETTLE_DONE: &str = settle_done!("");
+const SETTLE_DONE_LANED: &str = settle_done!(concat!(
+    lanes!(),
+    free!("j"),
+    " o as (insert into windlass.looks (kind, at, lane, freed) select distinct j.kind, n.now, j.lane, true from j, n),"
+));
+
+/// Anything: `state` null means the job returns; a suspect that is handed back was not run to an end and stays one. The
+/// answer lists what was not simply accepted: 1 superseded, 2 cancelled, 3 stale.
+macro_rules! settle_any {
+    ($columns:literal, $values:literal, $lanes:expr) => {
+        concat!(
+            fenced!(
+                ", result, state, error, outcome, used, delay, place",
+                ", $6::bytea[], $7::smallint[], $8::text[], $9::text[], $10::smallint[], $11::bigint[], $12::timestamptz[]"
+            ),
+            " k as (delete from windlass.cancels where job_id in (select id from h) returning job_id),
+              back as materialized (
+                  select h.id, j.priority, j.kind, j.unique_key, h.used,
+                         case when h.outcome = 'handed_back' then h.crashes end as suspect,
+                         coalesce(h.place, n.now + h.delay * interval '1 microsecond') as run_at, ",
+            $values,
+            "
+                  from n, h join windlass.jobs j on j.id = h.id
+                  where h.state is null and not exists (select from k where k.job_id = h.id)),
+              r as (
+                  insert into windlass.ready (priority, run_at, id, kind, attempt, suspect, unique_key, ",
+            $columns,
+            ")
+                  select priority, run_at, id, kind, used, suspect, unique_key, ",
+            $columns,
+            " from back
+                  order by unique_key, id
+                  on conflict (unique_key) where unique_key is not null do nothing
+                  returning id),
+              e as materialized (
+                  select h.*, case when h.state is not null then h.state
+                                   when exists (select from k where k.job_id = h.id) then 6
+                                   when not exists (select from r where r.id = h.id) then 7 end as ended
+                  from h),",
+            $lanes,
+            " f as (
+                  insert into windlass.finished (id, state, attempt, token, worker, started_at, finished_at, result, error)
+                  select e.id, e.ended, e.attempt, e.token, e.worker, e.started_at, n.now, e.result, e.error
+                  from e, n where e.ended is not null order by e.id),
+              a as (
+                  insert into windlass.attempts (id, token, attempt, worker, started_at, ended_at, outcome, error)
+                  select e.id, e.token, e.attempt, e.worker, e.started_at, n.now, e.outcome, e.error
+                  from e, n where e.ended is null)
+              select u.ord, case when e.ord is null then 3 when e.ended = 7 then 1 else 2 end::smallint as answer
+              from u left join e on e.ord = u.ord
+              where e.ord is null or (e.state is null and e.ended is not null)"
+        )
+    };
+}
+
+const SETTLE_ANY: &str = settle_any!("queue", "j.queue", "");
+
+/// A job that was not run stays its lane's head and keeps its slot; any other that returns goes back in line.
+const SETTLE_ANY_LANED: &str = settle_any!(
+    "queue, lane",
+    "j.lane, case when j.lane is null or h.outcome = 'handed_back' then 1 else -1 end * j.queue as queue",
+    concat!(
+        lanes!(),
+        " g as materialized (
+              select j.* from j where (j.id in (
+                  select e.id from e where e.ended is not null or e.outcome <> 'handed_back')) is true),",
+        free!("g"),
+        " o as (
+              insert into windlass.looks (kind, at, lane, freed)
+              select g.kind, n.now, g.lane, true from g, n
+              union select b.kind, b.run_at, b.lane, false from back b
+                    where b.queue < 0 and (b.id in (select id from r)) is true),"
+    )
 );
 
 /// A job returned to a place that may lie anywhere; heard by every process, this one included.
 const NOTIFY_BOTTOM: &str = "select pg_notify($1, '0 ' || $2::int || ':0')";
+
+const BOXES: &str = "select id from windlass.jobs where id = any ($1) and entity_type is not null";
 
 const OP: &str = "settle";
 const ROWS: usize = 5_000;
@@ -112,27 +186,89 @@ const TRIES: usize = 5;
 
 impl PostgresStore {
     pub(crate) async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
-        let mut answers = Vec::with_capacity(settlements.len());
-        for some in settlements.chunks(ROWS) {
-            let mut tries = 0;
-            answers.extend(loop {
-                match self.settle_once(some).await {
-                    Err(error) if is_conflict(&error) && tries < TRIES => tries += 1,
-                    other => break other?,
-                }
-            });
+        let mut released = Woken::default();
+        let mut answers = vec![Settled::Stale; settlements.len()];
+        for part in Part::of(settlements) {
+            for some in part.chunks() {
+                let mut tries = 0;
+                let settled = loop {
+                    match self.settle_once(&some, &mut released).await {
+                        Err(error) if is_conflict(&error) && tries < TRIES => tries += 1,
+                        other => break other?,
+                    }
+                };
+                some.answer(&mut answers, settled);
+            }
         }
-        let woken = places(settlements);
+        let mut woken = places(settlements, &self.limited);
+        woken.extend(released.places());
         if !woken.is_empty() {
             self.waker.jobs(woken);
         }
         Ok(answers)
     }
 
-    async fn settle_once(&self, some: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
-        let pool: &PgPool = &self.pool;
-        let mut conn = pool.acquire().await.map_err(failed(OP))?;
-        self.settle_on(&mut conn, some).await
+    async fn settle_once(&self, part: &Part<'_>, released: &mut Woken) -> Result<Vec<Settled>, StoreError> {
+        let mut session = self.pool.session().await.map_err(failed(OP))?;
+        let concerned = self.concerned(&mut session, part).await?;
+        let answers = if concerned.nobody() {
+            self.settle_part(&mut session, part).await?
+        } else {
+            let mut tx = session.begin().await.map_err(failed(OP))?;
+            let (answers, mut woken) = self.settle_telling(&mut tx, part, &concerned).await?;
+            tx.commit().await.map_err(failed(OP))?;
+            released.queues.append(&mut woken.queues);
+            answers
+        };
+        session.commit().await.map_err(failed(OP))?;
+        Ok(answers)
+    }
+
+    /// Whom the ends of a batch may concern. Which jobs are about an entity or belong to a workflow never changes, so this may
+    /// be asked before anything is locked; a batch of plain successes asks nothing.
+    async fn concerned(&self, conn: &mut PgConnection, part: &Part<'_>) -> Result<Concerned, StoreError> {
+        let workflows: BTreeSet<i64> = part.batch.iter().filter_map(|s| Some(s.workflow?.0)).collect();
+        let open: Vec<i64> = part.batch.iter().filter(|s| !completed(s)).map(|s| s.id.0).collect();
+        let boxes = match open.is_empty() {
+            true => Vec::new(),
+            false => {
+                sqlx::query_scalar(self.sql(BOXES)).bind(open).fetch_all(conn).await.map_err(failed(OP))?
+            }
+        };
+        Ok(Concerned { boxes, workflows: workflows.into_iter().collect() })
+    }
+
+    async fn settle_inside(
+        &self,
+        conn: &mut PgConnection,
+        settlement: &Settlement,
+    ) -> Result<(Settled, Woken), StoreError> {
+        let part = Part::one(settlement);
+        let concerned = self.concerned(conn, &part).await?;
+        let (answers, woken) = match concerned.nobody() {
+            true => (self.settle_part(conn, &part).await?, Woken::default()),
+            false => self.settle_telling(conn, &part, &concerned).await?,
+        };
+        Ok((answers.first().copied().unwrap_or(Settled::Stale), woken))
+    }
+
+    /// In a transaction: settles, and tells entities and workflows what became of their jobs.
+    async fn settle_telling(
+        &self,
+        conn: &mut PgConnection,
+        part: &Part<'_>,
+        concerned: &Concerned,
+    ) -> Result<(Vec<Settled>, Woken), StoreError> {
+        let waiting = self.lock_waiting(conn, &concerned.boxes).await?;
+        self.lock_workflows(conn, &concerned.workflows).await?;
+        let answers = self.settle_part(conn, part).await?;
+        let both = || part.batch.iter().zip(&answers);
+        let failed = both().filter_map(|(s, a)| Some((s.id.0, why_settled(s, *a)?)));
+        self.fail_waiting(conn, &waiting, failed).await?;
+        let members = both().filter(|(s, _)| s.workflow.is_some());
+        let ended = members.filter_map(|(s, a)| Some((s.id.0, workflow::ended(s, *a)?)));
+        let woken = self.jobs_ended(conn, ended).await?;
+        Ok((answers, woken))
     }
 
     pub(crate) async fn settle_in(
@@ -142,23 +278,26 @@ impl PostgresStore {
     ) -> Result<Settled, StoreError> {
         let conn = tx::connection(tx)?;
         tx::savepoint(conn).await?;
-        let answers = match self.settle_on(&mut *conn, std::slice::from_ref(settlement)).await {
-            Ok(answers) => answers,
+        let (answer, woken) = match self.settle_inside(conn, settlement).await {
+            Ok(settled) => settled,
             Err(error) => {
                 tx::undo(conn).await?;
                 return Err(error);
             }
         };
         tx::release(conn).await?;
-        if matches!(settlement.verdict, Verdict::Return(_)) {
-            // It may come to stand below the hints: ours are lowered now, everybody's when the caller commits.
+        self.notify_in(conn, &woken.queues, Time(i64::MAX)).await?;
+        let returns = matches!(settlement.verdict, Verdict::Return(_));
+        if returns || is_laned(settlement) || self.limited.contains(settlement.queue) {
+            // It, or what its slot is given to, may come to stand below the hints: ours are lowered now, everybody's when
+            // the caller commits.
             self.hints.lower(settlement.queue, BOTTOM);
             if self.waker.is_on() {
                 let told = sqlx::query(NOTIFY_BOTTOM).bind(&self.waker.channel).bind(settlement.queue.0);
                 told.execute(conn).await.map_err(failed(OP))?;
             }
         }
-        Ok(answers.first().copied().unwrap_or(Settled::Stale))
+        Ok(answer)
     }
 
     pub(crate) async fn settle_on(
@@ -166,16 +305,34 @@ impl PostgresStore {
         conn: &mut PgConnection,
         some: &[Settlement],
     ) -> Result<Vec<Settled>, StoreError> {
-        let Batch { first, repeated } = Batch::of(some);
+        let mut answers = vec![Settled::Stale; some.len()];
+        for part in Part::of(some) {
+            let settled = self.settle_part(conn, &part).await?;
+            part.answer(&mut answers, settled);
+        }
+        Ok(answers)
+    }
+
+    async fn settle_part(
+        &self,
+        conn: &mut PgConnection,
+        Part { laned, batch: first, .. }: &Part<'_>,
+    ) -> Result<Vec<Settled>, StoreError> {
         let all_done = first.iter().all(|s| completed(s));
-        let query = sqlx::query(self.sql(if all_done { SETTLE_DONE } else { SETTLE_ANY }))
+        let statement = match (all_done, laned) {
+            (true, false) => SETTLE_DONE,
+            (true, true) => SETTLE_DONE_LANED,
+            (false, false) => SETTLE_ANY,
+            (false, true) => SETTLE_ANY_LANED,
+        };
+        let query = sqlx::query(self.sql(statement))
             .bind(self.offset())
             .bind(first.iter().map(|s| s.id.0).collect::<Vec<_>>())
             .bind(first.iter().map(|s| s.token.0).collect::<Vec<_>>())
             .bind(first.iter().map(|s| small_in(s.attempt)).collect::<Vec<_>>())
             .bind(first.iter().map(|s| PgTime(s.started_at)).collect::<Vec<_>>())
             .bind(sparse(first.iter().map(|s| result(s)).collect()));
-        let query = if all_done { query } else { bind_rest(query, &first) };
+        let query = if all_done { query } else { bind_rest(query, first) };
         let rows = query.fetch_all(conn).await.map_err(failed(OP))?;
         let mut answers = vec![Settled::Accepted; first.len()];
         for row in rows {
@@ -191,10 +348,20 @@ impl PostgresStore {
                 _ => Settled::Stale,
             };
         }
-        for n in repeated {
-            answers.insert(n, Settled::Stale);
-        }
         Ok(answers)
+    }
+}
+
+/// Whom the ends of a batch concern.
+struct Concerned {
+    /// Jobs whose end may be held against an entity.
+    boxes: Vec<i64>,
+    workflows: Vec<i64>,
+}
+
+impl Concerned {
+    fn nobody(&self) -> bool {
+        self.boxes.is_empty() && self.workflows.is_empty()
     }
 }
 
@@ -237,25 +404,53 @@ fn bind_rest<'q>(query: Query<'q>, batch: &[&Settlement]) -> Query<'q> {
         })))
 }
 
-/// A batch without repeats: the second settlement of one lease finds it gone, as it would in a call of its own.
-struct Batch<'a> {
-    first: Vec<&'a Settlement>,
-    /// Where the repeats stood, ascending.
-    repeated: Vec<usize>,
+/// Settlements for one statement: all of claims with lanes, or none. Without repeats, which are answered as stale: the
+/// second settlement of one lease finds it gone, as it would in a call of its own.
+struct Part<'a> {
+    laned: bool,
+    batch: Vec<&'a Settlement>,
+    /// Where each stood in the call.
+    places: Vec<usize>,
 }
 
-impl<'a> Batch<'a> {
-    fn of(some: &'a [Settlement]) -> Batch<'a> {
-        let mut seen = HashMap::with_capacity(some.len());
-        let mut batch = Batch { first: Vec::with_capacity(some.len()), repeated: Vec::new() };
+impl<'a> Part<'a> {
+    fn one(settlement: &'a Settlement) -> Part<'a> {
+        Part { laned: is_laned(settlement), batch: vec![settlement], places: vec![0] }
+    }
+
+    fn of(some: &'a [Settlement]) -> impl Iterator<Item = Part<'a>> {
+        let part = |laned| Part { laned, batch: Vec::with_capacity(some.len()), places: Vec::new() };
+        let mut parts = [part(false), part(true)];
+        let mut seen = HashSet::with_capacity(some.len());
         for (n, settlement) in some.iter().enumerate() {
-            match seen.insert((settlement.id, settlement.token), ()) {
-                None => batch.first.push(settlement),
-                Some(()) => batch.repeated.push(n),
+            if seen.insert((settlement.id, settlement.token)) {
+                let part = &mut parts[usize::from(is_laned(settlement))];
+                part.batch.push(settlement);
+                part.places.push(n);
             }
         }
-        batch
+        parts.into_iter().filter(|part| !part.batch.is_empty())
     }
+
+    fn chunks(&self) -> impl Iterator<Item = Part<'a>> {
+        let chunks = self.batch.chunks(ROWS).zip(self.places.chunks(ROWS));
+        chunks.map(|(batch, places)| Part {
+            laned: self.laned,
+            batch: batch.to_vec(),
+            places: places.to_vec(),
+        })
+    }
+
+    fn answer(&self, answers: &mut [Settled], settled: Vec<Settled>) {
+        for (n, settled) in self.places.iter().zip(settled) {
+            answers[*n] = settled;
+        }
+    }
+}
+
+/// The claim says so in its token.
+fn is_laned(settlement: &Settlement) -> bool {
+    settlement.token.0 % 2 != 0
 }
 
 fn completed(settlement: &Settlement) -> bool {
@@ -269,17 +464,36 @@ fn result(settlement: &Settlement) -> Option<&[u8]> {
     }
 }
 
-/// Where returned jobs stand now; one that kept its place may stand below the hints.
-pub(crate) fn places(settlements: &[Settlement]) -> Vec<(QueueId, Time)> {
+/// Where returned jobs stand now; one that kept its place may stand below the hints. A slot that got free makes its
+/// queue due for a look, and every end makes room where a global concurrency is.
+pub(crate) fn places(settlements: &[Settlement], limited: &Limited) -> Vec<(QueueId, Time)> {
     let mut places = Vec::new();
     for settlement in settlements {
-        if let Verdict::Return(back) = &settlement.verdict {
-            let at = match back.run_at {
-                ReturnAt::In(_) => Time(i64::MAX),
-                ReturnAt::Place(_) => BOTTOM,
-            };
-            places.push((settlement.queue, at));
-        }
+        let at = match &settlement.verdict {
+            Verdict::Return(back) if matches!(back.run_at, ReturnAt::Place(_)) => BOTTOM,
+            Verdict::Return(_) => Time(i64::MAX),
+            Verdict::End { .. } if is_laned(settlement) || limited.contains(settlement.queue) => {
+                Time(i64::MAX)
+            }
+            Verdict::End { .. } => continue,
+        };
+        places.push((settlement.queue, at));
     }
     places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use windlass_core::outcome::ReturnWhy;
+
+    /// Of what comes back through a settlement, the literal names what core lets keep its slot.
+    #[test]
+    fn the_literal_is_what_keeps_its_slot() {
+        let keep = [ReturnWhy::Retry, ReturnWhy::Snooze, ReturnWhy::HandBack].into_iter();
+        let keep: Vec<&str> = keep.filter(|why| why.keeps_slot()).map(ReturnWhy::name).collect();
+        assert_eq!(keep, ["handed_back"]);
+        assert!(SETTLE_ANY_LANED.contains("j.lane is null or h.outcome = 'handed_back' then 1"));
+        assert!(SETTLE_ANY_LANED.contains("e.outcome <> 'handed_back'"));
+    }
 }

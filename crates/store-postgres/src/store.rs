@@ -3,11 +3,13 @@
 //! The work of a verb has the verb's name: `self.verb` finds the method of [`PostgresStore`] itself, because Rust looks
 //! among a type's own methods before a trait's.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use windlass_core::store::{
-    Action, Beat, Bulk, Change, Claim, Enqueued, Finding, JobDetail, JobFilter, Migration, OnWake, Page,
-    Poll, Prune, QueueKinds, QueueState, QueueUpdate, Reclaimed, Report, Rollup, Settled, StoreTx,
-    WorkerInfo, WorkerRow,
+    Action, Backlog, Beat, Bulk, Change, Claim, DeadCount, Enqueued, Finding, JobDetail, JobFilter,
+    KindUpdate, Migration, OnWake, Page, Poll, Prune, QueueKinds, QueueState, QueueUpdate, Reclaimed, Report,
+    Rollup, Settled, StoreTx, TokenLease, WorkerInfo, WorkerLimits, WorkerRow,
 };
 use windlass_core::{
     JobId, JobRecord, KindId, KindSpec, LeasedJob, NewJob, QueueId, QueueSpec, Settlement, Store, StoreError,
@@ -37,7 +39,7 @@ impl Store for PostgresStore {
     }
 
     async fn close(&self) {
-        self.waker.stop(&self.pool).await;
+        self.waker.stop(self.pool.driver()).await;
         self.callers.close().await;
         self.pool.close().await;
     }
@@ -74,6 +76,14 @@ impl Store for PostgresStore {
         self.update_queue(queue, update).await
     }
 
+    async fn update_kind(&self, kind: KindId, update: &KindUpdate) -> Result<bool> {
+        self.update_kind(kind, update).await
+    }
+
+    async fn backlog(&self, queue: QueueId, cap: u64) -> Result<Backlog> {
+        self.backlog(queue, cap).await
+    }
+
     async fn depth(&self, queue: QueueId, cap: u64) -> Result<u64> {
         self.depth(queue, cap).await
     }
@@ -92,6 +102,14 @@ impl Store for PostgresStore {
 
     async fn claim(&self, claim: &Claim) -> Result<Vec<LeasedJob>> {
         self.claim(claim).await
+    }
+
+    async fn claim_late(&self, claim: &Claim, after: Duration) -> Result<Vec<LeasedJob>> {
+        self.claim_late(claim, after).await
+    }
+
+    async fn lease_tokens(&self, kind: KindId, wanted: u32, unspent: u32) -> Result<TokenLease> {
+        self.lease_tokens(kind, wanted, unspent).await
     }
 
     async fn in_company(&self, token: Token) -> Result<bool> {
@@ -134,6 +152,10 @@ impl Store for PostgresStore {
         self.workers().await
     }
 
+    async fn report_limits(&self, worker: WorkerId, limits: &WorkerLimits) -> Result<bool> {
+        self.report_limits(worker, limits).await
+    }
+
     async fn beats(&self) -> Result<Vec<Beat>> {
         self.beats().await
     }
@@ -152,6 +174,10 @@ impl Store for PostgresStore {
 
     async fn count(&self, filter: &JobFilter) -> Result<u64> {
         self.count(filter).await
+    }
+
+    async fn dead_letters(&self, cap: u64) -> Result<Vec<DeadCount>> {
+        self.dead_letters(cap).await
     }
 
     async fn act(&self, filter: &JobFilter, action: Action, limit: u32) -> Result<Bulk> {

@@ -4,7 +4,7 @@
 //! Never reads this machine's clock.
 
 use sqlx::PgConnection;
-use windlass_core::store::{Beat, WorkerInfo, WorkerRow};
+use windlass_core::store::{Beat, WorkerInfo, WorkerLimits, WorkerRow};
 use windlass_core::time::micros;
 use windlass_core::{QueueId, StoreError, Time, WorkerId};
 
@@ -27,7 +27,7 @@ const HEARTBEAT: &str = "
     where id = $2";
 
 const WORKERS: &str = "
-    select w.id, w.label, w.queues, w.started_at, w.heartbeat_at,
+    select w.id, w.label, w.queues, w.started_at, w.heartbeat_at, w.limits,
            coalesce((select sum(cardinality(c.ids)) from windlass.claims c where c.worker = w.id), 0)::bigint
                as running
     from windlass.workers w order by w.id";
@@ -39,7 +39,7 @@ const BEATS: &str = "
 
 impl PostgresStore {
     pub(crate) async fn now(&self) -> Result<Time, StoreError> {
-        let mut conn = self.pool.acquire().await.map_err(failed("read the clock"))?;
+        let mut conn = self.pool.session().await.map_err(failed("read the clock"))?;
         self.now_on(&mut conn).await
     }
 
@@ -74,16 +74,21 @@ impl PostgresStore {
     pub(crate) async fn workers(&self) -> Result<Vec<WorkerRow>, StoreError> {
         let rows =
             sqlx::query(self.sql(WORKERS)).fetch_all(&self.pool).await.map_err(failed("read the workers"))?;
+        let uses = self.uses().await?;
         rows.iter()
             .map(|row| {
                 let queues: Vec<i32> = get(row, "queues")?;
+                let limits = WorkerLimits::from_json(&get::<String>(row, "limits")?);
+                let id = WorkerId(get(row, "id")?);
                 Ok(WorkerRow {
-                    id: WorkerId(get(row, "id")?),
+                    id,
                     label: get(row, "label")?,
                     queues: queues.into_iter().map(QueueId).collect(),
                     started_at: time(row, "started_at")?,
                     heartbeat_at: time(row, "heartbeat_at")?,
                     running: count(row, "running")?,
+                    concurrency: limits.concurrency,
+                    resources: uses.of(id, limits.resources),
                 })
             })
             .collect()

@@ -9,11 +9,14 @@ use windlass_core::{JobId, JobState, QueueId, StoreError, Time};
 
 use crate::SqliteStore;
 use crate::enqueue::{INSERT_READY, twin_of};
+use crate::entity::box_waits_again;
 use crate::error::Answer;
+use crate::lane::{Lane, standing};
 use crate::prune::erase;
 use crate::query::Selection;
 use crate::scope::Scope;
-use crate::settle::{End, finish, waiting_columns};
+use crate::settle::{End, Waiting, finish, free_slot, waiting_columns};
+use crate::workflow;
 
 /// Jobs per transaction.
 const CHUNK: usize = 250;
@@ -69,7 +72,11 @@ fn chunk(
     selection.bind(&condition, after.0);
     let ids = selection.ids(scope.connection, room)?;
     let mut bulk = Bulk::default();
-    for id in &ids {
+    let wanted = match action {
+        Action::Retry => workflow::retry_members(scope, &ids, &mut bulk)?,
+        _ => ids.clone(),
+    };
+    for id in &wanted {
         match action {
             Action::Cancel => cancel(scope, *id, &mut bulk)?,
             Action::Retry => retry(scope, *id, &mut bulk)?,
@@ -79,11 +86,12 @@ fn chunk(
             }
         }
     }
+    workflow::follow(scope)?;
     Ok((ids, bulk))
 }
 
 /// The job waits or runs: the selection and this are one transaction.
-fn cancel(scope: &mut Scope<'_>, id: JobId, bulk: &mut Bulk) -> Answer<()> {
+pub(crate) fn cancel(scope: &mut Scope<'_>, id: JobId, bulk: &mut Bulk) -> Answer<()> {
     let waited: Option<u16> = scope
         .connection
         .prepare_cached("delete from windlass_ready where id = ?1 returning attempt")?
@@ -91,6 +99,8 @@ fn cancel(scope: &mut Scope<'_>, id: JobId, bulk: &mut Bulk) -> Answer<()> {
         .optional()?;
     if let Some(attempt) = waited {
         finish(scope, &End::waiting(id, JobState::Cancelled, attempt))?;
+        free_slot(scope, id)?;
+        scope.wake(Wake::Any);
         bulk.done += 1;
         return Ok(());
     }
@@ -106,12 +116,15 @@ fn cancel(scope: &mut Scope<'_>, id: JobId, bulk: &mut Bulk) -> Answer<()> {
 }
 
 fn retry(scope: &mut Scope<'_>, id: JobId, bulk: &mut Bulk) -> Answer<()> {
-    let (kind, queue, priority, unique_key) = waiting_columns(scope.connection, id)?;
+    let Waiting { kind, queue, priority, unique_key, lane } = waiting_columns(scope.connection, id)?;
     scope.wake(Wake::Queue(QueueId(queue)));
     let hastened = scope
         .connection
         .prepare_cached("update windlass_ready set run_at = ?2 where id = ?1")?
         .execute((id.0, scope.now.0))?;
+    if let Some(lane) = lane {
+        lane.look(scope, scope.now)?;
+    }
     if hastened > 0 {
         bulk.done += 1;
         return Ok(());
@@ -126,7 +139,7 @@ fn retry(scope: &mut Scope<'_>, id: JobId, bulk: &mut Bulk) -> Answer<()> {
         return Ok(());
     }
     scope.connection.prepare_cached(INSERT_READY)?.execute((
-        queue,
+        standing(queue, lane.is_some()),
         priority,
         scope.now.0,
         id.0,
@@ -134,13 +147,15 @@ fn retry(scope: &mut Scope<'_>, id: JobId, bulk: &mut Bulk) -> Answer<()> {
         0,
         None::<i64>,
         unique_key,
+        lane.map(|lane| lane.id.0),
     ))?;
+    box_waits_again(scope, id)?;
     bulk.done += 1;
     Ok(())
 }
 
 /// The finished row was the record of the last attempt; a job that lives again keeps that record among the others.
-fn keep_last_attempt(scope: &Scope<'_>, id: JobId) -> Answer<u16> {
+pub(crate) fn keep_last_attempt(scope: &Scope<'_>, id: JobId) -> Answer<u16> {
     scope
         .connection
         .prepare_cached(
@@ -158,16 +173,26 @@ fn keep_last_attempt(scope: &Scope<'_>, id: JobId) -> Answer<u16> {
 }
 
 pub(crate) fn change(scope: &mut Scope<'_>, id: JobId, change: &Change) -> Answer<bool> {
-    let run_at = change.run_at.map(|at: Time| at.max(scope.now).0);
-    let queue: Option<i32> = scope
+    let run_at = change.run_at.map(|at: Time| at.max(scope.now));
+    // A head whose time is moved ahead goes back in line.
+    let changed = scope
         .connection
         .prepare_cached(
-            "update windlass_ready set priority = coalesce(?2, priority), run_at = coalesce(?3, run_at)
-             where id = ?1 returning queue",
+            "update windlass_ready set priority = coalesce(?2, priority), run_at = coalesce(?3, run_at),
+                 queue = case when lane is not null and ?3 > ?4 then -abs(queue) else queue end
+             where id = ?1 and (queue <> 0 or ?3 is null) returning queue, run_at",
         )?
-        .query_row((id.0, change.priority, run_at), |row| row.get(0))
+        .query_row((id.0, change.priority, run_at.map(|at| at.0), scope.now.0), |row| {
+            Ok((row.get::<_, i32>(0)?, Time(row.get(1)?)))
+        })
         .optional()?;
-    let Some(queue) = queue else { return Ok(false) };
+    let Some((standing, stands)) = changed else { return Ok(false) };
+    if standing < 0
+        && let Some(lane) = Lane::of_job(scope.connection, id)?
+    {
+        lane.release(scope, id)?;
+        lane.look(scope, stands)?;
+    }
     if let Some(priority) = change.priority {
         // The one write to a job's row after its insert: a job that comes back takes its priority from there.
         scope
@@ -175,6 +200,6 @@ pub(crate) fn change(scope: &mut Scope<'_>, id: JobId, change: &Change) -> Answe
             .prepare_cached("update windlass_jobs set priority = ?2 where id = ?1")?
             .execute((id.0, priority))?;
     }
-    scope.wake(Wake::Queue(QueueId(queue)));
+    scope.wake(Wake::Queue(QueueId(standing.abs())));
     Ok(true)
 }

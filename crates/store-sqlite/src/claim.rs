@@ -2,26 +2,29 @@
 //!
 //! Owns: the move from ready to claims. Order is (priority, run_at, id) straight from the primary key, one range per
 //! priority, so jobs whose time lies ahead are never walked over. Jobs with the same attempt number share one claims
-//! row and one token. Never leases a suspect in company.
+//! row and one token. Looks at lanes first, so that their heads are among the rest. Never leases a suspect in company, or
+//! more of a queue than its global concurrency leaves.
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
-use windlass_core::queue::MAX_PRIORITY;
+use windlass_core::queue::{MAX_PRIORITY, room};
 use windlass_core::store::Claim;
-use windlass_core::{JobId, KindId, LeasedJob, QueueId, Time, Token};
+use windlass_core::{JobId, KindId, LeasedJob, QueueId, Time, Token, WorkflowId};
 
 use crate::error::{Answer, Fault};
+use crate::lane::promote;
 use crate::lease::{pack, pack_places};
 use crate::row::{duration, small};
 use crate::scope::Scope;
 
 /// A due row of ready.
-struct Due {
-    priority: u8,
-    run_at: i64,
+pub(crate) struct Due {
+    pub(crate) priority: u8,
+    pub(crate) run_at: i64,
     id: i64,
     kind: i32,
     attempt: u16,
     crashes: Option<u16>,
+    laned: bool,
 }
 
 impl Due {
@@ -33,19 +36,31 @@ impl Due {
             kind: row.get(3)?,
             attempt: small(row, 4)?,
             crashes: row.get::<_, Option<u16>>(5)?,
+            laned: row.get(6)?,
         })
     }
 }
 
 pub(crate) fn claim(scope: &mut Scope<'_>, claim: &Claim) -> Answer<Vec<LeasedJob>> {
-    if !may_claim(scope.connection, claim)? {
-        return Ok(Vec::new());
-    }
+    let Some(May { limit, limited }) = may_claim(scope.connection, claim)? else { return Ok(Vec::new()) };
+    let claim = &Claim { limit, ..claim.clone() };
     let due = if claim.suspect {
         suspect(scope.connection, claim, scope.now)?.into_iter().collect()
     } else {
+        promote(scope, &claim.kinds)?;
         due(scope.connection, claim, scope.now)?
     };
+    let mut jobs = take_all(scope, claim, limited, &due)?;
+    jobs.sort_unstable_by_key(|job| (job.priority, job.run_at, job.id));
+    Ok(jobs)
+}
+
+pub(crate) fn take_all(
+    scope: &Scope<'_>,
+    claim: &Claim,
+    limited: bool,
+    due: &[Due],
+) -> Answer<Vec<LeasedJob>> {
     let mut jobs = Vec::with_capacity(due.len());
     let mut attempts: Vec<u16> = due.iter().map(|row| row.attempt).collect();
     attempts.sort_unstable();
@@ -53,56 +68,92 @@ pub(crate) fn claim(scope: &mut Scope<'_>, claim: &Claim) -> Answer<Vec<LeasedJo
     let mut takes = Takes::new(scope.connection)?;
     for attempt in attempts {
         let group: Vec<&Due> = due.iter().filter(|row| row.attempt == attempt).collect();
-        let token = lease(scope, claim, attempt, &group)?;
+        let token = lease(scope, claim, attempt, limited, &group)?;
         for row in group {
             jobs.push(take(&mut takes, claim.queue, (token, scope.now), row)?);
         }
     }
-    jobs.sort_unstable_by_key(|job| (job.priority, job.run_at, job.id));
     Ok(jobs)
 }
 
-/// The queue runs and the worker was not declared dead.
-fn may_claim(connection: &Connection, claim: &Claim) -> Answer<bool> {
-    let may = connection
-        .prepare_cached(
-            "select 1 from windlass_queues q, windlass_workers w where q.id = ?1 and not q.paused and w.id = ?2",
-        )?
-        .query_row((claim.queue.0, claim.worker.0), |_| Ok(()))
-        .optional()?;
-    Ok(may.is_some() && claim.limit > 0)
+/// What a claim may take.
+pub(crate) struct May {
+    pub(crate) limit: u32,
+    /// The queue has a global concurrency.
+    pub(crate) limited: bool,
 }
 
-// Differs from Postgres: a walk over the index that skips foreign kinds and suspects here, then deletes by key; one
-// writer needs no SKIP LOCKED.
+/// Something, when the queue runs and has room and the worker was not declared dead.
+pub(crate) fn may_claim(connection: &Connection, claim: &Claim) -> Answer<Option<May>> {
+    let most: Option<Option<u32>> = connection
+        .prepare_cached(
+            "select case when q.live_global_concurrency_set then q.live_global_concurrency
+                         else q.global_concurrency end
+             from windlass_queues q, windlass_workers w where q.id = ?1 and not q.paused and w.id = ?2",
+        )?
+        .query_row((claim.queue.0, claim.worker.0), |row| row.get(0))
+        .optional()?;
+    let Some(most) = most else { return Ok(None) };
+    let limit = match most {
+        None => claim.limit,
+        Some(most) => room(most, leased(connection, claim.queue)?, claim.limit),
+    };
+    Ok((limit > 0).then_some(May { limit, limited: most.is_some() }))
+}
+
+fn leased(connection: &Connection, queue: QueueId) -> Answer<u64> {
+    let leased: i64 = connection
+        .prepare_cached(
+            "select coalesce(sum(json_array_length(ids)), 0) from windlass_claims where queue = ?1",
+        )?
+        .query_row([queue.0], |row| row.get(0))?;
+    Ok(leased.unsigned_abs())
+}
+
 fn due(connection: &Connection, claim: &Claim, now: Time) -> Answer<Vec<Due>> {
     let limit = claim.limit as usize;
     let mut found: Vec<Due> = Vec::new();
-    let mut statement = connection.prepare_cached(
-        "select priority, run_at, id, kind, attempt, suspect from windlass_ready
-         where queue = ?1 and priority = ?2 and run_at <= ?3 and suspect is null order by run_at, id",
-    )?;
     for priority in 0..=MAX_PRIORITY {
         if found.len() >= limit {
             break;
         }
-        let mut rows = statement.query((claim.queue.0, priority, now.0))?;
-        while let Some(row) = rows.next()? {
-            let row = Due::read(row)?;
-            if claim.kinds.contains(&KindId(row.kind)) {
-                found.push(row);
-                if found.len() >= limit {
-                    break;
-                }
-            }
-        }
+        walk(connection, claim, priority, now, limit, &mut found)?;
     }
     Ok(found)
 }
 
+pub(crate) const OF_PRIORITY: &str =
+    "select priority, run_at, id, kind, attempt, suspect, lane is not null from windlass_ready
+     where queue = ?1 and priority = ?2 and run_at <= ?3 and suspect is null order by run_at, id";
+
+/// Due jobs of one priority, until so many are found in all.
+// Differs from Postgres: a walk over the index that skips foreign kinds and suspects here, then deletes by key; one
+// writer needs no SKIP LOCKED.
+pub(crate) fn walk(
+    connection: &Connection,
+    claim: &Claim,
+    priority: u8,
+    before: Time,
+    most: usize,
+    found: &mut Vec<Due>,
+) -> Answer<()> {
+    let mut statement = connection.prepare_cached(OF_PRIORITY)?;
+    let mut rows = statement.query((claim.queue.0, priority, before.0))?;
+    while let Some(row) = rows.next()? {
+        let row = Due::read(row)?;
+        if claim.kinds.contains(&KindId(row.kind)) {
+            found.push(row);
+            if found.len() >= most {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
 fn suspect(connection: &Connection, claim: &Claim, now: Time) -> Answer<Option<Due>> {
     let mut statement = connection.prepare_cached(
-        "select priority, run_at, id, kind, attempt, suspect from windlass_ready
+        "select priority, run_at, id, kind, attempt, suspect, lane is not null from windlass_ready
          where queue = ?1 and suspect is not null and run_at <= ?2 order by priority, run_at, id",
     )?;
     let mut rows = statement.query((claim.queue.0, now.0))?;
@@ -116,7 +167,7 @@ fn suspect(connection: &Connection, claim: &Claim, now: Time) -> Answer<Option<D
 }
 
 /// One claims row for jobs with the same attempt number.
-fn lease(scope: &Scope<'_>, claim: &Claim, used: u16, group: &[&Due]) -> Answer<Token> {
+fn lease(scope: &Scope<'_>, claim: &Claim, used: u16, limited: bool, group: &[&Due]) -> Answer<Token> {
     let mut jobs: Vec<(i64, i64)> = group.iter().map(|row| (row.id, row.run_at)).collect();
     jobs.sort_unstable();
     let (ids, places): (Vec<i64>, Vec<i64>) = jobs.into_iter().unzip();
@@ -126,8 +177,8 @@ fn lease(scope: &Scope<'_>, claim: &Claim, used: u16, group: &[&Due]) -> Answer<
         .connection
         .prepare_cached(
             "insert into windlass_claims (worker, queue, attempt, crashes, alone, claimed_at, place, first_id, ids,
-                 places)
-             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+                 places, laned, limited)
+             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         )?
         .execute((
             claim.worker.0,
@@ -140,6 +191,8 @@ fn lease(scope: &Scope<'_>, claim: &Claim, used: u16, group: &[&Due]) -> Answer<
             first_id,
             ids,
             places,
+            group.iter().any(|row| row.laned),
+            limited,
         ))?;
     Ok(Token(scope.connection.last_insert_rowid()))
 }
@@ -153,7 +206,7 @@ struct Takes<'c> {
 impl<'c> Takes<'c> {
     fn new(connection: &'c Connection) -> Answer<Takes<'c>> {
         let out = "delete from windlass_ready where queue = ?1 and priority = ?2 and run_at = ?3 and id = ?4";
-        let job = "select payload, max_attempts, timeout_us, created_at from windlass_jobs where id = ?1";
+        let job = "select payload, max_attempts, timeout_us, created_at, parent_id from windlass_jobs where id = ?1";
         Ok(Takes { out: connection.prepare_cached(out)?, job: connection.prepare_cached(job)? })
     }
 }
@@ -177,6 +230,7 @@ fn take(takes: &mut Takes<'_>, queue: QueueId, (token, now): (Token, Time), due:
             run_at: Time(due.run_at),
             created_at: Time(row.get(3)?),
             claimed_at: now,
+            workflow: row.get::<_, Option<i64>>(4)?.map(WorkflowId),
         })
     });
     job.optional()?.ok_or_else(|| Fault::corrupt(format!("job {} waits in its queue but has no row", due.id)))
@@ -189,4 +243,38 @@ pub(crate) fn in_company(scope: &mut Scope<'_>, token: Token) -> Answer<bool> {
         .prepare_cached("update windlass_claims set alone = 0 where token = ?1")?
         .execute([token.0])?;
     Ok(there > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Neither an urgent claim nor one for late jobs sorts anything: each reads the first entries of an index range.
+    #[test]
+    fn nothing_is_sorted_at_a_million_rows() {
+        let connection = Connection::open_in_memory().unwrap();
+        for step in crate::migrate::STEPS {
+            connection.execute_batch(step.up).unwrap();
+        }
+        connection
+            .execute_batch(
+                "with recursive n (n) as (select 1 union all select n + 1 from n where n < 1000000)
+                 insert into windlass_ready (queue, priority, run_at, id, kind) select 1, n % 11, n * 7919 % 1000003, n, 1 from n;
+                 analyze;",
+            )
+            .unwrap();
+        let plan: Vec<String> = connection
+            .prepare(&format!("explain query plan {OF_PRIORITY}"))
+            .unwrap()
+            .query_map((1, 5, 1_000_000), |row| row.get(3))
+            .unwrap()
+            .collect::<Result<_, _>>()
+            .unwrap();
+        assert_eq!(plan.len(), 1, "{plan:?}");
+        assert!(
+            plan[0]
+                .starts_with("SEARCH windlass_ready USING PRIMARY KEY (queue=? AND priority=? AND run_at<?)"),
+            "{plan:?}"
+        );
+    }
 }

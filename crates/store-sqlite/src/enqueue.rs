@@ -6,21 +6,29 @@
 use rusqlite::{CachedStatement, Connection, OptionalExtension};
 use windlass_core::store::{Enqueued, Wake};
 use windlass_core::time::micros;
-use windlass_core::{Idempotency, JobId, JobState, NewJob, OnConflict, RunAt, StoreError, Time, Unique};
+use windlass_core::{
+    Idempotency, JobId, JobState, KeyUse, KindId, LaneId, NewJob, OnConflict, RunAt, StoreError, Time, Unique,
+};
 
 use crate::error::Answer;
+use crate::lane::{Lane, standing};
 use crate::row::tags_text;
 use crate::scope::Scope;
 use crate::settle::{End, finish};
+use crate::window;
 
 // Differs from Postgres: a prepared statement in a loop, not one statement over arrays; there is no round trip to save.
 const INSERT_JOB: &str =
     "insert into windlass_jobs (id, kind, queue, priority, max_attempts, created_at, timeout_us,
-     payload, unique_key, concurrency_key, tags, entity_type, entity_id, tenant)
-     values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
+     payload, unique_key, concurrency_key, tags, entity_type, entity_id, tenant, lane)
+     values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
 
 pub(crate) const INSERT_READY: &str = "insert into windlass_ready
-     (queue, priority, run_at, id, kind, attempt, suspect, unique_key) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+     (queue, priority, run_at, id, kind, attempt, suspect, unique_key, lane)
+     values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+
+/// In the row of a key that an entity's write took.
+pub(crate) const NO_JOB: JobId = JobId(0);
 
 /// Looked up once per call, not once per job.
 struct Inserts<'c> {
@@ -58,7 +66,10 @@ fn idempotent(
         .optional()?;
     match known {
         Some((id, fingerprint)) if fingerprint == key.fingerprint => Ok(Enqueued { id, duplicate: true }),
-        Some((existing, _)) => Err(StoreError::IdempotencyMismatch { key: key.key.clone(), existing }.into()),
+        Some((id, _)) => {
+            let existing = if id == NO_JOB { KeyUse::Entity } else { KeyUse::Job(id) };
+            Err(StoreError::IdempotencyMismatch { key: key.key.clone(), existing }.into())
+        }
         None => {
             let one = admit(scope, inserts, job)?;
             scope
@@ -75,26 +86,34 @@ fn idempotent(
 /// Inserts the job unless its unique key says otherwise.
 fn admit(scope: &mut Scope<'_>, inserts: &mut Inserts<'_>, job: &NewJob) -> Answer<Enqueued> {
     let mut run_at = start(job.run_at, scope.now);
-    if let Some(unique) = &job.unique
-        && let Some(twin) = twin_of(scope.connection, &unique.key)?
-    {
-        match unique.on_conflict {
-            OnConflict::Keep => return Ok(Enqueued { id: twin.id, duplicate: true }),
-            OnConflict::Reject => {
-                return Err(StoreError::UniqueRejected { key: unique.key.clone(), existing: twin.id }.into());
-            }
-            OnConflict::Replace => {
-                run_at = run_at.min(twin.run_at);
-                supersede(scope, &twin)?;
-            }
+    let Some(unique) = &job.unique else {
+        return Ok(Enqueued { id: insert(scope, inserts, job, run_at)?, duplicate: false });
+    };
+    let twin = twin_of(scope.connection, &unique.key)?;
+    let met = match &twin {
+        Some(twin) => Some(twin.id),
+        None => window::lasting(scope, unique)?,
+    };
+    match (met, unique.on_conflict, twin) {
+        (None, ..) => {}
+        (Some(_), OnConflict::Replace, Some(twin)) => {
+            run_at = run_at.min(twin.run_at);
+            supersede(scope, &twin)?;
         }
+        (Some(existing), OnConflict::Reject, _) => {
+            return Err(StoreError::UniqueRejected { key: unique.key.clone(), existing }.into());
+        }
+        (Some(id), OnConflict::Keep | OnConflict::Replace, _) => return Ok(Enqueued { id, duplicate: true }),
     }
     let id = insert(scope, inserts, job, run_at)?;
+    window::open(scope, unique, id)?;
     Ok(Enqueued { id, duplicate: false })
 }
 
 fn insert(scope: &mut Scope<'_>, inserts: &mut Inserts<'_>, job: &NewJob, run_at: Time) -> Answer<JobId> {
     let id = scope.next_job_id()?;
+    let lane = job.lane().map(|id| Lane { id, kind: job.kind });
+    let lane_id = lane.map(|lane| lane.id.0);
     let unique_key = job.unique.as_ref().map(|Unique { key, .. }| key);
     let entity = job.entity.as_ref();
     inserts.job.execute((
@@ -112,9 +131,10 @@ fn insert(scope: &mut Scope<'_>, inserts: &mut Inserts<'_>, job: &NewJob, run_at
         entity.map(|e| &e.entity_type),
         entity.map(|e| &e.entity_id),
         &job.tenant,
+        lane_id,
     ))?;
     inserts.ready.execute((
-        job.queue.0,
+        standing(job.queue.0, lane.is_some()),
         job.priority,
         run_at.0,
         id,
@@ -122,7 +142,11 @@ fn insert(scope: &mut Scope<'_>, inserts: &mut Inserts<'_>, job: &NewJob, run_at
         0,
         None::<i64>,
         unique_key,
+        lane_id,
     ))?;
+    if let Some(lane) = lane {
+        lane.look(scope, run_at)?;
+    }
     scope.wake(Wake::Queue(job.queue));
     Ok(JobId(id))
 }
@@ -141,20 +165,35 @@ pub(crate) struct Twin {
     pub(crate) id: JobId,
     pub(crate) run_at: Time,
     pub(crate) attempt: u16,
+    /// Set for the head of a lane.
+    slot: Option<Lane>,
 }
 
 pub(crate) fn twin_of(connection: &Connection, key: &str) -> Answer<Option<Twin>> {
     let twin = connection
-        .prepare_cached("select id, run_at, attempt from windlass_ready where unique_key = ?1")?
+        .prepare_cached(
+            "select id, run_at, attempt, lane, kind, queue > 0 from windlass_ready where unique_key = ?1",
+        )?
         .query_row([key], |row| {
-            Ok(Twin { id: JobId(row.get(0)?), run_at: Time(row.get(1)?), attempt: row.get(2)? })
+            let kind = KindId(row.get(4)?);
+            let lane = row.get::<_, Option<i64>>(3)?.map(|id| Lane { id: LaneId(id), kind });
+            Ok(Twin {
+                id: JobId(row.get(0)?),
+                run_at: Time(row.get(1)?),
+                attempt: row.get(2)?,
+                slot: if row.get(5)? { lane } else { None },
+            })
         })
         .optional()?;
     Ok(twin)
 }
 
 /// Ends a waiting job in favour of a newer one.
-fn supersede(scope: &mut Scope<'_>, twin: &Twin) -> Answer<()> {
+pub(crate) fn supersede(scope: &mut Scope<'_>, twin: &Twin) -> Answer<()> {
     scope.connection.prepare_cached("delete from windlass_ready where id = ?1")?.execute([twin.id.0])?;
+    if let Some(lane) = twin.slot {
+        lane.release(scope, twin.id)?;
+        scope.wake(Wake::Any);
+    }
     finish(scope, &End::waiting(twin.id, JobState::Superseded, twin.attempt))
 }

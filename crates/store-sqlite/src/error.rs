@@ -73,15 +73,21 @@ pub(crate) fn from_sql(op: &'static str, error: rusqlite::Error) -> StoreError {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
             StoreError::Corrupt { what: error.to_string() }
         }
-        _ if lacks_table(&error) => StoreError::SchemaMissing,
+        _ if lacks_schema(&error) => StoreError::SchemaMissing,
         _ => StoreError::Other { store: STORE, op, source: error.into() },
     }
 }
 
-/// A statement met a database without our tables.
-fn lacks_table(error: &rusqlite::Error) -> bool {
+/// A statement met a database without our tables, or without all their columns.
+fn lacks_schema(error: &rusqlite::Error) -> bool {
     let text = error.to_string();
-    text.contains("no such table: windlass_") || text.contains("no such table: main.windlass_")
+    let signs = [
+        "no such table: windlass_",
+        "no such table: main.windlass_",
+        "no such column: ",
+        " has no column named ",
+    ];
+    signs.iter().any(|sign| text.contains(sign))
 }
 
 pub(crate) fn from_sqlx(op: &'static str, error: sqlx::Error) -> StoreError {

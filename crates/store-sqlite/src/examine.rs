@@ -6,10 +6,12 @@ use std::fs;
 use std::path::Path;
 
 use rusqlite::Connection;
+use windlass_core::Time;
 use windlass_core::store::Finding;
 
 use crate::error::Answer;
 use crate::gate::beside;
+use crate::workflow::astray;
 use crate::{migrate, version};
 
 /// A whole-file check of more than this would take minutes.
@@ -32,15 +34,20 @@ pub(crate) fn settings(connection: &Connection) -> Answer<Settings> {
     })
 }
 
-pub(crate) fn examine(connection: &Connection, path: &Path, settings: &Settings) -> Answer<Vec<Finding>> {
-    Ok(vec![
-        linked(),
-        durability(settings),
-        schema(connection)?,
-        integrity(connection, path)?,
-        log(path),
-        disk(path),
-    ])
+pub(crate) fn examine(
+    connection: &Connection,
+    path: &Path,
+    settings: &Settings,
+    now: Time,
+) -> Answer<Vec<Finding>> {
+    let schema = schema(connection)?;
+    let known = schema.ok;
+    let mut findings = vec![linked(), durability(settings), schema, integrity(connection, path)?];
+    if known {
+        findings.extend([lanes(connection, now)?, workflows(connection)?]);
+    }
+    findings.extend([log(path), disk(path)]);
+    Ok(findings)
 }
 
 fn finding(name: &str, ok: bool, finding: String, remedy: &str) -> Finding {
@@ -109,6 +116,49 @@ fn integrity(connection: &Connection, path: &Path) -> Answer<Finding> {
         "stop every process on this file, copy it, and run `sqlite3 copy.db .recover`; then check the disk";
     Ok(finding("integrity", ok, text, remedy))
 }
+
+fn workflows(connection: &Connection) -> Answer<Finding> {
+    let astray = astray(connection)?.len();
+    let text = match astray {
+        0 => "every job that waits has somebody to wait for".to_owned(),
+        some => format!("{some} stand otherwise than their jobs do"),
+    };
+    let remedy = "keep a worker of the newest version running: it puts them right within a minute";
+    Ok(finding("workflows", astray == 0, text, remedy))
+}
+
+/// Slots without a head, heads without a slot, and lines that nobody will look at. Nothing is known to cause one.
+const ASTRAY: &str = "
+    select (select count(*) from windlass_slots s
+            where not exists (select 1 from windlass_ready r where r.id = s.job_id and r.queue > 0)
+              and s.job_id not in (select id from windlass_leases)),
+           (select count(*) from (select id, lane from windlass_ready where queue > 0 and lane is not null
+                                  union all
+                                  select l.id, j.lane from windlass_leases l join windlass_jobs j on j.id = l.id
+                                  where j.lane is not null) h
+            where not exists (select 1 from windlass_slots s where s.lane = h.lane and s.job_id = h.id)),
+           (select count(*) from windlass_ready r join windlass_kinds k on k.id = r.kind
+            where r.queue < 0
+              and not exists (select 1 from windlass_looks o
+                              where o.kind = r.kind and o.lane = r.lane and o.at <= max(r.run_at, ?1))
+              and (r.run_at > ?1
+                   or (select count(*) from windlass_slots s where s.lane = r.lane) < k.key_concurrency))";
+
+fn lanes(connection: &Connection, now: Time) -> Answer<Finding> {
+    let (slots, heads, lined): (i64, i64, i64) =
+        connection.query_row(ASTRAY, [now.0], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    let ok = slots + heads + lined == 0;
+    let text = match ok {
+        true => "every slot has its job, every line is looked at".to_owned(),
+        false => {
+            format!("{slots} slots without a job, {heads} jobs without a slot, {lined} in line for ever")
+        }
+    };
+    Ok(finding("lanes", ok, text, LANES_REMEDY))
+}
+
+const LANES_REMEDY: &str =
+    "raise key_concurrency of the kind by one: every line is looked at then; and report it";
 
 fn log(path: &Path) -> Finding {
     let bytes = fs::metadata(beside(path, "-wal")).map_or(0, |meta| meta.len());

@@ -7,6 +7,8 @@
 //! File names are those of `windlass-store-postgres`, so the two can be read side by side.
 
 mod act;
+mod backup;
+mod budget;
 mod checkpoint;
 mod claim;
 mod clock;
@@ -16,26 +18,33 @@ mod entity;
 mod error;
 mod examine;
 mod gate;
+mod lane;
+mod late;
 mod lease;
 pub mod limit;
 mod migrate;
 mod poll;
 mod prune;
 mod query;
+mod rate;
 mod raw;
 mod reader;
 mod reclaim;
 mod registry;
 mod report;
+mod resource;
 mod rollup;
 mod row;
+mod schedule;
 mod scope;
 mod settle;
 mod store;
 mod tx;
 mod version;
 mod wake;
+mod window;
 mod worker;
+mod workflow;
 mod writer;
 
 use std::path::{Path, PathBuf};

@@ -39,6 +39,72 @@ pub(crate) const STEPS: &[Step] = &[
         up: include_str!("schema/0003_entities.up.sql"),
         down: include_str!("schema/0003_entities.down.sql"),
     },
+    Step {
+        version: 4,
+        name: "entity_keys",
+        up: include_str!("schema/0004_entity_keys.up.sql"),
+        down: include_str!("schema/0004_entity_keys.down.sql"),
+    },
+    Step {
+        version: 5,
+        name: "schedules",
+        up: include_str!("schema/0005_schedules.up.sql"),
+        down: include_str!("schema/0005_schedules.down.sql"),
+    },
+    Step {
+        version: 6,
+        name: "budgets",
+        up: include_str!("schema/0006_budgets.up.sql"),
+        down: include_str!("schema/0006_budgets.down.sql"),
+    },
+    Step {
+        version: 7,
+        name: "lanes",
+        up: include_str!("schema/0007_lanes.up.sql"),
+        down: include_str!("schema/0007_lanes.down.sql"),
+    },
+    Step {
+        version: 8,
+        name: "global_concurrency",
+        up: include_str!("schema/0008_global_concurrency.up.sql"),
+        down: include_str!("schema/0008_global_concurrency.down.sql"),
+    },
+    Step {
+        version: 9,
+        name: "rates",
+        up: include_str!("schema/0009_rates.up.sql"),
+        down: include_str!("schema/0009_rates.down.sql"),
+    },
+    Step {
+        version: 10,
+        name: "workflows",
+        up: include_str!("schema/0010_workflows.up.sql"),
+        down: include_str!("schema/0010_workflows.down.sql"),
+    },
+    Step {
+        version: 11,
+        name: "backups",
+        up: include_str!("schema/0011_backups.up.sql"),
+        down: include_str!("schema/0011_backups.down.sql"),
+    },
+    Step {
+        version: 12,
+        name: "views",
+        up: include_str!("schema/0012_views.up.sql"),
+        down: include_str!("schema/0012_views.down.sql"),
+    },
+    Step {
+        version: 13,
+        name: "unique_windows",
+        up: include_str!("schema/0013_unique_windows.up.sql"),
+        down: include_str!("schema/0013_unique_windows.down.sql"),
+    },
+    Step {
+        version: 14,
+        name: "boost",
+        up: include_str!("schema/0014_boost.up.sql"),
+        down: include_str!("schema/0014_boost.down.sql"),
+    },
 ];
 
 pub(crate) fn newest() -> i64 {

@@ -1,4 +1,4 @@
-//! The floor query: what is due, when the next job is, what to stop.
+//! The floor query: what is due, when the next job and the next tick are, what to stop.
 //!
 //! One short read that alone is correct when every wake-up is lost. Walks over no waiting jobs but those of kinds that
 //! were not asked about: the earliest of each priority is the first entry of an index range.
@@ -9,7 +9,8 @@ use windlass_core::store::{Poll, QueueDue, QueueKinds};
 use windlass_core::{JobId, KindId, Time, WorkerId};
 
 use crate::error::Answer;
-use crate::lease;
+use crate::registry::{bounds, kind_limits};
+use crate::{lease, schedule};
 
 pub(crate) fn poll(
     connection: &Connection,
@@ -19,21 +20,33 @@ pub(crate) fn poll(
 ) -> Answer<Poll> {
     let mut queues = Vec::new();
     let mut statement = connection.prepare_cached(
-        "select paused, coalesce(live_concurrency, concurrency) from windlass_queues where id = ?1",
+        "select paused, coalesce(live_concurrency, concurrency), coalesce(live_concurrency_min, concurrency_min),
+                coalesce(live_concurrency_max, concurrency_max),
+                case when live_global_concurrency_set then live_global_concurrency else global_concurrency end
+         from windlass_queues where id = ?1",
     )?;
-    for served in served {
-        let settings =
-            statement.query_row([served.queue.0], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
-        let Some((paused, concurrency)) = settings else { continue };
+    for (asked, served) in served.iter().enumerate() {
+        let settings = statement
+            .query_row([served.queue.0], |row| {
+                Ok((row.get(0)?, row.get(1)?, bounds(row, 2, 3)?, row.get(4)?))
+            })
+            .optional()?;
+        let Some((paused, concurrency, bounds, global_concurrency)) = settings else { continue };
         queues.push(QueueDue {
+            asked,
             queue: served.queue,
-            next_due: next_due(connection, served)?,
+            next_due: earlier(next_due(connection, served)?, next_look(connection, served)?),
             suspect: suspect_due(connection, served, now)?,
             paused,
             concurrency,
+            global_concurrency,
+            bounds,
         });
     }
-    Ok(Poll { now, queues, cancel: cancels(connection, worker)? })
+    let kinds: Vec<KindId> = served.iter().flat_map(|served| served.kinds.iter().copied()).collect();
+    let limits = if kinds.is_empty() { Vec::new() } else { kind_limits(connection, &kinds)? };
+    let next_tick = schedule::next_tick(connection)?;
+    Ok(Poll { now, queues, limits, next_tick, cancel: cancels(connection, worker)? })
 }
 
 /// Suspects are left out: an ordinary claim would not get them.
@@ -42,15 +55,30 @@ fn next_due(connection: &Connection, served: &QueueKinds) -> Answer<Option<Time>
         "select run_at, kind from windlass_ready where queue = ?1 and priority = ?2 and suspect is null
          order by run_at, id",
     )?;
-    let mut earliest: Option<i64> = None;
+    let mut earliest = None;
     for priority in 0..=MAX_PRIORITY {
         let first = first_of(&mut statement, (served.queue.0, priority), &served.kinds)?;
-        earliest = match (earliest, first) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
+        earliest = earlier(earliest, first.map(Time));
     }
-    Ok(earliest.map(Time))
+    Ok(earliest)
+}
+
+/// When a lane of a served kind has to be looked at next, which is a claim's business.
+fn next_look(connection: &Connection, served: &QueueKinds) -> Answer<Option<Time>> {
+    let mut statement = connection.prepare_cached("select min(at) from windlass_looks where kind = ?1")?;
+    let mut earliest = None;
+    for kind in &served.kinds {
+        let at: Option<i64> = statement.query_row([kind.0], |row| row.get(0))?;
+        earliest = earlier(earliest, at.map(Time));
+    }
+    Ok(earliest)
+}
+
+fn earlier(one: Option<Time>, other: Option<Time>) -> Option<Time> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
 }
 
 /// The `run_at` of the first row whose kind is served; rows of other kinds are walked over.

@@ -15,7 +15,7 @@ use crate::scope::Scope;
 /// Rows per transaction.
 const CHUNK: usize = 250;
 
-/// Removes a finished job with everything it left. Idempotency keys have their own window and outlive a pruned job.
+/// Removes a finished job with everything it left. Idempotency keys and windows have their own time and outlive a pruned job.
 pub(crate) fn erase(scope: &Scope<'_>, id: JobId, keys: bool) -> Answer<()> {
     for sql in [
         "delete from windlass_finished where id = ?1",
@@ -28,18 +28,31 @@ pub(crate) fn erase(scope: &Scope<'_>, id: JobId, keys: bool) -> Answer<()> {
         scope.connection.prepare_cached(sql)?.execute([id.0])?;
     }
     if keys {
-        scope
-            .connection
-            .prepare_cached("delete from windlass_idempotency where job_id = ?1")?
-            .execute([id.0])?;
+        for sql in [
+            "delete from windlass_idempotency where job_id = ?1",
+            "delete from windlass_unique_windows where job_id = ?1",
+        ] {
+            scope.connection.prepare_cached(sql)?.execute([id.0])?;
+        }
     }
     Ok(())
 }
 
-const FINISHED: &str =
-    "from windlass_finished where id > ?1 and id < ?2 and finished_at < ?3 and state in (3, 6, 7)";
-const DEAD: &str =
-    "from windlass_finished where id > ?1 and id < ?2 and finished_at < ?3 and state in (4, 5)";
+/// What a workflow may still need stays until that has ended.
+macro_rules! old {
+    ($states:literal) => {
+        concat!(
+            "from windlass_finished where id > ?1 and id < ?2 and finished_at < ?3 and state in ",
+            $states,
+            " and not exists (
+                select 1 from windlass_workflow_jobs m join windlass_workflows w on w.id = m.workflow
+                where m.job_id = windlass_finished.id and w.ended_at is null)"
+        )
+    };
+}
+
+const FINISHED: &str = old!("(3, 6, 7)");
+const DEAD: &str = old!("(4, 5)");
 
 impl SqliteStore {
     pub(crate) async fn prune(&self, prune: &Prune) -> Result<u64, StoreError> {
@@ -48,6 +61,7 @@ impl SqliteStore {
             PruneWhat::Finished => FINISHED,
             PruneWhat::DeadLetters => DEAD,
             PruneWhat::Idempotency => return self.prune_keys(before, prune.dry_run).await,
+            PruneWhat::Windows => return self.prune_windows(before, prune.dry_run).await,
             PruneWhat::Rollups => return self.prune_rollups(before, prune.dry_run).await,
         };
         if prune.dry_run {
@@ -56,16 +70,47 @@ impl SqliteStore {
         let (mut after, mut total) = (JobId(0), 0);
         loop {
             let ids = self.read("find what to prune", move |c| old_jobs(c, jobs, after, before)).await?;
-            let Some(last) = ids.last().copied() else { return Ok(total) };
+            let Some(last) = ids.last().copied() else { break };
             total += self.write("prune", ids.len(), move |scope| remove(scope, jobs, &ids, before)).await?;
             after = last;
         }
+        let states = if prune.what == PruneWhat::Finished { "(1, 3, 5)" } else { "(2)" };
+        self.prune_workflows(states, before).await?;
+        Ok(total)
+    }
+
+    /// Failed ones are kept as long as dead letters are. Not counted: they go with their jobs.
+    async fn prune_workflows(&self, states: &'static str, before: Time) -> Result<(), StoreError> {
+        let gone = move |scope: &mut Scope<'_>| {
+            let sql = format!(
+                "delete from windlass_workflows where id in (
+                     select id from windlass_workflows where ended_at < ?1 and state in {states} limit ?2) returning id"
+            );
+            let mut statement = scope.connection.prepare_cached(&sql)?;
+            let rows = statement.query_map((before.0, CHUNK.cast_signed() as i64), |row| row.get(0))?;
+            let ids = rows.collect::<Result<Vec<i64>, _>>()?;
+            let mut members =
+                scope.connection.prepare_cached("delete from windlass_workflow_jobs where workflow = ?1")?;
+            for id in &ids {
+                members.execute([id])?;
+            }
+            Ok(ids.len())
+        };
+        while self.write("prune workflows", CHUNK, gone).await? == CHUNK {}
+        Ok(())
     }
 
     async fn prune_keys(&self, before: Time, dry_run: bool) -> Result<u64, StoreError> {
         const OLD: &str = "select count(*) from windlass_idempotency where created_at < ?1";
         const REMOVE: &str = "delete from windlass_idempotency where key in
              (select key from windlass_idempotency where created_at < ?1 limit ?2)";
+        self.prune_rows(OLD, REMOVE, before, dry_run).await
+    }
+
+    async fn prune_windows(&self, before: Time, dry_run: bool) -> Result<u64, StoreError> {
+        const OLD: &str = "select count(*) from windlass_unique_windows where until <= ?1";
+        const REMOVE: &str = "delete from windlass_unique_windows where key in
+             (select key from windlass_unique_windows where until <= ?1 limit ?2)";
         self.prune_rows(OLD, REMOVE, before, dry_run).await
     }
 

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
-use windlass_core::store::{JobDetail, JobFilter, Page};
-use windlass_core::{Attempt, JobId, JobRecord, JobState, LogLine, Time, Token, WorkerId};
+use windlass_core::store::{DeadCount, JobDetail, JobFilter, Page};
+use windlass_core::{Attempt, JobId, JobRecord, JobState, LogLine, QueueId, Time, Token, WorkerId};
 
 use crate::error::{Answer, Fault};
 use crate::row::{RECORD_COLUMNS, record};
@@ -63,7 +63,15 @@ impl Selection {
         }
         let waiting = self.id == "r.id";
         if let Some(queue) = filter.queue {
-            self.bind(if waiting { "r.queue = ?" } else { "j.queue = ?" }, i64::from(queue.0));
+            let number = i64::from(queue.0);
+            match waiting {
+                // Those in line stand under the negative number, those that wait for others under none.
+                true => {
+                    self.bind_two("r.queue in (?, ?, 0)", number, -number);
+                    self.bind("j.queue = ?", number);
+                }
+                false => self.bind("j.queue = ?", number),
+            }
         }
         if let Some(kind) = filter.kind {
             self.bind(if waiting { "r.kind = ?" } else { "j.kind = ?" }, i64::from(kind.0));
@@ -105,6 +113,11 @@ impl Selection {
     pub(crate) fn bind(&mut self, condition: &str, value: impl Into<Value>) {
         self.conditions.push(condition.to_owned());
         self.values.push(value.into());
+    }
+
+    fn bind_two(&mut self, condition: &str, one: impl Into<Value>, other: impl Into<Value>) {
+        self.bind(condition, one);
+        self.values.push(other.into());
     }
 
     fn clause(&self) -> String {
@@ -234,4 +247,19 @@ pub(crate) fn job(connection: &Connection, id: JobId, now: Time) -> Answer<Optio
         .prepare_cached("select exists (select 1 from windlass_cancels where job_id = ?1)")?
         .query_row([id.0], |row| row.get(0))?;
     Ok(Some(JobDetail { job, attempts, logs, cancel_requested }))
+}
+
+/// By the index of the dead, from its newest end.
+pub(crate) fn dead_letters(connection: &Connection, cap: u64) -> Answer<Vec<DeadCount>> {
+    let mut statement = connection.prepare_cached(
+        "select j.queue, sum(d.state = 4), sum(d.state = 5)
+         from (select id, state from windlass_finished where state in (4, 5) order by id desc limit ?1) d
+         cross join windlass_jobs j on j.id = d.id
+         group by j.queue order by j.queue",
+    )?;
+    let rows = statement.query_map([i64::try_from(cap).unwrap_or(i64::MAX)], |row| {
+        let count = |column| row.get::<_, i64>(column).map(i64::unsigned_abs);
+        Ok(DeadCount { queue: QueueId(row.get(0)?), failed: count(1)?, dead_letter: count(2)? })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }

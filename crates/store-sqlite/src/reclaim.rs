@@ -12,7 +12,8 @@ use windlass_core::{JobId, JobState, KindId, QueueId, Settlement, Time, Token, V
 use crate::error::{Answer, Fault};
 use crate::lease::{self, Held};
 use crate::scope::Scope;
-use crate::settle::{Back, Cancels, End, Run, come_back, finish, settle};
+use crate::settle::{Back, Cancels, End, Run, come_back, finish, free_slot, settle};
+use crate::workflow;
 
 pub(crate) fn reclaim(scope: &mut Scope<'_>, beat: &Beat) -> Answer<Option<Reclaimed>> {
     let gone = scope
@@ -30,6 +31,7 @@ pub(crate) fn reclaim(scope: &mut Scope<'_>, beat: &Beat) -> Answer<Option<Recla
         }
     }
     forget_claims(scope, beat.worker)?;
+    workflow::follow(scope)?;
     scope.wake(Wake::Any);
     Ok(Some(tally))
 }
@@ -54,10 +56,12 @@ fn take_back(
     match lost(lease) {
         Lost::Cancelled => {
             finish(scope, &end(JobState::Cancelled, None))?;
+            free_slot(scope, id)?;
             tally.cancelled += 1;
         }
         Lost::DeadLetter { error } => {
             finish(scope, &end(JobState::DeadLetter, Some(&error)))?;
+            free_slot(scope, id)?;
             let (queue, kind) = (QueueId(held.queue), job.kind);
             tally.dead_letters.push(DeadLetter { id, queue, kind, run_at: place, ended_at: scope.now });
         }
@@ -120,6 +124,8 @@ pub(crate) fn disown(scope: &mut Scope<'_>, worker: WorkerId, known: &[Token]) -
             queue: QueueId(held.queue),
             attempt: held.attempt,
             started_at: held.claimed_at,
+            // A hand-back ends only what was cancelled, and that asks for itself.
+            workflow: None,
             verdict: Verdict::Return(back(place)),
         }));
     }

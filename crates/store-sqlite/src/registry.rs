@@ -5,15 +5,24 @@
 
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, Row};
 use windlass_core::queue::MAX_PRIORITY;
-use windlass_core::store::{DEPTH_SHOWN, KindMoved, QueueState, QueueUpdate, Wake};
+use windlass_core::scale::Bounds;
+use windlass_core::store::{
+    Backlog, DEPTH_SHOWN, KindLimits, KindMoved, KindUpdate, Permits, QueueState, QueueUpdate, Wake,
+};
 use windlass_core::time::micros;
-use windlass_core::{Backoff, KindId, KindSpec, QueueId, QueueSpec, StoreError, Time};
+use windlass_core::{Backoff, KindId, KindSpec, QueueId, QueueSpec, Rate, Resource, StoreError, Time};
 
 use crate::error::{Answer, other};
+use crate::lane::{look_everywhere, standing};
+use crate::resource;
 use crate::row::{duration, small};
 use crate::scope::Scope;
+
+/// Stands for a lifted bound.
+const NO_RATE: &str = "none";
 
 pub(crate) fn sync_registry(scope: &mut Scope<'_>, queues: &[QueueSpec], kinds: &[KindSpec]) -> Answer<()> {
     for queue in queues {
@@ -21,7 +30,13 @@ pub(crate) fn sync_registry(scope: &mut Scope<'_>, queues: &[QueueSpec], kinds: 
     }
     let mut moved = Vec::new();
     for kind in kinds {
+        let before = key_concurrency(scope.connection, kind)?;
         moved.extend(put_kind(scope.connection, kind)?);
+        if let Some((id, before)) = before
+            && before < kind.key_concurrency
+        {
+            look_everywhere(scope, id)?;
+        }
     }
     if !moved.is_empty() {
         return Err(StoreError::KindsMoved { moved }.into());
@@ -33,11 +48,15 @@ pub(crate) fn sync_registry(scope: &mut Scope<'_>, queues: &[QueueSpec], kinds: 
 fn put_queue(connection: &Connection, queue: &QueueSpec) -> Answer<()> {
     connection
         .prepare_cached(
-            "insert into windlass_queues (name, priority, concurrency, cadence_us, sla_us, owner, colour, depth_cap)
-             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+            "insert into windlass_queues (name, priority, concurrency, cadence_us, sla_us, owner, colour, depth_cap,
+                 concurrency_min, concurrency_max, resource, global_concurrency, boost_after_us)
+             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
              on conflict (name) do update set priority = excluded.priority, concurrency = excluded.concurrency,
                  cadence_us = excluded.cadence_us, sla_us = excluded.sla_us, owner = excluded.owner,
-                 colour = excluded.colour, depth_cap = excluded.depth_cap",
+                 colour = excluded.colour, depth_cap = excluded.depth_cap,
+                 concurrency_min = excluded.concurrency_min, concurrency_max = excluded.concurrency_max,
+                 resource = excluded.resource, global_concurrency = excluded.global_concurrency,
+                 boost_after_us = excluded.boost_after_us",
         )?
         .execute((
             &queue.name,
@@ -48,8 +67,13 @@ fn put_queue(connection: &Connection, queue: &QueueSpec) -> Answer<()> {
             &queue.owner,
             &queue.colour,
             queue.depth_cap.map(|cap| i64::try_from(cap).unwrap_or(i64::MAX)),
+            queue.bounds.map(|bounds| bounds.min),
+            queue.bounds.map(|bounds| bounds.max),
+            queue.resource.as_ref().map(|resource| &resource.name),
+            queue.global_concurrency,
+            queue.boost_after.map(micros),
         ))?;
-    Ok(())
+    resource::put(connection, queue.resource.as_ref())
 }
 
 /// Answers with a kind that belongs to another queue, and leaves it there.
@@ -77,10 +101,12 @@ fn put_kind(connection: &Connection, kind: &KindSpec) -> Answer<Option<KindMoved
     connection
         .prepare_cached(
             "insert into windlass_kinds (name, queue, priority, max_attempts, timeout_us, backoff_base_us,
-                 backoff_cap_us, description) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+                 backoff_cap_us, description, key_concurrency, rate, resource)
+             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
              on conflict (name) do update set priority = excluded.priority, max_attempts = excluded.max_attempts,
                  timeout_us = excluded.timeout_us, backoff_base_us = excluded.backoff_base_us,
-                 backoff_cap_us = excluded.backoff_cap_us, description = excluded.description",
+                 backoff_cap_us = excluded.backoff_cap_us, description = excluded.description,
+                 key_concurrency = excluded.key_concurrency, rate = excluded.rate, resource = excluded.resource",
         )?
         .execute((
             &kind.name,
@@ -91,15 +117,29 @@ fn put_kind(connection: &Connection, kind: &KindSpec) -> Answer<Option<KindMoved
             micros(kind.backoff.base),
             micros(kind.backoff.cap),
             &kind.description,
+            kind.key_concurrency,
+            kind.rate.map(|rate| rate.to_string()),
+            kind.resource.as_ref().map(|resource| &resource.name),
         ))?;
+    resource::put(connection, kind.resource.as_ref())?;
     Ok(None)
+}
+
+fn key_concurrency(connection: &Connection, kind: &KindSpec) -> Answer<Option<(KindId, u16)>> {
+    let known = connection
+        .prepare_cached("select id, key_concurrency from windlass_kinds where name = ?1")?
+        .query_row([&kind.name], |row| Ok((KindId(row.get(0)?), row.get(1)?)))
+        .optional()?;
+    Ok(known)
 }
 
 pub(crate) fn kinds(connection: &Connection) -> Answer<Vec<(KindId, QueueId, KindSpec)>> {
     let mut statement = connection.prepare_cached(
         "select k.id, k.queue, k.name, q.name, k.priority, k.max_attempts, k.timeout_us, k.backoff_base_us,
-                k.backoff_cap_us, k.description
-         from windlass_kinds k join windlass_queues q on q.id = k.queue order by k.id",
+                k.backoff_cap_us, k.description, k.key_concurrency, coalesce(k.live_rate, k.rate), r.name,
+                coalesce(r.live_permits, r.permits)
+         from windlass_kinds k join windlass_queues q on q.id = k.queue
+         left join windlass_resources r on r.name = coalesce(k.resource, q.resource) order by k.id",
     )?;
     let rows = statement.query_map([], |row| {
         let spec = KindSpec {
@@ -109,6 +149,9 @@ pub(crate) fn kinds(connection: &Connection) -> Answer<Vec<(KindId, QueueId, Kin
             max_attempts: small(row, 5)?,
             timeout: row.get::<_, Option<i64>>(6)?.map(duration),
             backoff: Backoff { base: duration(row.get(7)?), cap: duration(row.get(8)?) },
+            key_concurrency: row.get(10)?,
+            rate: rate(row, 11)?,
+            resource: resource_in(row, 12, 13)?,
             description: row.get(9)?,
         };
         Ok((KindId(row.get(0)?), QueueId(row.get(1)?), spec))
@@ -116,12 +159,56 @@ pub(crate) fn kinds(connection: &Connection) -> Answer<Vec<(KindId, QueueId, Kin
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
+/// A rate as it is written; `none` is an operator's word for no bound.
+pub(crate) fn rate(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Rate>> {
+    match row.get::<_, Option<String>>(column)? {
+        Some(text) if text != NO_RATE => text
+            .parse()
+            .map(Some)
+            .map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error))),
+        _ => Ok(None),
+    }
+}
+
+fn resource_in(row: &Row<'_>, name: usize, permits: usize) -> rusqlite::Result<Option<Resource>> {
+    let permits = row.get(permits)?;
+    Ok(row.get::<_, Option<String>>(name)?.map(|name| Resource { name, permits }))
+}
+
+pub(crate) fn bounds(row: &Row<'_>, min: usize, max: usize) -> rusqlite::Result<Option<Bounds>> {
+    let (min, max): (Option<u32>, Option<u32>) = (row.get(min)?, row.get(max)?);
+    Ok(min.zip(max).map(|(min, max)| Bounds { min, max }))
+}
+
+/// Of these kinds, those with a limit.
+pub(crate) fn kind_limits(connection: &Connection, kinds: &[KindId]) -> Answer<Vec<KindLimits>> {
+    let mut statement = connection.prepare_cached(
+        "select k.id, coalesce(k.live_rate, k.rate), r.name, coalesce(r.live_permits, r.permits)
+         from windlass_kinds k join windlass_queues q on q.id = k.queue
+         left join windlass_resources r on r.name = coalesce(k.resource, q.resource)
+         where k.rate is not null or k.live_rate is not null or r.name is not null order by k.id",
+    )?;
+    let rows = statement.query_map([], |row| {
+        let permits = row.get::<_, Option<u32>>(3)?;
+        let resource = row.get::<_, Option<String>>(2)?.zip(permits);
+        let resource = resource.map(|(resource, permits)| Permits { resource, permits });
+        Ok(KindLimits { kind: KindId(row.get(0)?), rate: rate(row, 1)?, resource })
+    })?;
+    let mut limits: Vec<KindLimits> = rows.collect::<Result<_, _>>()?;
+    limits.retain(|of| kinds.contains(&of.kind) && (of.rate.is_some() || of.resource.is_some()));
+    Ok(limits)
+}
+
 pub(crate) fn queues(connection: &Connection, now: Time) -> Answer<Vec<QueueState>> {
     let mut statement = connection.prepare_cached(
         "select q.id, q.name, q.priority, coalesce(q.live_concurrency, q.concurrency), q.cadence_us, q.sla_us, q.owner,
                 q.colour, case when q.live_depth_cap_set then q.live_depth_cap else q.depth_cap end, q.paused,
-                coalesce((select sum(json_array_length(c.ids)) from windlass_claims c where c.queue = q.id), 0)
-         from windlass_queues q order by q.id",
+                coalesce((select sum(json_array_length(c.ids)) from windlass_claims c where c.queue = q.id), 0),
+                coalesce(q.live_concurrency_min, q.concurrency_min),
+                coalesce(q.live_concurrency_max, q.concurrency_max), r.name, coalesce(r.live_permits, r.permits),
+                case when q.live_global_concurrency_set then q.live_global_concurrency else q.global_concurrency end,
+                q.boost_after_us
+         from windlass_queues q left join windlass_resources r on r.name = q.resource order by q.id",
     )?;
     let rows = statement.query_map([], |row| {
         let spec = QueueSpec {
@@ -133,6 +220,10 @@ pub(crate) fn queues(connection: &Connection, now: Time) -> Answer<Vec<QueueStat
             owner: row.get(6)?,
             colour: row.get(7)?,
             depth_cap: row.get::<_, Option<i64>>(8)?.map(i64::unsigned_abs),
+            bounds: bounds(row, 11, 12)?,
+            resource: resource_in(row, 13, 14)?,
+            global_concurrency: row.get(15)?,
+            boost_after: row.get::<_, Option<i64>>(16)?.map(duration),
         };
         Ok(QueueState {
             id: QueueId(row.get(0)?),
@@ -151,7 +242,7 @@ pub(crate) fn queues(connection: &Connection, now: Time) -> Answer<Vec<QueueStat
     Ok(queues)
 }
 
-/// One index range per priority: jobs that lie ahead are never walked over to count those that are due.
+/// One index range per priority, of those in line too: jobs that lie ahead are never walked over to count those that are due.
 fn fill_depths(connection: &Connection, queue: &mut QueueState, now: Time) -> Answer<()> {
     let mut due = connection.prepare_cached(
         "select count(*), min(run_at) from (select run_at from windlass_ready
@@ -161,10 +252,13 @@ fn fill_depths(connection: &Connection, queue: &mut QueueState, now: Time) -> An
         "select count(*) from (select 1 from windlass_ready
          where queue = ?1 and priority = ?2 and run_at > ?3 limit ?4)",
     )?;
-    for priority in 0..=MAX_PRIORITY {
+    let standings = [false, true].map(|lined| standing(queue.id.0, lined));
+    for (number, priority) in
+        standings.into_iter().flat_map(|number| (0..=MAX_PRIORITY).map(move |p| (number, p)))
+    {
         // At least one row is looked at even when the cap is reached: the oldest may be of any priority.
         let room = DEPTH_SHOWN.saturating_sub(queue.depth).max(1);
-        let (count, oldest) = due.query_row((queue.id.0, priority, now.0, room.cast_signed()), |row| {
+        let (count, oldest) = due.query_row((number, priority, now.0, room.cast_signed()), |row| {
             Ok((row.get::<_, i64>(0)?.unsigned_abs(), row.get::<_, Option<i64>>(1)?))
         })?;
         queue.depth = (queue.depth + count).min(DEPTH_SHOWN);
@@ -172,7 +266,7 @@ fn fill_depths(connection: &Connection, queue: &mut QueueState, now: Time) -> An
         queue.oldest = queue.oldest.max(oldest);
         let room = DEPTH_SHOWN.saturating_sub(queue.scheduled);
         queue.scheduled += ahead
-            .query_row((queue.id.0, priority, now.0, room.cast_signed()), |row| row.get::<_, i64>(0))?
+            .query_row((number, priority, now.0, room.cast_signed()), |row| row.get::<_, i64>(0))?
             .unsigned_abs();
     }
     Ok(())
@@ -185,18 +279,89 @@ pub(crate) fn update_queue(scope: &mut Scope<'_>, queue: QueueId, update: &Queue
         .prepare_cached(
             "update windlass_queues set paused = coalesce(?2, paused), live_concurrency = coalesce(?3, live_concurrency),
                  live_depth_cap = case when ?4 then ?5 else live_depth_cap end,
-                 live_depth_cap_set = live_depth_cap_set or ?4
+                 live_depth_cap_set = live_depth_cap_set or ?4,
+                 live_concurrency_min = coalesce(?6, live_concurrency_min),
+                 live_concurrency_max = coalesce(?7, live_concurrency_max),
+                 live_global_concurrency = case when ?8 then ?9 else live_global_concurrency end,
+                 live_global_concurrency_set = live_global_concurrency_set or ?8
              where id = ?1",
         )?
-        .execute((queue.0, update.paused, update.concurrency, lifted.is_some(), lifted.flatten()))?;
+        .execute((
+            queue.0,
+            update.paused,
+            update.concurrency,
+            lifted.is_some(),
+            lifted.flatten(),
+            update.bounds.map(|bounds| bounds.min),
+            update.bounds.map(|bounds| bounds.max),
+            update.global_concurrency.is_some(),
+            update.global_concurrency.flatten(),
+        ))?;
+    if let Some(permits) = update.permits {
+        let resource = scope
+            .connection
+            .prepare_cached("select resource from windlass_queues where id = ?1")?
+            .query_row([queue.0], |row| row.get::<_, Option<String>>(0))
+            .optional()?;
+        if let Some(resource) = resource.flatten() {
+            resource::set_permits(scope.connection, &resource, permits)?;
+        }
+    }
     scope.wake(Wake::Any);
     Ok(changed > 0)
 }
 
+pub(crate) fn update_kind(scope: &mut Scope<'_>, kind: KindId, update: &KindUpdate) -> Answer<bool> {
+    let connection = scope.connection;
+    let resource = connection
+        .prepare_cached(
+            "select coalesce(k.resource, q.resource)
+             from windlass_kinds k join windlass_queues q on q.id = k.queue where k.id = ?1",
+        )?
+        .query_row([kind.0], |row| row.get::<_, Option<String>>(0))
+        .optional()?;
+    let Some(resource) = resource else { return Ok(false) };
+    if let Some(rate) = update.rate {
+        let rate = rate.map_or(NO_RATE.to_owned(), |rate| rate.to_string());
+        connection
+            .prepare_cached("update windlass_kinds set live_rate = ?2 where id = ?1")?
+            .execute((kind.0, rate))?;
+    }
+    if let (Some(permits), Some(resource)) = (update.permits, resource) {
+        resource::set_permits(connection, &resource, permits)?;
+    }
+    scope.wake(Wake::Any);
+    Ok(true)
+}
+
+pub(crate) fn backlog(connection: &Connection, queue: QueueId, cap: u64, now: Time) -> Answer<Backlog> {
+    let mut statement = connection.prepare_cached(
+        "select count(*) from (select 1 from windlass_ready
+         where queue = ?1 and priority = ?2 and run_at <= ?3 limit ?4)",
+    )?;
+    let mut due = 0;
+    for priority in 0..=MAX_PRIORITY {
+        let room = i64::try_from(cap - due).unwrap_or(i64::MAX);
+        let count: i64 = statement.query_row((queue.0, priority, now.0, room), |row| row.get(0))?;
+        due += count.unsigned_abs();
+    }
+    let workers: i64 = connection
+        .prepare_cached(
+            "select count(*) from windlass_workers w
+             where exists (select 1 from json_each(w.queues) e where e.value = ?1)",
+        )?
+        .query_row([queue.0], |row| row.get(0))?;
+    Ok(Backlog { due, workers: workers.unsigned_abs() })
+}
+
 pub(crate) fn depth(connection: &Connection, queue: QueueId, cap: u64) -> Answer<u64> {
     let cap = i64::try_from(cap).unwrap_or(i64::MAX);
-    let count: i64 = connection
-        .prepare_cached("select count(*) from (select 1 from windlass_ready where queue = ?1 limit ?2)")?
-        .query_row((queue.0, cap), |row| row.get(0))?;
+    let mut statement = connection
+        .prepare_cached("select count(*) from (select 1 from windlass_ready where queue = ?1 limit ?2)")?;
+    let mut count = 0;
+    for lined in [false, true] {
+        let left = cap.saturating_sub(count);
+        count += statement.query_row((standing(queue.0, lined), left), |row| row.get::<_, i64>(0))?;
+    }
     Ok(count.unsigned_abs())
 }

@@ -5,7 +5,8 @@
 use std::time::Duration;
 
 use rusqlite::Row;
-use windlass_core::{EntityRef, JobId, JobRecord, JobState, Progress, Time, WorkerId};
+use windlass_core::queue::NO_QUEUE;
+use windlass_core::{EntityRef, JobId, JobRecord, JobState, Progress, Time, WorkerId, WorkflowId};
 
 pub(crate) fn duration(micros: i64) -> Duration {
     Duration::from_micros(u64::try_from(micros).unwrap_or(0))
@@ -24,7 +25,7 @@ pub(crate) fn tags_text(tags: &[String]) -> Option<String> {
     serde_json::to_string(tags).ok()
 }
 
-fn tags(text: Option<String>) -> Vec<String> {
+pub(crate) fn tags(text: Option<String>) -> Vec<String> {
     text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
 }
 
@@ -33,11 +34,12 @@ pub(crate) const RECORD_COLUMNS: &str =
     "j.id, k.name, q.name, j.priority, j.payload, j.max_attempts, j.timeout_us, j.created_at, j.unique_key,
      j.concurrency_key, j.tags, j.entity_type, j.entity_id, j.tenant,
      r.run_at, r.attempt, f.state, f.attempt, f.started_at, f.finished_at, f.result, f.error, f.worker,
-     p.percent, p.message, p.at";
+     p.percent, p.message, p.at, r.queue, j.parent_id";
 
 /// What the tables say about a job, except its lease: a job that neither waits nor has finished is running.
 pub(crate) fn record(row: &Row<'_>, now: Time) -> rusqlite::Result<JobRecord> {
     let run_at = row.get::<_, Option<i64>>(14)?.map(Time);
+    let queue: Option<i32> = row.get(26)?;
     let finished: Option<i16> = row.get(16)?;
     let state = match (run_at, finished.and_then(JobState::from_code)) {
         (_, Some(state)) => state,
@@ -65,7 +67,8 @@ pub(crate) fn record(row: &Row<'_>, now: Time) -> rusqlite::Result<JobRecord> {
         attempt: row.get::<_, Option<u16>>(15)?.or(row.get(17)?).unwrap_or(0),
         max_attempts: row.get(5)?,
         timeout: row.get::<_, Option<i64>>(6)?.map(duration),
-        run_at,
+        // One that waits for others has no time.
+        run_at: run_at.filter(|_| queue != Some(NO_QUEUE.0)),
         created_at: Time(row.get(7)?),
         started_at: row.get::<_, Option<i64>>(18)?.map(Time),
         finished_at: row.get::<_, Option<i64>>(19)?.map(Time),
@@ -78,5 +81,6 @@ pub(crate) fn record(row: &Row<'_>, now: Time) -> rusqlite::Result<JobRecord> {
         entity,
         tenant: row.get(13)?,
         worker: row.get::<_, Option<i64>>(22)?.map(WorkerId),
+        workflow: row.get::<_, Option<i64>>(27)?.map(WorkflowId),
     })
 }

@@ -3,9 +3,11 @@
 //! The same code runs on the writer's connection and, for `enqueue_in` and `settle_in`, on a caller's. Never begins
 //! or ends a transaction.
 
+use std::collections::BTreeSet;
+
 use rusqlite::Connection;
 use windlass_core::store::Wake;
-use windlass_core::{JobId, Time};
+use windlass_core::{JobId, Time, WorkflowId};
 
 use crate::error::Answer;
 
@@ -15,11 +17,12 @@ pub(crate) struct Scope<'c> {
     /// Known once asked for: nobody else can insert while this transaction holds the write lock.
     next_id: Option<i64>,
     wakes: Vec<Wake>,
+    moved: BTreeSet<WorkflowId>,
 }
 
 impl<'c> Scope<'c> {
     pub(crate) fn new(connection: &'c Connection, now: Time) -> Scope<'c> {
-        Scope { connection, now, next_id: None, wakes: Vec::new() }
+        Scope { connection, now, next_id: None, wakes: Vec::new(), moved: BTreeSet::new() }
     }
 
     pub(crate) fn wake(&mut self, wake: Wake) {
@@ -35,6 +38,16 @@ impl<'c> Scope<'c> {
     /// Forgets the wake-ups of a command that was undone. Its ids stay used: a gap is harmless.
     pub(crate) fn back_to(&mut self, mark: usize) {
         self.wakes.truncate(mark);
+        self.moved.clear();
+    }
+
+    /// A job of the workflow ended: what follows is drawn before the call is over.
+    pub(crate) fn moved(&mut self, workflow: WorkflowId) {
+        self.moved.insert(workflow);
+    }
+
+    pub(crate) fn take_moved(&mut self) -> BTreeSet<WorkflowId> {
+        std::mem::take(&mut self.moved)
     }
 
     pub(crate) fn into_wakes(self) -> Vec<Wake> {

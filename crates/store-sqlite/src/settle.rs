@@ -7,12 +7,15 @@
 use rusqlite::{CachedStatement, Connection, OptionalExtension};
 use windlass_core::outcome::{Return, ReturnAt, ReturnWhy};
 use windlass_core::store::{Settled, Wake};
-use windlass_core::{JobId, JobState, Settlement, Time, Token, Verdict, WorkerId};
+use windlass_core::{JobId, JobState, KindId, LaneId, QueueId, Settlement, Time, Token, Verdict, WorkerId};
 
 use crate::enqueue::{INSERT_READY, twin_of};
+use crate::entity::box_ended;
 use crate::error::{Answer, Fault};
+use crate::lane::{Lane, standing};
 use crate::lease::Leases;
 use crate::scope::Scope;
+use crate::workflow;
 
 /// A row of finished.
 pub(crate) struct End<'a> {
@@ -42,12 +45,18 @@ const INSERT_FINISHED: &str = "insert into windlass_finished
      (id, state, attempt, token, worker, started_at, finished_at, result, error)
      values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
 
-pub(crate) fn finish(scope: &Scope<'_>, end: &End<'_>) -> Answer<()> {
-    finish_with(&mut scope.connection.prepare_cached(INSERT_FINISHED)?, scope.now, end)
+/// Ends a job of whatever kind; a workflow it belongs to is told.
+pub(crate) fn finish(scope: &mut Scope<'_>, end: &End<'_>) -> Answer<()> {
+    insert_end(scope, end)?;
+    workflow::ended(scope, end.id, end.state)
+}
+
+pub(crate) fn insert_end(scope: &Scope<'_>, end: &End<'_>) -> Answer<()> {
+    finish_with(&mut scope.connection.prepare_cached(INSERT_FINISHED)?, scope, end)
 }
 
 /// With a statement that was looked up once for a whole batch.
-fn finish_with(insert: &mut CachedStatement<'_>, now: Time, end: &End<'_>) -> Answer<()> {
+fn finish_with(insert: &mut CachedStatement<'_>, scope: &Scope<'_>, end: &End<'_>) -> Answer<()> {
     insert.execute((
         end.id.0,
         end.state.code(),
@@ -55,11 +64,11 @@ fn finish_with(insert: &mut CachedStatement<'_>, now: Time, end: &End<'_>) -> An
         end.run.map(|run| run.token.0),
         end.run.map(|run| run.worker.0),
         end.run.map(|run| run.started_at.0),
-        now.0,
+        scope.now.0,
         end.result.filter(|_| end.state == JobState::Completed),
         end.error,
     ))?;
-    Ok(())
+    box_ended(scope, end)
 }
 
 pub(crate) fn settle(scope: &mut Scope<'_>, settlements: &[Settlement]) -> Answer<Vec<Settled>> {
@@ -76,6 +85,7 @@ pub(crate) fn settle(scope: &mut Scope<'_>, settlements: &[Settlement]) -> Answe
         };
         let (token, started_at) = (settlement.token, settlement.started_at);
         let run = Run { token, worker: held.worker, started_at };
+        let (laned, limited) = (held.laned, held.limited);
         // A suspect that lost its solitude is known by its crashes.
         let crashes = (held.alone || held.crashes > 0).then_some(held.crashes);
         let cancelled = cancels.take(connection, settlement.id)?;
@@ -85,7 +95,16 @@ pub(crate) fn settle(scope: &mut Scope<'_>, settlements: &[Settlement]) -> Answe
                 let (id, attempt) = (settlement.id, settlement.attempt);
                 let (result, error) = (result.as_deref(), error.as_deref());
                 let end = End { id, state: *state, attempt, run: Some(run), result, error };
-                finish_with(&mut insert, scope.now, &end)?;
+                finish_with(&mut insert, scope, &end)?;
+                if settlement.workflow.is_some() {
+                    workflow::ended(scope, id, *state)?;
+                }
+                if laned {
+                    free_slot(scope, id)?;
+                }
+                if laned || limited {
+                    scope.wake(Wake::Queue(settlement.queue));
+                }
                 Settled::Accepted
             }
             Verdict::Return(back) => go_back(scope, settlement, back, run, crashes, cancelled)?,
@@ -93,6 +112,7 @@ pub(crate) fn settle(scope: &mut Scope<'_>, settlements: &[Settlement]) -> Answe
         answers.push(answer);
     }
     leases.store(scope.connection)?;
+    workflow::follow(scope)?;
     Ok(answers)
 }
 
@@ -108,6 +128,8 @@ fn go_back(
     if cancelled {
         let (state, error) = (JobState::Cancelled, back.error.as_deref());
         finish(scope, &End { id, state, attempt, run: Some(run), result: None, error })?;
+        free_slot(scope, id)?;
+        scope.wake(Wake::Queue(settlement.queue));
         return Ok(Settled::Cancelled);
     }
     // A suspect handed back was not run to an end: the question whether it kills its process stays open.
@@ -128,21 +150,26 @@ pub(crate) struct Back<'a> {
 /// Puts the job back, or ends it when a job with its unique key waits already.
 pub(crate) fn come_back(scope: &mut Scope<'_>, back: &Back<'_>) -> Answer<Settled> {
     let Back { id, attempt, run, why, suspect } = back;
-    let (kind, queue, priority, unique_key) = waiting_columns(scope.connection, *id)?;
+    let Waiting { kind, queue, priority, unique_key, lane } = waiting_columns(scope.connection, *id)?;
     if let Some(key) = &unique_key
         && twin_of(scope.connection, key)?.is_some()
     {
         let error = why.error.as_deref();
         let state = JobState::Superseded;
         finish(scope, &End { id: *id, state, attempt: *attempt, run: Some(*run), result: None, error })?;
+        if let Some(lane) = lane {
+            lane.release(scope, *id)?;
+            scope.wake(Wake::Queue(QueueId(queue)));
+        }
         return Ok(Settled::Superseded);
     }
     let run_at = match why.run_at {
         ReturnAt::In(delay) => scope.now.plus(delay),
         ReturnAt::Place(at) => at,
     };
+    let lined = lane.filter(|_| !why.why.keeps_slot());
     scope.connection.prepare_cached(INSERT_READY)?.execute((
-        queue,
+        standing(queue, lined.is_some()),
         priority,
         run_at.0,
         id.0,
@@ -150,7 +177,12 @@ pub(crate) fn come_back(scope: &mut Scope<'_>, back: &Back<'_>) -> Answer<Settle
         why.attempts_used,
         suspect,
         unique_key,
+        lane.map(|lane| lane.id.0),
     ))?;
+    if let Some(lane) = lined {
+        lane.release(scope, *id)?;
+        lane.look(scope, run_at)?;
+    }
     scope
         .connection
         .prepare_cached(
@@ -167,17 +199,41 @@ pub(crate) fn come_back(scope: &mut Scope<'_>, back: &Back<'_>) -> Answer<Settle
             why.why.name(),
             &why.error,
         ))?;
-    scope.wake(Wake::Queue(windlass_core::QueueId(queue)));
+    scope.wake(Wake::Queue(QueueId(queue)));
     Ok(Settled::Accepted)
 }
 
-type Waiting = (i32, i32, u8, Option<String>);
+/// A job that has ended gives back the slot it held, if it held one.
+pub(crate) fn free_slot(scope: &Scope<'_>, id: JobId) -> Answer<()> {
+    match Lane::of_job(scope.connection, id)? {
+        Some(lane) => lane.release(scope, id),
+        None => Ok(()),
+    }
+}
 
 /// What a ready row repeats of its job.
+pub(crate) struct Waiting {
+    pub(crate) kind: i32,
+    pub(crate) queue: i32,
+    pub(crate) priority: u8,
+    pub(crate) unique_key: Option<String>,
+    pub(crate) lane: Option<Lane>,
+}
+
 pub(crate) fn waiting_columns(connection: &Connection, id: JobId) -> Answer<Waiting> {
     connection
-        .prepare_cached("select kind, queue, priority, unique_key from windlass_jobs where id = ?1")?
-        .query_row([id.0], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
+        .prepare_cached("select kind, queue, priority, unique_key, lane from windlass_jobs where id = ?1")?
+        .query_row([id.0], |row| {
+            let kind: i32 = row.get(0)?;
+            let lane: Option<i64> = row.get(4)?;
+            Ok(Waiting {
+                kind,
+                queue: row.get(1)?,
+                priority: row.get(2)?,
+                unique_key: row.get(3)?,
+                lane: lane.map(|id| Lane { id: LaneId(id), kind: KindId(kind) }),
+            })
+        })
         .optional()?
         .ok_or_else(|| Fault::corrupt(format!("job {id} was leased but has no row")))
 }

@@ -3,11 +3,13 @@
 //! The work of a verb has the verb's name. Where it is a method of [`SqliteStore`] itself, that one is what `self.verb`
 //! finds here: Rust looks among a type's own methods before a trait's.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use windlass_core::store::{
-    Action, Beat, Bulk, Change, Claim, Enqueued, Finding, JobDetail, JobFilter, Migration, OnWake, Page,
-    Poll, Prune, QueueKinds, QueueState, QueueUpdate, Reclaimed, Report, Rollup, Settled, StoreTx,
-    WorkerInfo, WorkerRow,
+    Action, Backlog, Beat, Bulk, Change, Claim, DeadCount, Enqueued, Finding, JobDetail, JobFilter,
+    KindUpdate, Migration, OnWake, Page, Poll, Prune, QueueKinds, QueueState, QueueUpdate, Reclaimed, Report,
+    Rollup, Settled, StoreTx, TokenLease, WorkerInfo, WorkerLimits, WorkerRow,
 };
 use windlass_core::{
     JobId, JobRecord, KindId, KindSpec, LeasedJob, NewJob, QueueId, QueueSpec, Settlement, Store, StoreError,
@@ -16,8 +18,8 @@ use windlass_core::{
 
 use crate::query::Selection;
 use crate::{
-    SqliteStore, act, claim, enqueue, error, examine, migrate, poll, query, reclaim, registry, report,
-    rollup, settle, worker,
+    SqliteStore, act, claim, enqueue, error, examine, late, migrate, poll, query, rate, reclaim, registry,
+    report, resource, rollup, settle, worker,
 };
 
 #[async_trait]
@@ -86,8 +88,18 @@ impl Store for SqliteStore {
         self.write("update a queue", 1, move |scope| registry::update_queue(scope, queue, &update)).await
     }
 
+    async fn update_kind(&self, kind: KindId, update: &KindUpdate) -> Result<bool, StoreError> {
+        let update = *update;
+        self.write("update a kind", 1, move |scope| registry::update_kind(scope, kind, &update)).await
+    }
+
     async fn depth(&self, queue: QueueId, cap: u64) -> Result<u64, StoreError> {
         self.read("count waiting jobs", move |connection| registry::depth(connection, queue, cap)).await
+    }
+
+    async fn backlog(&self, queue: QueueId, cap: u64) -> Result<Backlog, StoreError> {
+        let now = self.now_here();
+        self.read("count due jobs", move |connection| registry::backlog(connection, queue, cap, now)).await
     }
 
     // Enqueue --------------------------------------------------------------------------------------------------
@@ -110,6 +122,17 @@ impl Store for SqliteStore {
     async fn claim(&self, claim: &Claim) -> Result<Vec<LeasedJob>, StoreError> {
         let claim = claim.clone();
         self.write("claim jobs", claim.limit as usize, move |scope| claim::claim(scope, &claim)).await
+    }
+
+    async fn claim_late(&self, claim: &Claim, after: Duration) -> Result<Vec<LeasedJob>, StoreError> {
+        let claim = claim.clone();
+        let size = claim.limit as usize;
+        self.write("claim late jobs", size, move |scope| late::claim_late(scope, &claim, after)).await
+    }
+
+    async fn lease_tokens(&self, kind: KindId, wanted: u32, unspent: u32) -> Result<TokenLease, StoreError> {
+        self.write("lease rate tokens", 1, move |scope| rate::lease_tokens(scope, kind, wanted, unspent))
+            .await
     }
 
     async fn in_company(&self, token: Token) -> Result<bool, StoreError> {
@@ -168,6 +191,11 @@ impl Store for SqliteStore {
         self.read("list workers", worker::workers).await
     }
 
+    async fn report_limits(&self, worker: WorkerId, limits: &WorkerLimits) -> Result<bool, StoreError> {
+        let limits = limits.clone();
+        self.write("report limits", 1, move |scope| resource::report_limits(scope, worker, &limits)).await
+    }
+
     async fn beats(&self) -> Result<Vec<Beat>, StoreError> {
         let (now, locks) = (self.now_here(), self.shared.locks.clone());
         self.read("look at heartbeats", move |connection| worker::beats(connection, now, &locks)).await
@@ -199,6 +227,10 @@ impl Store for SqliteStore {
         self.read("count jobs", move |connection| Selection::new(&filter, now).count(connection)).await
     }
 
+    async fn dead_letters(&self, cap: u64) -> Result<Vec<DeadCount>, StoreError> {
+        self.read("count dead letters", move |connection| query::dead_letters(connection, cap)).await
+    }
+
     async fn act(&self, filter: &JobFilter, action: Action, limit: u32) -> Result<Bulk, StoreError> {
         self.act(filter, action, limit).await
     }
@@ -224,6 +256,7 @@ impl Store for SqliteStore {
     async fn examine(&self) -> Result<Vec<Finding>, StoreError> {
         let settings = self.write("examine", 1, |scope| examine::settings(scope.connection)).await?;
         let path = self.shared.path.clone();
-        self.read("examine", move |connection| examine::examine(connection, &path, &settings)).await
+        let now = self.now_here();
+        self.read("examine", move |connection| examine::examine(connection, &path, &settings, now)).await
     }
 }

@@ -11,12 +11,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use rusqlite::Connection;
-use windlass_core::store::{Beat, WorkerInfo, WorkerRow};
+use windlass_core::store::{Beat, WorkerInfo, WorkerLimits, WorkerRow};
 use windlass_core::time::micros;
 use windlass_core::{QueueId, StoreError, Time, WorkerId};
 
 use crate::error::{Answer, STORE};
 use crate::gate::beside;
+use crate::resource;
 use crate::row::duration;
 use crate::scope::Scope;
 
@@ -126,21 +127,37 @@ pub(crate) fn heartbeat(scope: &mut Scope<'_>, worker: WorkerId) -> Answer<bool>
 pub(crate) fn workers(connection: &Connection) -> Answer<Vec<WorkerRow>> {
     let mut statement = connection.prepare_cached(
         "select w.id, w.label, w.queues, w.started_at, w.heartbeat_at,
-                coalesce((select sum(json_array_length(c.ids)) from windlass_claims c where c.worker = w.id), 0)
+                coalesce((select sum(json_array_length(c.ids)) from windlass_claims c where c.worker = w.id), 0),
+                w.limits
          from windlass_workers w order by w.id",
     )?;
     let rows = statement.query_map([], |row| {
         let queues: Vec<i32> = serde_json::from_str(&row.get::<_, String>(2)?).unwrap_or_default();
-        Ok(WorkerRow {
+        let limits = WorkerLimits::from_json(&row.get::<_, String>(6)?);
+        let row = WorkerRow {
             id: WorkerId(row.get(0)?),
             label: row.get(1)?,
             queues: queues.into_iter().map(QueueId).collect(),
             started_at: Time(row.get(3)?),
             heartbeat_at: Time(row.get(4)?),
             running: row.get::<_, i64>(5)?.unsigned_abs(),
-        })
+            concurrency: limits.concurrency,
+            resources: Vec::new(),
+        };
+        Ok((row, limits.resources))
     })?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    let rows: Vec<(WorkerRow, Vec<String>)> = rows.collect::<Result<_, _>>()?;
+    let in_use = if rows.iter().all(|(_, resources)| resources.is_empty()) {
+        HashMap::new()
+    } else {
+        resource::in_use(connection)?
+    };
+    let mut workers = Vec::with_capacity(rows.len());
+    for (mut row, resources) in rows {
+        row.resources = resource::uses(connection, row.id, resources, &in_use)?;
+        workers.push(row);
+    }
+    Ok(workers)
 }
 
 pub(crate) fn beats(connection: &Connection, now: Time, locks: &Locks) -> Answer<Vec<Beat>> {

@@ -6,8 +6,12 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+pub mod bouncer;
+pub mod browser;
 pub mod conformance;
+pub mod documents;
 pub mod ledger;
 pub mod process;
 pub mod seed;
 pub mod signal;
+pub mod spans;

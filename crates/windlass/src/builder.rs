@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::TypeSpec;
-use windlass_core::store::{Enqueued, Written};
-use windlass_core::{JobId, QueueSpec, Store, StoreError, queue};
+use windlass_core::entity::Change;
+use windlass_core::store::{Enqueued, Started, WorkflowDetail, Written};
+use windlass_core::{BudgetSpec, JobId, QueueSpec, Store, StoreError, WorkflowId, queue};
 use windlass_engine::worker::Drained;
 use windlass_engine::{
     Client, Completion, EngineError, EnqueueError, HandlerResult, Handlers, JobError, JobRequest, Retention,
@@ -17,7 +18,7 @@ use windlass_index::{Entities, EntityError, Indexing, SaveRequest, SearchAnswer,
 use windlass_store_postgres::PostgresStore;
 use windlass_store_sqlite::SqliteStore;
 
-use crate::{AsTx, Context, Job, Request, Tx};
+use crate::{AsTx, Context, Job, Request, Schedule, Tx, Workflow, schedule};
 
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
@@ -50,11 +51,13 @@ pub struct Builder {
     database: String,
     /// Only what the application described: the rest of the registry is others' business.
     queues: Vec<QueueSpec>,
+    budgets: Vec<BudgetSpec>,
     handlers: Handlers,
     worker: WorkerOptions,
     retention: Retention,
     migrate: bool,
     test_mode: TestMode,
+    schedules: Vec<Schedule>,
     /// Entities are on, with these types besides `document`.
     types: Option<Vec<TypeSpec>>,
     embedder: Option<Arc<dyn Embedder>>,
@@ -71,6 +74,13 @@ impl Builder {
     pub fn queue(mut self, spec: QueueSpec) -> Builder {
         self.queues.retain(|known| known.name != spec.name);
         self.queues.push(spec);
+        self
+    }
+
+    /// Money or tokens per month, for handlers to reserve from with [`Context::reserve`](windlass_engine::Context::reserve).
+    pub fn budget(mut self, spec: BudgetSpec) -> Builder {
+        self.budgets.retain(|known| known.name != spec.name);
+        self.budgets.push(spec);
         self
     }
 
@@ -97,6 +107,12 @@ impl Builder {
             run(jobs.into_iter().map(|(context, job)| (Context::new(context), job)).collect())
         };
         self.handlers.add(J::spec(), batch_handler(size, run));
+        self
+    }
+
+    /// Written while building: new, or described anew. One that is no longer in the code stays until it is deleted.
+    pub fn schedule(mut self, schedule: Schedule) -> Builder {
+        self.schedules.push(schedule);
         self
     }
 
@@ -150,10 +166,14 @@ impl Builder {
         self.handlers.check().map_err(EngineError::from)?;
         let queues = with_families(store.as_ref(), self.queues, indexing.is_some()).await?;
         let client = Client::open(store, &queues, &self.handlers.specs()).await?;
+        client.set_budgets(&self.budgets).await?;
         let entities = match (&indexing, self.types) {
             (Some(indexing), Some(types)) => Some(Entities::open(client.clone(), indexing, &types).await?),
             _ => None,
         };
+        for schedule in self.schedules {
+            put_schedule(&client, schedule).await?;
+        }
         Ok(Windlass {
             client,
             entities,
@@ -163,6 +183,14 @@ impl Builder {
             test_mode: self.test_mode,
         })
     }
+}
+
+async fn put_schedule(client: &Client, schedule: Schedule) -> Result<(), EngineError> {
+    let spec = schedule.into_spec()?;
+    client.put_schedule(&spec).await.map(drop).map_err(|error| match error {
+        EngineError::Invalid(invalid) => schedule::of(&spec.name, invalid).into(),
+        other => other,
+    })
 }
 
 fn indexing(embedder: Option<Arc<dyn Embedder>>) -> Result<Indexing, EntityError> {
@@ -222,11 +250,13 @@ impl Windlass {
         Builder {
             database: "sqlite://windlass-data/windlass.db".to_owned(),
             queues: Vec::new(),
+            budgets: Vec::new(),
             handlers: Handlers::default(),
             worker: WorkerOptions::default(),
             retention: Retention::default(),
             migrate: false,
             test_mode: TestMode::Off,
+            schedules: Vec::new(),
             types: None,
             embedder: None,
         }
@@ -250,6 +280,21 @@ impl Windlass {
     /// Inside the caller's transaction: entity and box exist when it commits and never did when it rolls back.
     pub async fn save_in(&self, tx: &mut impl AsTx, request: SaveRequest) -> Result<Written, EntityError> {
         self.entities()?.save_in(tx.as_tx(), request).await
+    }
+
+    /// It is gone from the next search on, in every process; a tombstone without content stays.
+    pub async fn delete(&self, entity_type: &str, id: &str) -> Result<Written, EntityError> {
+        self.save(SaveRequest::new(entity_type, id, Change::Delete)).await
+    }
+
+    /// Inside the caller's transaction: gone when it commits, untouched when it rolls back.
+    pub async fn delete_in(
+        &self,
+        tx: &mut impl AsTx,
+        entity_type: &str,
+        id: &str,
+    ) -> Result<Written, EntityError> {
+        self.save_in(tx, SaveRequest::new(entity_type, id, Change::Delete)).await
     }
 
     /// What was committed before the call, by whichever process, is in the answer.
@@ -291,6 +336,35 @@ impl Windlass {
             .into_iter()
             .next()
             .ok_or_else(|| windlass_core::Invalid::one("job", "was not written").into())
+    }
+
+    /// All of its jobs or none; those that wait for nobody are in their queues when this returns.
+    pub async fn enqueue_workflow(&self, workflow: Workflow) -> Result<Started, EnqueueError> {
+        let started = self.client.enqueue_workflow(workflow.into_request()?).await?;
+        self.after_enqueue().await?;
+        Ok(started)
+    }
+
+    /// Inside the caller's transaction: the workflow exists when it commits and never did when it rolls back.
+    pub async fn enqueue_workflow_in(
+        &self,
+        tx: &mut impl AsTx,
+        workflow: Workflow,
+    ) -> Result<Started, EnqueueError> {
+        if self.test_mode == TestMode::Inline {
+            return Err(EnqueueError::InlineInTransaction);
+        }
+        self.client.enqueue_workflow_in(tx.as_tx(), workflow.into_request()?).await
+    }
+
+    /// How a workflow and its jobs stand; `None` when there is no such workflow.
+    pub async fn workflow(&self, id: WorkflowId) -> Result<Option<WorkflowDetail>, StoreError> {
+        self.client.store().workflow(id).await
+    }
+
+    /// Adds a schedule, or describes one anew: its last tick stays.
+    pub async fn put_schedule(&self, schedule: Schedule) -> Result<(), EngineError> {
+        put_schedule(&self.client, schedule).await
     }
 
     /// A transaction on Windlass' database. On SQLite this is the way in: it waits its turn at the one writer.

@@ -8,14 +8,21 @@ use windlass_core::queue::DEFAULT_QUEUE;
 use windlass_core::{EntityRef, Invalid, KindSpec, OnConflict, Time};
 use windlass_engine::{EnqueueError, JobRequest};
 
+use crate::Step;
+
 /// A unit of work. The value is the payload; the constants say where it belongs.
 pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     const KIND: &'static str;
     const QUEUE: &'static str = DEFAULT_QUEUE;
 
-    /// Attempts, timeout, backoff and priority; overridden where the defaults do not fit.
+    /// Attempts, timeout, backoff, priority and jobs per key; overridden where the defaults do not fit.
     fn spec() -> KindSpec {
         KindSpec::new(Self::KIND, Self::QUEUE)
+    }
+
+    /// In a [`Workflow`](crate::Workflow): not before the jobs of these names have ended.
+    fn after<N: Into<String>>(self, names: impl IntoIterator<Item = N>) -> Step {
+        Step::from(self).after(names)
     }
 }
 
@@ -79,6 +86,20 @@ impl Request {
         self
     }
 
+    /// With a unique key: for this long from now on, another with the key and a window is a duplicate, also when this one
+    /// has finished.
+    pub fn unique_for(mut self, window: Duration) -> Request {
+        self.inner.unique_for = Some(window);
+        self
+    }
+
+    /// Of the kind's jobs with this key only so many run at once, over all processes: [`KindSpec::key_concurrency`],
+    /// one unless the job's spec says otherwise. The others wait in line, by priority and time, and keys take turns.
+    pub fn concurrency_key(mut self, key: impl Into<String>) -> Request {
+        self.inner.concurrency_key = Some(key.into());
+        self
+    }
+
     pub fn tag(mut self, tag: impl Into<String>) -> Request {
         self.inner.tags.push(tag.into());
         self
@@ -87,6 +108,11 @@ impl Request {
     pub fn entity(mut self, entity_type: impl Into<String>, entity_id: impl Into<String>) -> Request {
         self.inner.entity = Some(EntityRef { entity_type: entity_type.into(), entity_id: entity_id.into() });
         self
+    }
+
+    /// In a [`Workflow`](crate::Workflow): not before the jobs of these names have ended.
+    pub fn after<N: Into<String>>(self, names: impl IntoIterator<Item = N>) -> Step {
+        Step::from(self).after(names)
     }
 
     pub(crate) fn into_inner(self) -> Result<JobRequest, EnqueueError> {

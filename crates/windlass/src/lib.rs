@@ -33,33 +33,60 @@
 //! ```
 //!
 //! With [`Builder::entities`] it also keeps the application's data searchable: [`Windlass::save`] queues the embedding in the
-//! same transaction as the row, [`Windlass::search`] finds it by words and meaning.
+//! same transaction as the row, [`Windlass::search`] finds it by words and meaning, [`Windlass::delete`] takes it away.
 //!
-//! Owns the builder, the typed jobs and the test modes; everything else is the engine's, re-exported.
+//! With [`Builder::schedule`] a job is enqueued again and again; a schedule stays in the database until it is deleted there.
+//!
+//! With [`Builder::budget`] its provider calls stay within a month's money: a handler [reserves](windlass_engine::Context::reserve)
+//! before the call and settles after it.
+//!
+//! With [`Windlass::enqueue_workflow`] jobs wait for others: a [`Workflow`] names them and says who runs after whom.
+//!
+//! Owns the builder, the typed jobs, schedules and workflows and the test modes; everything else is the engine's, re-exported.
 
 #![forbid(unsafe_code)]
 
 mod builder;
 mod context;
 mod job;
+mod schedule;
 mod testing;
 mod tx;
+mod workflow;
 
 pub use builder::{BuildError, Builder, TestMode, Windlass, Workers};
 pub use context::Context;
 pub use job::{Job, Request};
+pub use schedule::Schedule;
 pub use tx::{AsTx, Tx};
+pub use workflow::{Step, Workflow};
 
+pub use windlass_core::budget::{
+    Amount, BudgetSpec, BudgetState, Estimate, Level, Month, Refusal, Threshold, Trigger, Usage,
+};
 pub use windlass_core::entity::{Change, Expected, IndexState, Strategy, TextField, TypeSpec};
-pub use windlass_core::store::{Enqueued, EntityRecord, Written};
+pub use windlass_core::schedule::{CalendarSpec, Misfire, Phase, RuleSpec};
+pub use windlass_core::store::{
+    Budget, Charged, Enqueued, EntityRecord, Parent, Started, WorkflowDetail, Written,
+};
+pub use windlass_core::workflow::{OnFailure, WorkflowState};
 pub use windlass_core::{
-    Backoff, JobId, JobRecord, JobState, KindSpec, OnConflict, QueueSpec, StoreError, Time,
+    Backoff, JobId, JobRecord, JobState, KindSpec, OnConflict, QueueSpec, ReservationId, StoreError, Time,
+    WorkflowId,
 };
 pub use windlass_engine::worker::Drained;
 pub use windlass_engine::{
-    Client, Completion, EngineError, EnqueueError, HandlerResult, JobError, Retention, Waited, WorkerOptions,
+    Client, Completion, EngineError, EnqueueError, HandlerResult, JobError, Reservation, ReserveError,
+    Retention, Waited, WorkerOptions,
 };
 pub use windlass_index::embed::{EmbedError, Embedder, StaticTable};
 pub use windlass_index::filter::Filter;
 pub use windlass_index::vector::Vector;
-pub use windlass_index::{Entities, EntityError, Hit, Mode, SaveRequest, SearchAnswer, SearchRequest};
+pub use windlass_index::{
+    Entities, EntityError, Facet, FacetValue, Hit, Mode, SaveRequest, SearchAnswer, SearchRequest,
+};
+
+/// Its Rust is compiled with the documentation's examples.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -2,12 +2,35 @@
 
 use std::time::Duration;
 
-use windlass_core::{EntityRef, JobState, OnConflict, Time, duration};
+use windlass_core::queue::MAX_GLOBAL_CONCURRENCY;
+use windlass_core::schedule::{Misfire, Phase};
+use windlass_core::{EntityRef, JobState, OnConflict, Rate, Time, duration};
 
 #[derive(Clone, Copy)]
 pub(crate) enum DepthCap {
     Jobs(u64),
     None,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum GlobalConcurrency {
+    Jobs(u32),
+    None,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum RateBound {
+    Rate(Rate),
+    None,
+}
+
+pub(super) fn rate(text: &str) -> Result<RateBound, String> {
+    match text {
+        "none" => Ok(RateBound::None),
+        text => {
+            text.parse().map(RateBound::Rate).map_err(|error: windlass_core::rate::BadRate| error.to_string())
+        }
+    }
 }
 
 pub(super) fn duration_of(text: &str) -> Result<Duration, String> {
@@ -21,6 +44,14 @@ pub(super) fn lease(text: &str) -> Result<String, String> {
 
 pub(super) fn time_of(text: &str) -> Result<Time, String> {
     text.parse().map_err(|error: windlass_core::time::BadTime| error.to_string())
+}
+
+pub(super) fn misfire(text: &str) -> Result<Misfire, String> {
+    text.parse()
+}
+
+pub(super) fn phase(text: &str) -> Result<Phase, String> {
+    text.parse()
 }
 
 pub(super) fn state(text: &str) -> Result<JobState, String> {
@@ -46,6 +77,16 @@ pub(super) fn depth_cap(text: &str) -> Result<DepthCap, String> {
         text => match text.parse() {
             Ok(cap) if cap > 0 => Ok(DepthCap::Jobs(cap)),
             _ => Err("must be a number above 0, or none".to_owned()),
+        },
+    }
+}
+
+pub(super) fn global_concurrency(text: &str) -> Result<GlobalConcurrency, String> {
+    match text {
+        "none" => Ok(GlobalConcurrency::None),
+        text => match text.parse() {
+            Ok(jobs) if (1..=MAX_GLOBAL_CONCURRENCY).contains(&jobs) => Ok(GlobalConcurrency::Jobs(jobs)),
+            _ => Err(format!("must be 1 to {MAX_GLOBAL_CONCURRENCY}, or none")),
         },
     }
 }

@@ -52,7 +52,7 @@ async fn work(
     dry_run: bool,
     json: bool,
 ) -> Result<(), Failure> {
-    let store = session.ready(&session.config.database, false).await?;
+    let store = session.existing().await?;
     let mut items = Vec::new();
     for task in tasks {
         let rows = task.run(store.as_ref(), older_than, dry_run).await;

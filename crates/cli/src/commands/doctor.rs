@@ -9,7 +9,9 @@ use windlass_core::Store;
 use windlass_core::store::Finding;
 
 use super::Session;
+use super::backup::kept;
 use crate::compose::{self, Address};
+use crate::config::Copies;
 use crate::failure::Failure;
 use crate::output::{plural, visible};
 
@@ -81,12 +83,12 @@ async fn examine(session: &Session) -> Vec<Finding> {
         }
     };
     findings.push(good("database", format!("{} answers", config.database.address)));
-    schema(store.as_ref(), &mut findings).await;
+    schema(store.as_ref(), config.copies.as_ref(), &mut findings).await;
     store.close().await;
     findings
 }
 
-async fn schema(store: &dyn Store, findings: &mut Vec<Finding>) {
+async fn schema(store: &dyn Store, copies: Option<&Copies>, findings: &mut Vec<Finding>) {
     if let Err(error) = store.check_schema().await {
         findings.push(bad("schema", error.chain(), "run `windlass migrate up`, or use the binary that fits"));
         return;
@@ -94,6 +96,10 @@ async fn schema(store: &dyn Store, findings: &mut Vec<Finding>) {
     match store.examine().await {
         Ok(more) => findings.extend(more),
         Err(error) => findings.push(bad("examination", error.chain(), "try again; the database may be busy")),
+    }
+    match kept::examine(store, copies).await {
+        Ok(line) => findings.extend(line),
+        Err(error) => findings.push(bad("backup", error.chain(), "try again; the database may be busy")),
     }
     match (store.workers().await, store.queues().await) {
         (Ok(workers), Ok(queues)) => {

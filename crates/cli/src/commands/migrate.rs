@@ -28,7 +28,7 @@ struct MigrationView {
 pub(crate) async fn run(session: &Session, verb: &MigrateVerb) -> Result<(), Failure> {
     let output = &session.output;
     let database = &session.config.database;
-    let store = session.open(database, true).await?;
+    let store = session.open(database, matches!(verb, MigrateVerb::Up(_))).await?;
     match verb {
         MigrateVerb::Up(json) => {
             let applied = store.migrate_up(None).await.during("cannot migrate up")?;

@@ -1,8 +1,10 @@
 //! One file per verb, and the session they share.
 //!
-//! Owns how a verb gets from the configuration to a database it can use. Never names a database: `compose` does.
+//! Owns how a verb gets from the configuration to a database it can use. What a database is made of is `compose`'s business.
 
+pub(crate) mod backup;
 pub(crate) mod bench;
+pub(crate) mod budgets;
 pub(crate) mod cleanup;
 pub(crate) mod completions;
 pub(crate) mod config;
@@ -13,17 +15,22 @@ pub(crate) mod enqueue;
 pub(crate) mod entities;
 pub(crate) mod jobs;
 pub(crate) mod kinds;
+mod line;
 pub(crate) mod migrate;
+pub(crate) mod openapi;
 pub(crate) mod queues;
+pub(crate) mod schedules;
 pub(crate) mod serve;
+pub(crate) mod top;
 pub(crate) mod workers;
+pub(crate) mod workflows;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use windlass_core::{KindSpec, QueueSpec, Store, StoreError};
 use windlass_engine::{Catalog, Client, Handlers, tryout};
 
-use crate::compose;
+use crate::compose::{self, Address};
 use crate::config::{Config, Database};
 use crate::failure::{During, Failure};
 use crate::output::Output;
@@ -40,24 +47,30 @@ impl Session {
         Session { config, output, opened: Mutex::new(Vec::new()) }
     }
 
-    /// The database as it is, its schema not looked at.
+    /// The database as it is, its schema not looked at. Whoever only looks leaves no file behind.
     pub(crate) async fn open(&self, database: &Database, create: bool) -> Result<Arc<dyn Store>, Failure> {
-        let store =
-            compose::open(database, create).await.during(format!("cannot open {}", database.address))?;
+        let what = || format!("cannot open {}", database.address);
+        if let Address::Sqlite(path) = &database.address
+            && !create
+            && !path.exists()
+        {
+            let hint = "`windlass serve`, `enqueue` and `index` make a new one; --database names another";
+            return Err(Failure::new(what(), "there is no such file").hint(hint));
+        }
+        let store = compose::open(database, create).await.during(what())?;
         self.opened.lock().unwrap_or_else(PoisonError::into_inner).push(store.clone());
         Ok(store)
     }
 
-    /// The database with a schema this binary can use. A new SQLite file is migrated; everything else only on
-    /// request.
+    /// The database with a schema this binary can use, made where there is none. A new SQLite file is migrated;
+    /// everything else only on request.
     pub(crate) async fn ready(&self, database: &Database, migrate: bool) -> Result<Arc<dyn Store>, Failure> {
-        let what = || format!("cannot use {}", database.address);
         let store = self.open(database, true).await?;
         let new = match store.check_schema().await {
             Ok(()) => false,
             Err(StoreError::SchemaMissing) if store.name() == "sqlite" => true,
             Err(StoreError::SchemaMissing | StoreError::SchemaOld { .. }) if migrate => true,
-            Err(error) => return Err(error).during(what()),
+            Err(error) => return Err(error).during(format!("cannot use {}", database.address)),
         };
         if new {
             let applied = store.migrate_up(None).await.during("cannot migrate the schema")?;
@@ -66,11 +79,30 @@ impl Session {
         Ok(store)
     }
 
-    /// For verbs that look and act. Registers only what is missing: the figures of a running server, whose
-    /// configuration this process may not have, stay as they are.
+    /// The database as somebody else made it.
+    pub(crate) async fn existing(&self) -> Result<Arc<dyn Store>, Failure> {
+        let database = &self.config.database;
+        let store = self.open(database, false).await?;
+        store.check_schema().await.during(format!("cannot use {}", database.address))?;
+        Ok(store)
+    }
+
+    /// For verbs that look at what is there and act on it.
     pub(crate) async fn client(&self) -> Result<Client, Failure> {
-        let what = "cannot read the registry";
+        let store = self.existing().await?;
+        self.registered(store).await
+    }
+
+    /// For verbs that bring something: the first of them makes the database.
+    pub(crate) async fn writer(&self) -> Result<Client, Failure> {
         let store = self.ready(&self.config.database, false).await?;
+        self.registered(store).await
+    }
+
+    /// Registers only what is missing: the figures of a running server, whose configuration this process may not have,
+    /// stay as they are.
+    async fn registered(&self, store: Arc<dyn Store>) -> Result<Client, Failure> {
+        let what = "cannot read the registry";
         let catalog = Catalog::load(store.as_ref()).await.during(what)?;
         let queues: Vec<QueueSpec> = self.config.queues.clone();
         let queues: Vec<QueueSpec> =
@@ -83,7 +115,12 @@ impl Session {
         if !queues.is_empty() || !kinds.is_empty() {
             store.sync_registry(&queues, &kinds).await.during("cannot register queues and kinds")?;
         }
-        Client::open(store, &[], &[]).await.during(what)
+        let client = Client::open(store, &[], &[]).await.during(what)?;
+        let known = client.store().budgets().await.during(what)?;
+        let mut budgets = self.config.budgets.clone();
+        budgets.retain(|spec| !known.iter().any(|budget| budget.spec.name == spec.name));
+        client.set_budgets(&budgets).await.during("cannot register budgets")?;
+        Ok(client)
     }
 
     /// Lets every store end its background work.

@@ -1,13 +1,14 @@
 //! `queues list|pause|resume|set`.
 
 use windlass_core::input::shown;
+use windlass_core::scale::Bounds;
 use windlass_core::store::{DEPTH_SHOWN, QueueUpdate};
-use windlass_core::{QueueId, duration};
+use windlass_core::{QueueId, QueueSpec, duration};
 use windlass_engine::Client;
-use windlass_http::view::{ListView, QueueView, p95};
+use windlass_http::view::{ListView, QueueView, measure};
 
 use super::Session;
-use crate::args::{DepthCap, Queues, QueuesVerb};
+use crate::args::{DepthCap, GlobalConcurrency, Queues, QueuesVerb};
 use crate::failure::{During, Failure};
 use crate::output::table::Table;
 
@@ -19,24 +20,68 @@ pub(crate) async fn run(session: &Session, args: Queues) -> Result<(), Failure> 
         }
         QueuesVerb::Pause(names) => pause(session, &names.names, true, names.json.json).await,
         QueuesVerb::Resume(names) => pause(session, &names.names, false, names.json.json).await,
-        QueuesVerb::Set { name, concurrency, depth_cap, json } => {
+        QueuesVerb::Set {
+            name,
+            concurrency,
+            concurrency_min,
+            concurrency_max,
+            permits,
+            depth_cap,
+            global_concurrency,
+            json,
+        } => {
             let depth_cap = depth_cap.map(|cap| match cap {
                 DepthCap::Jobs(jobs) => Some(jobs),
                 DepthCap::None => None,
             });
-            let update = QueueUpdate { paused: None, concurrency, depth_cap };
-            change(session, &[name], update, json.json).await
+            let global_concurrency = global_concurrency.map(|most| match most {
+                GlobalConcurrency::Jobs(jobs) => Some(jobs),
+                GlobalConcurrency::None => None,
+            });
+            let update =
+                QueueUpdate { concurrency, permits, depth_cap, global_concurrency, ..QueueUpdate::default() };
+            let bounds = (concurrency_min, concurrency_max);
+            let client = session.writer().await?;
+            let update = checked(&client, &name, update, bounds)?;
+            change(session, &client, &[name], update, json.json).await
         }
     }
 }
 
 async fn pause(session: &Session, names: &[String], paused: bool, json: bool) -> Result<(), Failure> {
-    change(session, names, QueueUpdate { paused: Some(paused), ..QueueUpdate::default() }, json).await
+    let client = session.writer().await?;
+    let update = QueueUpdate { paused: Some(paused), ..QueueUpdate::default() };
+    change(session, &client, names, update, json).await
+}
+
+/// What depends on the queue as it is. One that is not there is found by [`change`].
+fn checked(
+    client: &Client,
+    name: &str,
+    update: QueueUpdate,
+    (min, max): (Option<u32>, Option<u32>),
+) -> Result<QueueUpdate, Failure> {
+    let catalog = client.catalog();
+    let Some(queue) = catalog.queue_named(name) else { return Ok(update) };
+    let spec = &queue.spec;
+    let refused = |why: String| Failure::new(format!("cannot change {}", spec.name), why);
+    if update.permits.is_some() && spec.resource.is_none() {
+        let hint = format!("set queues.{}.resource in the configuration; nothing was changed", spec.name);
+        return Err(refused("it names no resource, so it has no permits".to_owned()).hint(hint));
+    }
+    let bounds = Bounds::of(update.concurrency.unwrap_or(spec.concurrency), min, max, spec.bounds);
+    let bounds = bounds.map_err(|why| refused(format!("concurrency {why}")).hint("nothing was changed"))?;
+    Ok(QueueUpdate { bounds, ..update })
 }
 
 /// Every name is looked up before the first queue is changed.
-async fn change(session: &Session, names: &[String], update: QueueUpdate, json: bool) -> Result<(), Failure> {
-    let client = session.client().await?;
+async fn change(
+    session: &Session,
+    client: &Client,
+    names: &[String],
+    update: QueueUpdate,
+    json: bool,
+) -> Result<(), Failure> {
     let catalog = client.catalog();
     let mut ids = Vec::new();
     for name in names {
@@ -53,7 +98,7 @@ async fn change(session: &Session, names: &[String], update: QueueUpdate, json: 
     for id in &ids {
         client.store().update_queue(*id, &update).await.during("cannot change the queue")?;
     }
-    show(session, &client, &ids, json).await
+    show(session, client, &ids, json).await
 }
 
 /// The queues in `only`, or all.
@@ -62,9 +107,9 @@ async fn show(session: &Session, client: &Client, only: &[QueueId], json: bool) 
     let mut queues = store.queues().await.during("cannot list queues")?;
     queues.retain(|queue| only.is_empty() || only.contains(&queue.id));
     queues.sort_by_key(|queue| (queue.spec.priority, queue.id));
-    let p95 = p95(store).await.during("cannot read the statistics")?;
+    let measured = measure(store).await.during("cannot read the statistics")?;
     if json {
-        let view = |queue| QueueView::new(queue, p95.get(&queue.id).copied());
+        let view = |queue| QueueView::new(queue, measured.get(&queue.id));
         return session.output.json(&ListView::whole(queues.iter().map(view).collect()));
     }
     let titles = [
@@ -72,6 +117,7 @@ async fn show(session: &Session, client: &Client, only: &[QueueId], json: bool) 
         ">waiting",
         ">running",
         ">at once",
+        ">of all",
         ">scheduled",
         ">oldest",
         ">P95 (1 h)",
@@ -81,7 +127,7 @@ async fn show(session: &Session, client: &Client, only: &[QueueId], json: bool) 
     ];
     let mut table = Table::new(&titles);
     for queue in &queues {
-        let p95 = p95.get(&queue.id).copied();
+        let p95 = measured.get(&queue.id).and_then(|measured| measured.p95);
         let late = p95.zip(queue.spec.sla).is_some_and(|(p95, sla)| p95 > sla);
         let notes = [(queue.paused, "paused"), (late, "SLA missed")];
         let notes: Vec<&str> = notes.iter().filter(|(holds, _)| *holds).map(|(_, word)| *word).collect();
@@ -90,7 +136,8 @@ async fn show(session: &Session, client: &Client, only: &[QueueId], json: bool) 
             queue.spec.name.clone(),
             capped(queue.depth),
             queue.running.to_string(),
-            queue.spec.concurrency.to_string(),
+            at_once(&queue.spec),
+            queue.spec.global_concurrency.map_or_else(dash, |most| most.to_string()),
             capped(queue.scheduled),
             queue.oldest.map_or_else(dash, duration::format),
             p95.map_or_else(dash, |p95| format!("≤ {}", duration::format(p95))),
@@ -100,6 +147,13 @@ async fn show(session: &Session, client: &Client, only: &[QueueId], json: bool) 
         ]);
     }
     table.print(&session.output)
+}
+
+fn at_once(spec: &QueueSpec) -> String {
+    match spec.bounds {
+        Some(bounds) => format!("{}–{}", bounds.min, bounds.max),
+        None => spec.concurrency.to_string(),
+    }
 }
 
 fn capped(count: u64) -> String {

@@ -11,16 +11,18 @@ use windlass_engine::{Client, Handlers, Worker, WorkerHandle, WorkerOptions};
 use windlass_index::Indexing;
 
 use super::entities::indexing;
-use super::{Session, carried};
+use super::{Session, backup, carried};
 use crate::args;
 use crate::config::Database;
 use crate::failure::{During, Failure};
+use crate::serving::Serving;
 pub(crate) use site::Site;
 
 pub(crate) async fn serve(session: &Session, args: &args::Running) -> Result<(), Failure> {
     let (client, handlers, indexing) = open(session, args).await?;
     // Before the first job is leased: a port in use is no reason to hand anything back.
     let site = Site::open(session, client.clone(), &indexing).await?;
+    let _serving = Serving::begin(&session.config.server.data, &session.config.database.address);
     let crew = Crew::start(session, client, handlers, Vec::new()).await?.with(site);
     crew.run(session).await
 }
@@ -40,8 +42,15 @@ async fn open(session: &Session, args: &args::Running) -> Result<(Client, Handle
     let mut handlers = carried(args.allow_abort);
     let indexing = indexing()?;
     indexing.add_to(&mut handlers);
+    if let Some(copies) = &config.copies {
+        backup::kept::add_to(&mut handlers, copies, &config.database);
+    }
     let kinds = config.kinds.apply(handlers.specs());
     let client = Client::open(store, &config.queues, &kinds).await.during("cannot start")?;
+    client.set_budgets(&config.budgets).await.during("cannot register budgets")?;
+    if let Some(copies) = &config.copies {
+        backup::kept::schedule(&client, copies).await?;
+    }
     Ok((client, handlers, indexing))
 }
 
@@ -80,6 +89,9 @@ impl Crew {
         let worker =
             Worker::start(client.clone(), &handlers, options).await.during("cannot start the worker")?;
         tokio::spawn(session.config.retention.run(client.store().clone()));
+        if let Some(copies) = &session.config.copies {
+            tokio::spawn(backup::kept::watch(client.store().clone(), copies.clone()));
+        }
         Ok(Crew { client, handlers, queues, worker, signals, site: None, over: false })
     }
 

@@ -1,4 +1,4 @@
-//! A database of a benchmark's own, beside the one it was pointed at: another file in the same folder, another schema on
+//! A database of a benchmark's own, or for a backup to be tried out in, beside the one it was pointed at: another file in the same folder, another schema on
 //! the same server. Never touches what is there; gone when ended.
 
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub(crate) struct Scratch {
 
 enum Place {
     File { folder: PathBuf, store: Arc<SqliteStore> },
-    Schema { store: Arc<PostgresStore> },
+    Schema { url: String, store: Arc<PostgresStore> },
 }
 
 impl Scratch {
@@ -33,7 +33,32 @@ impl Scratch {
             Address::Postgres(url) => {
                 let url = in_schema(url, &name);
                 let store = PostgresStore::connect(&url, postgres_options(database)).await?;
-                Place::Schema { store: Arc::new(store) }
+                Place::Schema { url, store: Arc::new(store) }
+            }
+        };
+        let scratch = Scratch { place };
+        scratch.store().migrate_up(None).await?;
+        Ok(scratch)
+    }
+
+    /// For a backup to be restored to: on the same server, or else a file in `folder`, which has room for a copy.
+    pub(crate) async fn to_verify(database: &Database, folder: &Path) -> Result<Scratch, StoreError> {
+        let name = format!("windlass_verify_{}", std::process::id());
+        let place = match &database.address {
+            Address::Sqlite(_) => {
+                let folder = folder.join(format!(".{name}"));
+                // A process of the same number may have been killed here.
+                if folder.exists() {
+                    remove(&folder)?;
+                }
+                let store = Arc::new(SqliteStore::open(folder.join("verify.db"), SqliteOptions::default())?);
+                Place::File { folder, store }
+            }
+            Address::Postgres(url) => {
+                let url = in_schema(url, &name);
+                let store = PostgresStore::connect(&url, postgres_options(database)).await?;
+                store.drop_schema().await?;
+                Place::Schema { url, store: Arc::new(store) }
             }
         };
         let scratch = Scratch { place };
@@ -44,7 +69,15 @@ impl Scratch {
     pub(crate) fn store(&self) -> Arc<dyn Store> {
         match &self.place {
             Place::File { store, .. } => store.clone(),
-            Place::Schema { store } => store.clone(),
+            Place::Schema { store, .. } => store.clone(),
+        }
+    }
+
+    /// With which another process opens it.
+    pub(crate) fn url(&self) -> String {
+        match &self.place {
+            Place::File { folder, .. } => format!("sqlite://{}", folder.join("bench.db").display()),
+            Place::Schema { url, .. } => url.clone(),
         }
     }
 
@@ -58,7 +91,7 @@ impl Scratch {
                     Err(StoreError::Open { what: "the bare loop".to_owned(), why: error.to_string() })
                 })
             }
-            Place::Schema { store } => store.measure_limit(jobs).await,
+            Place::Schema { store, .. } => store.measure_limit(jobs).await,
         }
     }
 
@@ -66,7 +99,7 @@ impl Scratch {
     pub(crate) async fn hold_snapshot(&self) -> Result<Option<HeldSnapshot>, StoreError> {
         match &self.place {
             Place::File { .. } => Ok(None),
-            Place::Schema { store } => store.hold_snapshot().await.map(Some),
+            Place::Schema { store, .. } => store.hold_snapshot().await.map(Some),
         }
     }
 
@@ -74,18 +107,22 @@ impl Scratch {
         match self.place {
             Place::File { folder, store } => {
                 store.close().await;
-                std::fs::remove_dir_all(&folder).map_err(|error| StoreError::Open {
-                    what: folder.display().to_string(),
-                    why: format!("it could not be removed: {error}"),
-                })
+                remove(&folder)
             }
-            Place::Schema { store } => {
+            Place::Schema { store, .. } => {
                 store.drop_schema().await?;
                 store.close().await;
                 Ok(())
             }
         }
     }
+}
+
+fn remove(folder: &Path) -> Result<(), StoreError> {
+    std::fs::remove_dir_all(folder).map_err(|error| StoreError::Open {
+        what: folder.display().to_string(),
+        why: format!("it could not be removed: {error}"),
+    })
 }
 
 /// The address with our schema in place of whichever it names.

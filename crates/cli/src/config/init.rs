@@ -14,6 +14,7 @@ pub(crate) fn template() -> String {
             Section::Queue => "# [queues.HIGH]".to_owned(),
             Section::Kind => "# [kinds.SEND_RECEIPT]".to_owned(),
             Section::Entity => "# [entities.product]".to_owned(),
+            Section::Budget => "# [budgets.ai]".to_owned(),
             _ => format!("[{}]", section.word()),
         };
         text.push_str(&format!("\n{}\n{header}\n", about(section)));
@@ -38,7 +39,11 @@ fn about(section: Section) -> &'static str {
         Section::Entity => {
             "# One section per entity type. `document` is always there; PUT /v1/types/{type} adds one at run time."
         }
+        Section::Budget => {
+            "# One section per budget: money or tokens per month, reserved before they are spent. `windlass budgets` shows them."
+        }
         Section::Cleanup => "# How long things are kept.",
+        Section::Backup => "# Copies of the database on a schedule; `windlass backup` shows them.",
     }
 }
 
@@ -48,6 +53,11 @@ fn example(key: &keys::Key) -> String {
         (Section::Database, "url") => "sqlite://./windlass-data/windlass.db",
         (Section::Queue, "priority") => "0",
         (Section::Queue, "concurrency") => "20",
+        (Section::Queue, "concurrency_min") => "5",
+        (Section::Queue, "concurrency_max") => "40",
+        (Section::Queue | Section::Kind, "resource") => "browser",
+        (Section::Queue | Section::Kind, "permits") => "3",
+        (Section::Kind, "rate") => "500/s",
         (Section::Queue, "cadence") => "5s",
         (Section::Queue, "sla") => "30s",
         (Section::Queue, "owner") => "ops on call",
@@ -57,10 +67,14 @@ fn example(key: &keys::Key) -> String {
         (Section::Kind, "description") => "mails a receipt",
         (Section::Entity, "text") => "title^2, description",
         (Section::Entity, "on_create" | "on_update" | "on_delete") => "sync",
+        (Section::Backup, "folder") => "./backups",
+        (Section::Backup, "alert_after") => "2d",
+        (Section::Budget, "limit") => "500.00",
+        (Section::Budget, "tokens") => "50000000",
         _ => key.default,
     };
     match key.shape {
-        Shape::Flag | Shape::Count { .. } => text.to_owned(),
+        Shape::Flag | Shape::Count { .. } | Shape::Money => text.to_owned(),
         _ => format!("\"{text}\""),
     }
 }

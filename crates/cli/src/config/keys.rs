@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use windlass_core::input::MAX_TOKENS;
+
 /// Where a key may stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Section {
@@ -13,17 +15,21 @@ pub(crate) enum Section {
     Queue,
     Kind,
     Entity,
+    Budget,
     Cleanup,
+    Backup,
 }
 
 impl Section {
-    pub(crate) const ALL: [Section; 6] = [
+    pub(crate) const ALL: [Section; 8] = [
         Section::Server,
         Section::Database,
         Section::Queue,
         Section::Kind,
         Section::Entity,
+        Section::Budget,
         Section::Cleanup,
+        Section::Backup,
     ];
 
     /// The word in the file and in variables.
@@ -34,14 +40,16 @@ impl Section {
             Section::Queue => "queues",
             Section::Kind => "kinds",
             Section::Entity => "entities",
+            Section::Budget => "budgets",
             Section::Cleanup => "cleanup",
+            Section::Backup => "backup",
         }
     }
 
     /// What stands between the section's word and the key, if anything does.
     pub(crate) fn placeholder(self) -> Option<&'static str> {
         match self {
-            Section::Queue => Some("<name>"),
+            Section::Queue | Section::Budget => Some("<name>"),
             Section::Kind => Some("<KIND>"),
             Section::Entity => Some("<type>"),
             _ => None,
@@ -56,8 +64,11 @@ pub(crate) enum Shape {
     Flag,
     Count { min: u64, max: u64 },
     CountOrNone { min: u64, max: u64 },
+    Money,
     Duration { min_ms: u64 },
     DurationOrNone { min_ms: u64 },
+    RateOrNone,
+    NameOrNone,
 }
 
 impl fmt::Display for Shape {
@@ -67,8 +78,11 @@ impl fmt::Display for Shape {
             Shape::Flag => f.write_str("true or false"),
             Shape::Count { min, max } => write!(f, "number {min}–{max}"),
             Shape::CountOrNone { min, max } => write!(f, "number {min}–{max} or `none`"),
+            Shape::Money => f.write_str("sum of money"),
             Shape::Duration { .. } => f.write_str("duration"),
             Shape::DurationOrNone { .. } => f.write_str("duration or `none`"),
+            Shape::RateOrNone => f.write_str("rate or `none`"),
+            Shape::NameOrNone => f.write_str("name or `none`"),
         }
     }
 }
@@ -114,7 +128,7 @@ const PRIORITY: Shape = Shape::Count { min: 0, max: 10 };
 const ANY_DURATION: Shape = Shape::Duration { min_ms: 0 };
 const SOME_DURATION: Shape = Shape::Duration { min_ms: 1 };
 
-use Section::{Cleanup, Database, Entity, Kind, Queue, Server};
+use Section::{Backup, Budget, Cleanup, Database, Entity, Kind, Queue, Server};
 
 pub(crate) const KEYS: &[Key] = &[
     key(
@@ -178,6 +192,13 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     key(
         Database,
+        "pooler",
+        Shape::Flag,
+        "false",
+        "Postgres: the address is PgBouncer's in transaction mode; turns LISTEN/NOTIFY off",
+    ),
+    key(
+        Database,
         "acquire_timeout",
         Shape::Duration { min_ms: 100 },
         "10s",
@@ -206,6 +227,34 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     key(
         Queue,
+        "concurrency_min",
+        Shape::Count { min: 1, max: 10_000 },
+        "concurrency",
+        "With concurrency_max: each process moves its concurrency between the two",
+    ),
+    key(
+        Queue,
+        "concurrency_max",
+        Shape::Count { min: 1, max: 10_000 },
+        "concurrency",
+        "Grows to this while the backlog would miss half the SLA and runs do not get slower",
+    ),
+    key(
+        Queue,
+        "resource",
+        Shape::NameOrNone,
+        "SCREENSHOT: screenshot, else none",
+        "What each job holds while it runs, unless its kind names something else",
+    ),
+    key(
+        Queue,
+        "permits",
+        Shape::Count { min: 1, max: 10_000 },
+        "SCREENSHOT: 3, else 1",
+        "How many of the resource one process has; a job is claimed only with one in hand",
+    ),
+    key(
+        Queue,
         "cadence",
         SOME_DURATION,
         "the family's, else 10s",
@@ -227,12 +276,48 @@ pub(crate) const KEYS: &[Key] = &[
         "none",
         "Waiting jobs above which enqueues are refused",
     ),
+    key(
+        Queue,
+        "global_concurrency",
+        Shape::CountOrNone { min: 1, max: 1_000_000 },
+        "none",
+        "Jobs of this queue that run at once over all processes",
+    ),
+    key(
+        Queue,
+        "boost_after",
+        Shape::DurationOrNone { min_ms: 1 },
+        "10m",
+        "Jobs due for longer get a quarter of the slots whatever their priority",
+    ),
     key(Kind, "queue", Shape::Text, "needed for a new kind", "The queue it belongs to, for good"),
     key(Kind, "priority", PRIORITY, "the queue's", "Default priority of its jobs"),
     key(Kind, "max_attempts", Shape::Count { min: 1, max: 1_000 }, "5", "All runs, the first included"),
     key(Kind, "timeout", Shape::DurationOrNone { min_ms: 1 }, "30m", "How long one run may take"),
     key(Kind, "backoff_base", ANY_DURATION, "30s", "Wait after the first failed attempt; doubles with each"),
     key(Kind, "backoff_cap", ANY_DURATION, "1h", "No wait between attempts is longer"),
+    key(
+        Kind,
+        "key_concurrency",
+        Shape::Count { min: 1, max: 10_000 },
+        "1",
+        "Jobs with one `concurrency_key` that are ready or running at once, over all processes",
+    ),
+    key(
+        Kind,
+        "rate",
+        Shape::RateOrNone,
+        "none",
+        "Starts of all processes together, such as `500/s` or `30/m`",
+    ),
+    key(Kind, "resource", Shape::NameOrNone, "the queue's", "What each of its jobs holds while it runs"),
+    key(
+        Kind,
+        "permits",
+        Shape::Count { min: 1, max: 10_000 },
+        "what others say of the resource, else 1",
+        "How many of the resource one process has",
+    ),
     key(Kind, "description", Shape::Text, "empty", "One line for people"),
     key(
         Entity,
@@ -245,10 +330,61 @@ pub(crate) const KEYS: &[Key] = &[
     key(Entity, "on_create", Shape::Text, "the type's strategy", "The same for new entities"),
     key(Entity, "on_update", Shape::Text, "the type's strategy", "The same for changed ones"),
     key(Entity, "on_delete", Shape::Text, "the type's strategy", "The same for deleted ones"),
+    key(
+        Budget,
+        "limit",
+        Shape::Money,
+        "none; this or tokens is needed",
+        "Money a month may cost, such as `500.00`",
+    ),
+    key(
+        Budget,
+        "tokens",
+        Shape::Count { min: 0, max: MAX_TOKENS },
+        "none",
+        "Tokens a month may take, input and output together",
+    ),
+    key(Budget, "currency", Shape::Text, "USD", "Three letters; cannot change once money was booked"),
+    key(
+        Budget,
+        "thresholds",
+        Shape::Text,
+        "75 info, 80 warning, 90 warning, 100 critical",
+        "Shares of the limit that raise an alert once a month",
+    ),
     key(Cleanup, "finished", ANY_DURATION, "7d", "Age at which completed, cancelled and superseded jobs go"),
     key(Cleanup, "dead_letters", ANY_DURATION, "30d", "Age at which failed jobs and dead letters go"),
     key(Cleanup, "idempotency", ANY_DURATION, "1d", "How long an idempotency key is remembered"),
     key(Cleanup, "rollups", ANY_DURATION, "30d", "Age at which per-minute statistics go"),
+    key(
+        Backup,
+        "folder",
+        Shape::Text,
+        "none: no copies are made",
+        "Folder for copies on a schedule; processes without it make none",
+    ),
+    key(
+        Backup,
+        "keep",
+        Shape::Count { min: 1, max: 10_000 },
+        "7",
+        "Copies that stay, the newest; the last verified one always does",
+    ),
+    key(
+        Backup,
+        "every",
+        Shape::Text,
+        "24h",
+        "How often a copy is made: a duration, or a cron expression in UTC",
+    ),
+    key(Backup, "verify", Shape::Flag, "true", "Restore each copy to scratch and compare every table"),
+    key(
+        Backup,
+        "alert_after",
+        SOME_DURATION,
+        "twice the longest time between two copies",
+        "Age of the last verified copy that raises the alarm",
+    ),
 ];
 
 pub(crate) fn find(section: Section, name: &str) -> Option<&'static Key> {

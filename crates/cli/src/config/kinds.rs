@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use windlass_core::kind::{DEFAULT_MAX_ATTEMPTS, DEFAULT_TIMEOUT};
-use windlass_core::{Backoff, Invalid, KindSpec, QueueSpec};
+use windlass_core::lane::DEFAULT_KEY_CONCURRENCY;
+use windlass_core::{Backoff, Invalid, KindSpec, QueueSpec, Rate, Resource};
 use windlass_engine::{Handlers, tryout};
 
 use super::keys::Section;
@@ -27,6 +28,10 @@ struct Setting {
     timeout: Option<Option<Duration>>,
     backoff_base: Option<Duration>,
     backoff_cap: Option<Duration>,
+    key_concurrency: Option<u16>,
+    rate: Option<Option<Rate>>,
+    resource: Option<Option<String>>,
+    permits: Option<u32>,
     description: Option<String>,
 }
 
@@ -41,16 +46,28 @@ impl KindSettings {
             let mut setting = read(raw, &name);
             let place = place(raw, &name);
             if name == EVERY {
-                if setting.queue.is_some() {
-                    raw.problem(place, "kinds.\"*\".queue: a queue belongs to one kind; name the kind");
+                let own = [
+                    ("queue", setting.queue.is_some()),
+                    ("rate", setting.rate.is_some()),
+                    ("resource", setting.resource.is_some()),
+                    ("permits", setting.permits.is_some()),
+                ];
+                for (key, _) in own.iter().filter(|(_, said)| *said) {
+                    let text = format!("kinds.\"*\".{key}: it belongs to one kind; name the kind");
+                    raw.problem(at(raw, &name, key), text);
                 }
                 settings.every = setting;
                 continue;
             }
+            let permits_at = at(raw, &name, "permits");
             let ours = carried.iter().find(|kind| kind.name.eq_ignore_ascii_case(&name));
             let name = ours.map_or(name, |kind| kind.name.clone());
             check_name(raw, &place, &name);
             check_queue(raw, &place, &name, &mut setting, queues, ours);
+            if setting.permits.is_some() && !matches!(setting.resource, Some(Some(_))) {
+                let text = format!("kinds.{name}.permits: needs kinds.{name}.resource: permits of what?");
+                raw.problem(permits_at, text);
+            }
             settings.named.insert(name, setting);
         }
         settings
@@ -98,6 +115,16 @@ impl Setting {
         if let Some(cap) = self.backoff_cap.or(cap) {
             kind.backoff.cap = cap;
         }
+        let at_once = every.key_concurrency.filter(|_| kind.key_concurrency == DEFAULT_KEY_CONCURRENCY);
+        if let Some(at_once) = self.key_concurrency.or(at_once) {
+            kind.key_concurrency = at_once;
+        }
+        if let Some(rate) = self.rate {
+            kind.rate = rate;
+        }
+        if let Some(resource) = self.resource {
+            kind.resource = resource.map(|name| Resource { name, permits: self.permits });
+        }
         if let Some(description) = self.description {
             kind.description = description;
         }
@@ -128,6 +155,17 @@ fn read(raw: &RawConfig, name: &str) -> Setting {
         },
         backoff_base: duration("backoff_base"),
         backoff_cap: duration("backoff_cap"),
+        key_concurrency: count("key_concurrency").and_then(|count| u16::try_from(count).ok()),
+        rate: match said("rate") {
+            Some(Value::Rate(rate)) => Some(Some(rate)),
+            Some(Value::Nothing) => Some(None),
+            _ => None,
+        },
+        resource: match said("resource") {
+            Some(Value::Nothing) => Some(None),
+            _ => text("resource").map(Some),
+        },
+        permits: count("permits").and_then(|count| u32::try_from(count).ok()),
         description: text("description"),
     }
 }
@@ -136,6 +174,10 @@ fn place(raw: &RawConfig, name: &str) -> Origin {
     super::keys::in_section(Section::Kind)
         .find_map(|key| raw.get(Section::Kind, Some(name), key.name))
         .map_or(Origin::Default, |(_, origin)| origin.clone())
+}
+
+fn at(raw: &RawConfig, name: &str, key: &'static str) -> Origin {
+    raw.get(Section::Kind, Some(name), key).map_or(Origin::Default, |(_, origin)| origin.clone())
 }
 
 fn check_name(raw: &mut RawConfig, place: &Origin, name: &str) {

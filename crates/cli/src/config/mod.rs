@@ -3,6 +3,8 @@
 //! Owns [`Config`], which holds only values that were checked; nothing else in the program reads the environment or
 //! the file. Reports every problem at once and never stops at the first.
 
+mod backup;
+mod budgets;
 mod environment;
 mod init;
 mod keys;
@@ -16,11 +18,13 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use windlass_core::{Invalid, QueueSpec, TypeSpec, queue};
+use windlass_core::scale::Bounds;
+use windlass_core::{BudgetSpec, Invalid, QueueSpec, Resource, TypeSpec, queue};
 use windlass_engine::Retention;
 
 use crate::compose::Address;
 use crate::failure::Failure;
+pub(crate) use backup::Copies;
 pub(crate) use environment::Environment;
 pub(crate) use init::template;
 use keys::{Key, Section};
@@ -54,7 +58,9 @@ pub(crate) struct Config {
     pub(crate) kinds: KindSettings,
     /// Entity types besides those made at run time.
     pub(crate) types: Vec<TypeSpec>,
+    pub(crate) budgets: Vec<BudgetSpec>,
     pub(crate) retention: Retention,
+    pub(crate) copies: Option<Copies>,
     /// Every effective value and where it came from, for `config show`.
     pub(crate) shown: Vec<Shown>,
 }
@@ -77,6 +83,7 @@ pub(crate) struct Database {
     pub(crate) is_default: bool,
     pub(crate) pool: u32,
     pub(crate) notify: bool,
+    pub(crate) pooler: bool,
     pub(crate) acquire_timeout: Duration,
     pub(crate) statement_timeout: Duration,
 }
@@ -111,6 +118,15 @@ impl Config {
         }
         Resolver { raw }.config().map_err(|problems| failure(&problems))
     }
+
+    /// Another database than the one in the data folder, and why.
+    pub(crate) fn adopt(&mut self, address: Address, why: String) {
+        if let Some(shown) = self.shown.iter_mut().find(|shown| shown.path == "database.url") {
+            (shown.value, shown.origin) = (address.to_string(), why);
+        }
+        self.database.address = address;
+        self.database.is_default = false;
+    }
 }
 
 fn read_file(raw: &mut RawConfig, named: Option<&Path>) -> Result<(), Failure> {
@@ -134,7 +150,12 @@ fn failure(problems: &[raw::Problem]) -> Failure {
     for problem in problems {
         why.push_str(&format!("\n  {}: {}", problem.place, problem.text));
     }
-    Failure::new("the configuration cannot be used", why)
+    let what = "the configuration cannot be used";
+    // What stands on the command line is wrong usage; a file or a variable is not.
+    if problems.iter().all(|problem| matches!(problem.place, Origin::Flag(_))) {
+        return Failure::usage(what, why);
+    }
+    Failure::new(what, why)
         .hint("`windlass config init` writes a file with every key; docs/config.md explains each")
 }
 
@@ -150,16 +171,18 @@ impl Resolver {
         let queues = self.queues();
         let kinds = KindSettings::resolve(&mut self.raw, &queues);
         let types = types::resolve(&mut self.raw);
+        let budgets = budgets::resolve(&mut self.raw);
         let retention = Retention {
             finished: self.duration(Section::Cleanup, "finished"),
             dead_letters: self.duration(Section::Cleanup, "dead_letters"),
             idempotency: self.duration(Section::Cleanup, "idempotency"),
             rollups: self.duration(Section::Cleanup, "rollups"),
         };
+        let copies = backup::resolve(&mut self);
         match database {
             Some(database) if self.raw.problems.is_empty() => {
                 let shown = self.shown(&database, &queues);
-                Ok(Config { server, database, queues, kinds, types, retention, shown })
+                Ok(Config { server, database, queues, kinds, types, budgets, retention, copies, shown })
             }
             _ => Err(self.raw.problems),
         }
@@ -215,6 +238,7 @@ impl Resolver {
             is_default,
             pool: u32::try_from(self.count(Section::Database, "pool")).unwrap_or(u32::MAX),
             notify: self.value(Section::Database, "notify") == Value::Flag(true),
+            pooler: self.value(Section::Database, "pooler") == Value::Flag(true),
             acquire_timeout: self.duration(Section::Database, "acquire_timeout"),
             statement_timeout: self.duration(Section::Database, "statement_timeout"),
         })
@@ -229,10 +253,10 @@ impl Resolver {
             }
         }
         for queue in &mut queues {
+            self.queue_limits(queue);
             let name = queue.name.clone();
             let said = |key| self.raw.get(Section::Queue, Some(&name), key).map(|(value, _)| value);
             set_count(said("priority"), &mut queue.priority);
-            set_count(said("concurrency"), &mut queue.concurrency);
             if let Some(Value::Duration(cadence)) = said("cadence") {
                 queue.cadence = *cadence;
             }
@@ -246,6 +270,16 @@ impl Resolver {
                 Some(Value::Nothing) => queue.depth_cap = None,
                 _ => {}
             }
+            match said("boost_after") {
+                Some(Value::Duration(after)) => queue.boost_after = Some(*after),
+                Some(Value::Nothing) => queue.boost_after = None,
+                _ => {}
+            }
+            match said("global_concurrency") {
+                Some(Value::Count(most)) => queue.global_concurrency = u32::try_from(*most).ok(),
+                Some(Value::Nothing) => queue.global_concurrency = None,
+                _ => {}
+            }
             for (key, field) in [("owner", &mut queue.owner), ("colour", &mut queue.colour)] {
                 if let Some(Value::Text(text)) = said(key) {
                     *field = text.clone();
@@ -253,6 +287,42 @@ impl Resolver {
             }
         }
         queues
+    }
+
+    /// Bounds and resource; `concurrency` is read here first because bounds depend on it.
+    fn queue_limits(&mut self, queue: &mut QueueSpec) {
+        let name = queue.name.clone();
+        let said = |key| self.raw.get(Section::Queue, Some(&name), key);
+        set_count(said("concurrency").map(|(value, _)| value), &mut queue.concurrency);
+        let number = |key| match said(key) {
+            Some((Value::Count(count), origin)) => (u32::try_from(*count).ok(), Some(origin.clone())),
+            _ => (None, None),
+        };
+        let (min, at_min) = number("concurrency_min");
+        let (max, at_max) = number("concurrency_max");
+        let (permits, at_permits) = number("permits");
+        match said("resource") {
+            Some((Value::Text(resource), _)) => {
+                queue.resource = Some(Resource { name: resource.clone(), permits: None });
+            }
+            Some((Value::Nothing, _)) => queue.resource = None,
+            _ => {}
+        }
+        match (&mut queue.resource, permits) {
+            (Some(resource), Some(_)) => resource.permits = permits,
+            (None, Some(_)) => {
+                let text = format!("queues.{name}.permits: needs queues.{name}.resource: permits of what?");
+                self.raw.problem(at_permits.unwrap_or(Origin::Default), text);
+            }
+            _ => {}
+        }
+        match Bounds::of(queue.concurrency, min, max, None) {
+            Ok(bounds) => queue.bounds = bounds,
+            Err(why) => {
+                let at = at_max.or(at_min).unwrap_or(Origin::Default);
+                self.raw.problem(at, format!("queues.{name}.concurrency: {why}"));
+            }
+        }
     }
 
     fn check_name(&mut self, section: Section, name: &str) {
@@ -309,7 +379,7 @@ impl Resolver {
                 shown.push(Shown { path, value, origin: self.origin(key, Some(&queue.name)) });
             }
         }
-        for section in [Section::Kind, Section::Entity] {
+        for section in [Section::Kind, Section::Entity, Section::Budget] {
             for name in self.raw.names(section) {
                 for key in keys::in_section(section) {
                     if let Some((value, origin)) = self.raw.get(section, Some(&name), key.name) {
@@ -345,11 +415,17 @@ fn queue_figure(queue: &QueueSpec, key: &str) -> String {
     match key {
         "priority" => queue.priority.to_string(),
         "concurrency" => queue.concurrency.to_string(),
+        "concurrency_min" => queue.bounds.map_or(queue.concurrency, |bounds| bounds.min).to_string(),
+        "concurrency_max" => queue.bounds.map_or(queue.concurrency, |bounds| bounds.max).to_string(),
+        "resource" => queue.resource.as_ref().map_or("none", |resource| &resource.name).to_owned(),
+        "permits" => queue.resource.as_ref().map_or(String::new(), |of| of.permits.unwrap_or(1).to_string()),
         "cadence" => format(queue.cadence),
         "sla" => queue.sla.map_or("none".to_owned(), format),
         "owner" => queue.owner.clone(),
         "colour" => queue.colour.clone(),
         "depth_cap" => queue.depth_cap.map_or("none".to_owned(), |cap| cap.to_string()),
+        "boost_after" => queue.boost_after.map_or("none".to_owned(), format),
+        "global_concurrency" => queue.global_concurrency.map_or("none".to_owned(), |most| most.to_string()),
         _ => String::new(),
     }
 }

@@ -9,7 +9,9 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-use windlass_core::{duration, input};
+use windlass_core::budget::{Amount, BadAmount};
+use windlass_core::rate::BadRate;
+use windlass_core::{Invalid, Rate, duration, input};
 
 use super::keys::{self, Key, Section, Shape};
 
@@ -18,7 +20,9 @@ pub(crate) enum Value {
     Text(String),
     Flag(bool),
     Count(u64),
+    Money(Amount),
     Duration(Duration),
+    Rate(Rate),
     Nothing,
 }
 
@@ -28,7 +32,9 @@ impl fmt::Display for Value {
             Value::Text(text) => f.write_str(text),
             Value::Flag(flag) => flag.fmt(f),
             Value::Count(count) => count.fmt(f),
+            Value::Money(amount) => amount.fmt(f),
             Value::Duration(value) => f.write_str(&duration::format(*value)),
+            Value::Rate(rate) => rate.fmt(f),
             Value::Nothing => f.write_str("none"),
         }
     }
@@ -132,7 +138,7 @@ impl RawConfig {
         };
         let (name, key) = match (section.placeholder(), parts.as_slice()) {
             (None, [_, key]) => (None, *key),
-            (Some(_), [_, name, key]) if !name.is_empty() => (Some(name.to_uppercase()), *key),
+            (Some(_), [_, name, key]) if !name.is_empty() => (Some(in_variable(section, name)), *key),
             (None, _) => return self.problem(origin, "has too many parts; write WINDLASS_SECTION__KEY"),
             (Some(_), _) => {
                 let word = section.word().to_uppercase();
@@ -249,6 +255,14 @@ impl RawConfig {
     }
 }
 
+/// Variables have no case of their own: budgets are spelled small, everything else in capitals.
+fn in_variable(section: Section, name: &str) -> String {
+    match section {
+        Section::Budget => name.to_lowercase(),
+        _ => name.to_uppercase(),
+    }
+}
+
 fn section_of(word: &str) -> Option<Section> {
     Section::ALL.into_iter().find(|section| section.word() == word)
 }
@@ -282,9 +296,16 @@ fn from_toml(shape: Shape, item: &toml_edit::Item) -> Result<Value, String> {
             Shape::Duration { .. } | Shape::DurationOrNone { .. } => {
                 Err(format!("needs a unit: write \"{number}s\" or \"{number}ms\" in quotes"))
             }
-            Shape::Text => Err("must be text in quotes".to_owned()),
+            Shape::Text | Shape::NameOrNone => Err("must be text in quotes".to_owned()),
+            Shape::RateOrNone => {
+                Err(format!("needs a time: write \"{number}/s\" or \"{number}/m\" in quotes"))
+            }
             _ => parse(shape, &number.to_string()),
         };
+    }
+    // Its shortest form is what was written, as far as money has digits.
+    if let (Shape::Money, Some(number)) = (shape, item.as_float()) {
+        return parse(shape, &number.to_string());
     }
     match (shape, item.as_bool()) {
         (Shape::Flag, Some(flag)) => Ok(Value::Flag(flag)),
@@ -313,7 +334,24 @@ pub(crate) fn parse(shape: Shape, text: &str) -> Result<Value, String> {
             "false" | "0" | "no" | "off" => Ok(Value::Flag(false)),
             _ => Err(format!("must be true or false, not `{}`", input::shown(text))),
         },
-        Shape::CountOrNone { .. } | Shape::DurationOrNone { .. } if none => Ok(Value::Nothing),
+        Shape::Money => text.parse().map(Value::Money).map_err(|error: BadAmount| error.to_string()),
+        Shape::CountOrNone { .. } | Shape::DurationOrNone { .. } | Shape::RateOrNone | Shape::NameOrNone
+            if none =>
+        {
+            Ok(Value::Nothing)
+        }
+        Shape::RateOrNone => match text.parse() {
+            Ok(rate) => Ok(Value::Rate(rate)),
+            Err(error) => Err(BadRate::to_string(&error)),
+        },
+        Shape::NameOrNone => {
+            let mut invalid = Invalid::default();
+            invalid.check_name("resource", text.trim());
+            match invalid.problems.pop() {
+                Some(problem) => Err(problem.rule),
+                None => Ok(Value::Text(text.trim().to_owned())),
+            }
+        }
         Shape::Count { min, max } | Shape::CountOrNone { min, max } => match text.trim().parse::<i128>() {
             Ok(count) if (i128::from(min)..=i128::from(max)).contains(&count) => {
                 Ok(Value::Count(count as u64))

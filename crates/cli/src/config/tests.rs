@@ -26,6 +26,21 @@ fn the_defaults_are_the_engines() {
     assert!(config.database.is_default);
 }
 
+/// A fresh installation names nobody; the example gives each family of document 002 its owner.
+#[test]
+fn owners_are_the_installations_word() {
+    let owners = |file: &str| -> Vec<String> {
+        let families: Vec<String> = queue::families().into_iter().map(|family| family.name).collect();
+        let queues = load(file, &[]).unwrap().queues;
+        let ours = queues.into_iter().filter(|queue| families.contains(&queue.name));
+        ours.map(|queue| queue.owner).collect()
+    };
+    assert!(owners("").iter().all(String::is_empty), "{:?}", owners(""));
+    let named = owners(include_str!("../../../../examples/homepage.toml"));
+    assert_eq!(named.len(), 5);
+    assert!(named.iter().all(|owner| owner.contains('(')), "{named:?}");
+}
+
 #[test]
 fn variables_win_over_the_file_whatever_their_case() {
     let file = "[server]\nlease = \"PT0.5S\"\n[queues.high]\nconcurrency = 3\n";
@@ -109,6 +124,8 @@ fn the_written_file_is_the_default_and_each_line_can_be_used() {
             .map(|mut q| {
                 if q.name == "HIGH" {
                     q.owner = "ops on call".to_owned();
+                    q.bounds = Some(Bounds { min: 5, max: 40 });
+                    q.resource = Some(Resource::new("browser", 3));
                 }
                 q
             })
@@ -130,4 +147,96 @@ fn a_variable_may_name_a_file() {
     assert_eq!(url.value, "postgres://me:***@db/app");
     let text = load("", &[("WINDLASS_DATABASE__URL_FILE", "/does/not/exist")]).unwrap_err();
     assert!(text.contains("WINDLASS_DATABASE__URL_FILE: cannot read the file it names"), "{text}");
+}
+
+#[test]
+fn budgets_are_read_to_the_last_digit() {
+    let file = "[budgets.ai]\nlimit = 500.00\ncurrency = \"EUR\"\n[budgets.small]\nlimit = 0.000006\n\
+                [budgets.whole]\nlimit = 12\ntokens = 5000\nthresholds = \"50 critical\"\n[budgets.text]\nlimit = \"0.10\"\n";
+    let budgets =
+        load(file, &[("WINDLASS_BUDGETS__AI__LIMIT", "750.006"), ("WINDLASS_BUDGETS__NEW__TOKENS", "9")]);
+    let budgets = budgets.unwrap().budgets;
+    let shown: Vec<(&str, Option<String>, Option<u64>)> = budgets
+        .iter()
+        .map(|spec| (spec.name.as_str(), spec.limit.map(|limit| limit.to_string()), spec.tokens))
+        .collect();
+    let money = |text: &str| Some(text.to_owned());
+    assert_eq!(
+        shown,
+        [
+            ("ai", money("750.006"), None),
+            ("new", None, Some(9)),
+            ("small", money("0.000006"), None),
+            ("text", money("0.10"), None),
+            ("whole", money("12.00"), Some(5_000)),
+        ]
+    );
+    assert_eq!((budgets[0].currency.as_str(), budgets[1].currency.as_str()), ("EUR", "USD"));
+    assert_eq!((budgets[4].thresholds.len(), budgets[0].thresholds.len()), (1, 4));
+}
+
+#[test]
+fn a_wrong_budget_is_named_with_its_line() {
+    let file = "[budgets.ai]\nlimit = -5\n[budgets.none]\ncurrency = \"dollars\"\n[budgets.Big]\nlimit = 1e99\n\
+                [budgets.loud]\nlimit = true\nthresholds = \"75 loud\"\n[budgets.down]\ntokens = 1\nthresholds = \"90 info, 75 info\"\n";
+    let text = load(file, &[]).unwrap_err();
+    for part in [
+        "windlass.toml:2: budgets.ai.limit: `-5` is not an amount: it is negative",
+        "windlass.toml:4: budgets.none.limit: or tokens has to be set",
+        "windlass.toml:4: budgets.none.currency: must be three capital letters such as USD, not `dollars`",
+        "windlass.toml:6: budgets.Big.limit: `1000",
+        "windlass.toml:8: budgets.loud.limit: must be a sum of money, not true or false",
+        "windlass.toml:9: budgets.loud.thresholds: `loud` is not a level",
+        "windlass.toml:12: budgets.down.thresholds: must rise",
+    ] {
+        assert!(text.contains(part), "{part}\nis not in\n{text}");
+    }
+}
+
+#[test]
+fn limits_are_read_and_said_back() {
+    let file = "[queues.BULK]\nconcurrency_max = 32\n[queues.SCREENSHOT]\npermits = 5\n[queues.PRINT]\nresource = \"printer\"\n\
+                [kinds.PRINT_LABEL]\nqueue = \"PRINT\"\nrate = \"30/m\"\n[kinds.SHOT]\nqueue = \"LOW\"\nresource = \"screenshot\"\n";
+    let config = load(file, &[("WINDLASS_KINDS__PRINT_LABEL__PERMITS", "2")]).unwrap_err();
+    assert!(
+        config.contains("WINDLASS_KINDS__PRINT_LABEL__PERMITS") && config.contains("permits of what?"),
+        "{config}"
+    );
+    let config = load(file, &[]).unwrap();
+    let queue = |name: &str| config.queues.iter().find(|queue| queue.name == name).unwrap();
+    assert_eq!(queue("BULK").bounds, Some(Bounds { min: 8, max: 32 }));
+    assert_eq!(queue("SCREENSHOT").resource, Some(Resource::new("screenshot", 5)));
+    assert_eq!(queue("PRINT").resource, Some(Resource { name: "printer".to_owned(), permits: None }));
+    let kinds = config.kinds.apply(Vec::new());
+    let kind = |name: &str| kinds.iter().find(|kind| kind.name == name).unwrap();
+    assert_eq!(kind("PRINT_LABEL").rate.map(|rate| rate.to_string()).as_deref(), Some("30/m"));
+    assert_eq!(kind("SHOT").resource, Some(Resource { name: "screenshot".to_owned(), permits: None }));
+    for (path, value) in [
+        ("queues.BULK.concurrency_min", "8"),
+        ("queues.BULK.concurrency_max", "32"),
+        ("queues.SCREENSHOT.permits", "5"),
+        ("queues.LOW.resource", "none"),
+        ("kinds.PRINT_LABEL.rate", "30/m"),
+    ] {
+        let shown = config.shown.iter().find(|shown| shown.path == path).unwrap();
+        assert_eq!(shown.value, value, "{path}");
+    }
+}
+
+#[test]
+fn limits_that_make_no_sense_are_listed() {
+    let file = "[queues.LOW]\nconcurrency_max = 2\npermits = 3\n[queues.SCREENSHOT]\nresource = \"none\"\npermits = 2\n\
+                [kinds.NOOP]\nrate = 30\nresource = \"two words\"\n[kinds.SLEEP]\nrate = \"fast\"\n[kinds.\"*\"]\nrate = \"1/s\"\n";
+    let text = load(file, &[]).unwrap_err();
+    for part in [
+        "windlass.toml:2: queues.LOW.concurrency: runs from 5 to 2",
+        "windlass.toml:3: queues.LOW.permits: needs queues.LOW.resource",
+        "windlass.toml:6: queues.SCREENSHOT.permits: needs queues.SCREENSHOT.resource",
+        "windlass.toml:8: kinds.NOOP.rate: needs a time: write \"30/s\"",
+        "windlass.toml:9: kinds.NOOP.resource: must be 1–64 of",
+        "windlass.toml:11: kinds.SLEEP.rate: `fast` is not a rate; write it as 500/s",
+        "windlass.toml:13: kinds.\"*\".rate: it belongs to one kind",
+    ] {
+        assert!(text.contains(part), "`{part}` is missing in\n{text}");
+    }
 }

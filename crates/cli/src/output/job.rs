@@ -1,10 +1,10 @@
 //! A job as people see it: a table row and the full page. Programs get `windlass_http::view`.
 
-use windlass_core::store::JobDetail;
+use windlass_core::store::{JobDetail, WorkflowDetail};
 use windlass_core::{JobRecord, Time};
 
 use super::table::Table;
-use super::{Output, short, visible, visible_lines};
+use super::{Output, graph, short, visible, visible_lines};
 use crate::failure::Failure;
 
 pub(crate) fn table(jobs: &[JobRecord]) -> Table {
@@ -25,7 +25,11 @@ pub(crate) fn table(jobs: &[JobRecord]) -> Table {
 }
 
 /// The full page of `jobs show`.
-pub(crate) fn page(detail: &JobDetail, output: &Output) -> Result<(), Failure> {
+pub(crate) fn page(
+    detail: &JobDetail,
+    workflow: Option<&WorkflowDetail>,
+    output: &Output,
+) -> Result<(), Failure> {
     let job = &detail.job;
     output.line(format_args!("job {} · {} in {}", job.id, visible(&job.kind), visible(&job.queue)))?;
     let mut state = job.state.name().to_owned();
@@ -37,6 +41,9 @@ pub(crate) fn page(detail: &JobDetail, output: &Output) -> Result<(), Failure> {
         None => Ok(()),
     };
     let time = |time: Option<Time>| time.map(|time| time.to_string());
+    if workflow.is_some_and(|w| w.members.iter().any(|member| member.job == job.id && member.waits)) {
+        state.push_str(" (waits for others of its workflow)");
+    }
     fact("state", Some(state))?;
     fact("attempt", Some(format!("{} of {}", job.attempt, job.max_attempts)))?;
     fact("priority", Some(job.priority.to_string()))?;
@@ -57,7 +64,12 @@ pub(crate) fn page(detail: &JobDetail, output: &Output) -> Result<(), Failure> {
     if let Some(result) = &job.result {
         output.line(format_args!("  result\n{}", block(result)))?;
     }
-    runs(detail, output)
+    runs(detail, output)?;
+    if let Some(workflow) = workflow {
+        output.line("")?;
+        graph::print(workflow, Some(job.id), output)?;
+    }
+    Ok(())
 }
 
 fn runs(detail: &JobDetail, output: &Output) -> Result<(), Failure> {

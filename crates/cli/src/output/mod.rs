@@ -3,6 +3,7 @@
 //! Owns stdout and the rule that stored text is hostile: nothing a job carries reaches the terminal as a control
 //! sequence. Never decides what to print.
 
+pub(crate) mod graph;
 pub(crate) mod job;
 pub(crate) mod progress;
 pub(crate) mod table;
@@ -46,6 +47,12 @@ impl Output {
             if self.pretty { serde_json::to_string_pretty(value) } else { serde_json::to_string(value) };
         let text = text.map_err(|error| Failure::new("write the answer", error))?;
         self.line(json_visible(&text))
+    }
+
+    /// One of many objects, each on its own line, to a buffer of stdout's.
+    pub(crate) fn json_line(&self, out: &mut impl Write, value: &impl Serialize) -> Result<(), Failure> {
+        let text = serde_json::to_string(value).map_err(|error| Failure::new("write the answer", error))?;
+        writeln!(out, "{}", json_visible(&text)).during("write the answer")
     }
 
     /// Said to people beside the answer; never on stdout.
@@ -143,9 +150,19 @@ pub(crate) fn short(text: &str, width: usize) -> String {
     out
 }
 
+/// A word for a shell: in quotes unless every shell reads it as it stands.
+pub(crate) fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+,=".contains(c);
+    match !text.is_empty() && text.chars().all(plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
+}
+
 /// A measured time, with as many digits as are worth reading.
 pub(crate) fn taken(time: std::time::Duration) -> String {
     match time.as_secs_f64() {
+        seconds if seconds < 0.01 => format!("{:.1}ms", seconds * 1e3),
         seconds if seconds < 1.0 => format!("{}ms", time.as_millis()),
         seconds if seconds < 100.0 => format!("{seconds:.1}s"),
         _ => windlass_core::duration::format(time),
@@ -186,6 +203,14 @@ mod tests {
             assert_eq!(visible(plain), plain);
         }
         assert!(UNSEEN.is_sorted_by(|a, b| a.end() < b.start()));
+    }
+
+    #[test]
+    fn a_shell_reads_one_word() {
+        assert_eq!(quoted("sqlite://./a.db"), "sqlite://./a.db");
+        assert_eq!(quoted("http://[::1]:80"), "'http://[::1]:80'");
+        assert_eq!(quoted("postgres://h/d?a=b&c=it's"), r"'postgres://h/d?a=b&c=it'\''s'");
+        assert_eq!(quoted(""), "''");
     }
 
     #[test]

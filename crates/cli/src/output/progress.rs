@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use indicatif::{BinaryBytes, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use super::Output;
 
@@ -14,23 +14,68 @@ pub(crate) struct Progress {
     plain: Option<Plain>,
 }
 
+/// What is counted.
+#[derive(Clone, Copy)]
+enum Unit {
+    Things,
+    Bytes,
+}
+
+impl Unit {
+    fn shown(self, n: u64) -> String {
+        match self {
+            Unit::Things => n.to_string(),
+            Unit::Bytes => BinaryBytes(n).to_string(),
+        }
+    }
+}
+
 struct Plain {
     output: Output,
     what: &'static str,
-    total: u64,
+    unit: Unit,
+    /// `None` where nobody knows it before the end.
+    total: Option<u64>,
     said: Instant,
     /// What the last line said; work that is over at once needs no line.
     spoken: Option<u64>,
 }
 
+impl Plain {
+    fn say(&self, done: u64) {
+        let done = self.unit.shown(done);
+        match self.total {
+            Some(total) => {
+                self.output.note(format_args!("{}: {done} of {}", self.what, self.unit.shown(total)))
+            }
+            None => self.output.note(format_args!("{}: {done}", self.what)),
+        }
+    }
+}
+
 impl Progress {
     pub(crate) fn new(output: Output, what: &'static str, total: u64) -> Progress {
+        Progress::start(output, what, Unit::Things, Some(total))
+    }
+
+    /// Of a file's size, or of a stream whose end is not known.
+    pub(crate) fn of_bytes(output: Output, what: &'static str, total: Option<u64>) -> Progress {
+        Progress::start(output, what, Unit::Bytes, total)
+    }
+
+    fn start(output: Output, what: &'static str, unit: Unit, total: Option<u64>) -> Progress {
         if !output.bars {
-            let plain = Plain { output, what, total, said: Instant::now(), spoken: None };
+            let plain = Plain { output, what, unit, total, said: Instant::now(), spoken: None };
             return Progress { bar: ProgressBar::hidden(), plain: Some(plain) };
         }
-        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
-        let template = "{msg} {wide_bar} {pos}/{len} · {rate} · {eta} left";
+        let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
+        let template = match (unit, total) {
+            (Unit::Things, _) => "{msg} {wide_bar} {pos}/{len} · {rate} · {eta} left",
+            (Unit::Bytes, Some(_)) => {
+                "{msg} {wide_bar} {binary_bytes}/{binary_total_bytes} · {binary_bytes_per_sec} · {eta} left"
+            }
+            (Unit::Bytes, None) => "{msg} {spinner} {binary_bytes} · {binary_bytes_per_sec}",
+        };
         if let Ok(style) = ProgressStyle::with_template(template) {
             let rate = |state: &ProgressState, text: &mut dyn std::fmt::Write| {
                 // A bar that cannot be drawn is no reason to stop the work.
@@ -49,14 +94,25 @@ impl Progress {
         {
             plain.said = Instant::now();
             plain.spoken = Some(done);
-            plain.output.note(format_args!("{}: {done} of {}", plain.what, plain.total));
+            plain.say(done);
         }
     }
 
     pub(crate) fn finish(mut self, done: u64) {
         self.bar.finish_and_clear();
         if let Some(plain) = self.plain.take().filter(|plain| plain.spoken.is_some_and(|said| said < done)) {
-            plain.output.note(format_args!("{}: {done} of {}", plain.what, plain.total));
+            plain.say(done);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_read_as_mebibytes() {
+        assert_eq!(Unit::Bytes.shown(5 << 20), "5.00 MiB");
+        assert_eq!(Unit::Things.shown(5 << 20), "5242880");
     }
 }

@@ -71,13 +71,23 @@ fn refused_with_what_and_where() {
         (&["queues", "pause", "high", "nope"], 1, &["there is no queue `nope`", "nothing was changed"]),
         (&["queues", "set", "low"], 2, &["--depth-cap"]),
         (&["queues", "set", "low", "--concurrency", "0"], 2, &["0 is not in 1..=10000"]),
-        (&["cleanup", "run", "everything"], 2, &["finished, dead-letters, idempotency, rollups"]),
+        (&["cleanup", "run", "everything"], 2, &["finished, dead-letters, idempotency, windows, rollups"]),
         (&["cleanup", "run", "--older-than", "-7d"], 2, &["it is negative"]),
         (
             &["worker", "--queues", "nope", "--lease", "2s"],
             1,
             &["`nope` is not a queue; known: HIGH, INDEX_ASYNC, DEFAULT"],
         ),
+        (&["search", "document", "x", "--limit", "0"], 2, &["0 is not in 1..=1000"]),
+        (&["search", "document", "x", "--offset", "10001"], 2, &["10001 is not in 0..=10000"]),
+        (
+            &["search", "document", "x", "--filter", "price"],
+            2,
+            &["--filter price: compares nothing", "price<=20"],
+        ),
+        (&["search", "nope", "x"], 1, &["nope", "`windlass types` lists the types"]),
+        (&["similar", "document", "x", "--limit", "1001"], 2, &["1001 is not in 1..=1000"]),
+        (&["serve", "--bind", "here"], 2, &["--bind", "must be ADDRESS:PORT"]),
         (&["serve", "--lease", "soon"], 2, &["`soon` is not a duration"]),
         (&["migrate", "down", "--to", "99"], 1, &["there is no version 99; known: 0, 1"]),
         (&["nonsense"], 2, &["unrecognized subcommand"]),
@@ -87,6 +97,9 @@ fn refused_with_what_and_where() {
         assert!(ran.out.is_empty(), "{args:?} printed {}", ran.out);
         if *code == 1 {
             assert!(ran.err.starts_with("error: "), "{args:?}: {}", ran.err);
+        }
+        if matches!(args[0], "search" | "similar") {
+            assert!(!ran.err.contains("written"), "{args:?}: {}", ran.err);
         }
     }
     assert_eq!(place.count(&[]), 0);
@@ -99,22 +112,50 @@ fn databases_that_cannot_be_used() {
     let place = Place::new();
     place
         .run(&["jobs", "--database", "mysql://me:hush@h/d"])
-        .fails(1, &["--database: database.url: `mysql` is not a database"]);
+        .fails(2, &["--database: database.url: `mysql` is not a database"]);
     let ran = place.run(&["jobs", "--database", "mysql://me:hush@h/d"]);
     assert!(!ran.err.contains("hush"), "{}", ran.err);
-    place.run(&["jobs", "--database", "jobs.db"]).fails(1, &["has no scheme", "sqlite://PATH"]);
-    place.run(&["jobs", "--database", "sqlite://"]).fails(1, &["names no file"]);
+    place.run(&["jobs", "--database", "jobs.db"]).fails(2, &["has no scheme", "sqlite://PATH"]);
+    place.run(&["jobs", "--database", "sqlite://"]).fails(2, &["names no file"]);
+    // The same from a variable is no usage of this command.
+    place.run_env(&["jobs"], &[("DATABASE_URL", "jobs.db")]).fails(1, &["DATABASE_URL", "has no scheme"]);
     // A folder nobody can write, whoever runs the test.
     place
-        .run(&["jobs", "--database", "sqlite:///proc/windlass/x.db"])
+        .run(&["enqueue", "NOOP", "--database", "sqlite:///proc/windlass/x.db"])
         .fails(1, &["cannot open sqlite:///proc/windlass/x.db", "hint:"]);
+    // Whoever only looks makes nothing.
+    for verb in
+        [&["jobs"][..], &["queues"], &["workers"], &["cleanup"], &["types"], &["search", "document", "x"]]
+    {
+        let args = [verb, &["--database", "sqlite://not/there/x.db"]].concat();
+        place.run(&args).fails(1, &["cannot open sqlite://not/there/x.db: there is no such file"]);
+    }
+    assert!(!place.path().join("not").exists(), "a verb that looks made a folder");
     place.write("notes.txt", "not a database, but long enough to be looked at as one ".repeat(20));
     place.run(&["jobs", "--database", "sqlite://notes.txt"]).fails(1, &["notes.txt", "not a database"]);
-    let refused = place
-        .run(&["jobs", "--database", "postgres://me:hush@127.0.0.1:1/none"])
-        .fails(1, &["cannot open postgres://me:***@127.0.0.1:1/none"]);
+    let refused = place.run(&["jobs", "--database", "postgres://me:hush@127.0.0.1:1/none"]).fails(
+        1,
+        &[
+            "cannot open postgres://me:***@127.0.0.1:1/none",
+            "cannot connect to 127.0.0.1:1: connection refused",
+        ],
+    );
     assert!(!refused.err.contains("hush"), "{}", refused.err);
     assert!(!place.database().exists(), "a refused command made a database");
+}
+
+/// A verb that was told to ask a server must not answer from a file of its own.
+#[test]
+fn a_server_cannot_be_named_yet() {
+    let place = Place::new();
+    let variable = [("WINDLASS_SERVER", "http://127.0.0.1:8080")];
+    for args in [&["jobs"][..], &["enqueue", "NOOP"], &["search", "document", "x"], &["index", "x.ndjson"]] {
+        let ran = place.run_env(args, &variable).fails(2, &["WINDLASS_SERVER", "--database"]);
+        assert!(ran.out.is_empty(), "{}", ran.out);
+    }
+    place.run(&["jobs", "--server", "http://127.0.0.1:8080"]).fails(2, &["unexpected argument '--server'"]);
+    place.run_env(&["migrate", "up"], &variable).ok();
+    assert!(place.database().exists());
 }
 
 #[test]

@@ -3,10 +3,17 @@
 // The helpers around the tests are tests too.
 #![allow(clippy::unwrap_used)]
 
+mod backup;
 mod bad_input;
+mod budgets;
 mod config;
 mod demo;
+mod entities;
 mod operate;
 mod place;
 mod produce;
+mod runbook;
+mod schedules;
 mod serve;
+mod top;
+mod workflows;

@@ -25,7 +25,7 @@ fn pages_follow_each_other_and_a_bare_noun_lists() {
     ids.dedup();
     assert_eq!(ids.len(), 5);
     place.run(&["jobs"]).ok().says(&["id", "NOOP", "DEFAULT", "pending", "0/5"]);
-    for noun in ["jobs", "queues", "kinds", "workers", "dead-letters", "cleanup"] {
+    for noun in ["jobs", "queues", "kinds", "workers", "budgets", "dead-letters", "cleanup"] {
         let bare = place.run(&[noun, "--json"]).ok().json();
         assert!(bare["items"].is_array(), "{noun}: {bare}");
     }
@@ -88,6 +88,13 @@ fn queues_change_live() {
     let low = &set["items"][0];
     assert_eq!((low["name"].as_str(), low["paused"].as_bool()), (Some("LOW"), Some(true)));
     assert_eq!((low["concurrency"].as_u64(), low["depth_cap"].as_u64()), (Some(2), Some(1)));
+    let limited = place.run(&["queues", "set", "low", "--global-concurrency", "4", "--json"]).ok().json();
+    assert_eq!(limited["items"][0]["global_concurrency"].as_u64(), Some(4));
+    let lifted = place.run(&["queues", "set", "low", "--global-concurrency", "none", "--json"]).ok().json();
+    assert!(lifted["items"][0]["global_concurrency"].is_null());
+    place
+        .run(&["queues", "set", "low", "--global-concurrency", "0"])
+        .fails(2, &["must be 1 to 1000000, or none"]);
     place.run(&["queues", "resume", "low"]).ok();
     place.run(&["queues", "set", "default", "--depth-cap", "2"]).ok();
     fill(&place, 2, "a");
@@ -138,7 +145,8 @@ fn doctor_makes_nothing_and_names_the_remedy() {
 #[test]
 fn migrations_go_up_and_down() {
     let place = Place::new();
-    place.run(&["migrate", "status"]).ok().says(&["version", "not yet"]);
+    place.run(&["migrate", "status"]).fails(1, &["there is no such file"]);
+    assert!(!place.path().join("windlass-data").exists());
     place.run(&["migrate", "up"]).ok().says(&["applied 1"]);
     place.run(&["migrate", "up"]).ok().says(&["is up to date"]);
     let status = place.run(&["migrate", "status", "--json"]).ok().json();
@@ -147,7 +155,7 @@ fn migrations_go_up_and_down() {
         "{status}"
     );
     place.run(&["migrate", "down", "--to", "0"]).ok().says(&["reverted"]);
-    place.run(&["migrate", "status"]).ok().says(&["not yet"]);
+    place.run(&["migrate", "status"]).ok().says(&["version", "not yet"]);
 }
 
 #[test]
@@ -187,4 +195,62 @@ fn completions_for_every_shell() {
         place.run(&["completions", shell]).ok().says(&["dead-letters"]);
     }
     place.run(&["completions", "tcsh"]).fails(2, &["invalid value 'tcsh'"]);
+}
+
+/// Another process is told through the database alone.
+#[test]
+fn limits_are_set_and_a_running_server_follows() {
+    let place = Place::new();
+    place.write(
+        "windlass.toml",
+        "[kinds.SLEEP]\nresource = \"bed\"\npermits = 1\n[kinds.NOOP]\nrate = \"30/m\"\n\
+         [queues.BULK]\nconcurrency = 8\nconcurrency_max = 32\n",
+    );
+    let _server = place.serve(&["serve"]);
+    for _ in 0..4 {
+        place.run(&["enqueue", "SLEEP", "--payload", "{\"ms\":600000}"]).ok();
+    }
+    let running = |wanted: u64| {
+        let begun = std::time::Instant::now();
+        while place.count(&["--state", "running"]) != wanted {
+            assert!(begun.elapsed() < std::time::Duration::from_secs(10), "not {wanted} running");
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+    };
+    running(1);
+    place.run(&["workers"]).ok().says(&["bed 1/1", "DEFAULT (10)"]);
+    let worker = place.run(&["workers", "--json"]).ok().json()["items"][0].clone();
+    assert_eq!((&worker["resources"][0]["in_use"], &worker["resources"][0]["free"]), (&1.into(), &0.into()));
+    place.run(&["kinds", "set", "SLEEP", "--permits", "3"]).ok().says(&["bed (3)"]);
+    running(3);
+    place.run(&["queues", "set", "default", "--concurrency", "4"]).ok();
+    place.run(&["kinds", "set", "SLEEP", "--permits", "9"]).ok();
+    running(4);
+    place.run(&["jobs", "cancel", "--kind", "SLEEP", "--yes"]).ok();
+    running(0);
+    place.run(&["kinds"]).ok().says(&["30/m", "bed (9)"]);
+    place.run(&["queues"]).ok().says(&["8–32"]);
+    let kind =
+        place.run(&["kinds", "set", "NOOP", "--rate", "none", "--json"]).ok().json()["items"][0].clone();
+    assert!(kind["rate"].is_null(), "{kind}");
+}
+
+#[test]
+fn limits_that_make_no_sense_are_refused() {
+    let place = Place::new();
+    place.run(&["enqueue", "NOOP"]).ok();
+    place.run(&["kinds", "set", "NOOP"]).fails(2, &["--rate", "--permits"]);
+    place.run(&["kinds", "set", "NOOP", "--rate", "fast"]).fails(2, &["500/s, 30/m"]);
+    place.run(&["kinds", "set", "NOPE", "--rate", "1/s"]).fails(1, &["there is no kind `NOPE`", "NOOP"]);
+    place
+        .run(&["kinds", "set", "NOOP", "--permits", "2"])
+        .fails(1, &["kinds.NOOP.resource", "nothing was changed"]);
+    place.run(&["queues", "set", "low"]).fails(2, &["--concurrency", "--permits"]);
+    place.run(&["queues", "set", "low", "--permits", "2"]).fails(1, &["queues.LOW.resource"]);
+    place.run(&["queues", "set", "low", "--concurrency-max", "2"]).fails(1, &["from 5 to 2"]);
+    let shot = place.run(&["queues", "set", "screenshot", "--permits", "2", "--json"]).ok().json();
+    assert_eq!(
+        (&shot["items"][0]["resource"], &shot["items"][0]["permits"]),
+        (&"screenshot".into(), &2.into())
+    );
 }

@@ -58,8 +58,12 @@ impl Place {
         let mut command = self.command(args);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-        Ran::from(args, child.wait_with_output().unwrap())
+        let mut stdin = child.stdin.take().unwrap();
+        // Beside the reading: an answer may fill its pipe before the input is through.
+        std::thread::scope(|scope| {
+            scope.spawn(move || stdin.write_all(input.as_bytes()).unwrap());
+            Ran::from(args, child.wait_with_output().unwrap())
+        })
     }
 
     pub(crate) fn count(&self, args: &[&str]) -> u64 {
@@ -69,15 +73,20 @@ impl Place {
 
     /// A worker in the background; it ends with the test.
     pub(crate) fn serve(&self, args: &[&str]) -> Server {
+        let server = self.start(args);
+        server.wait_for("is ready");
+        server
+    }
+
+    /// Any verb that stays.
+    pub(crate) fn start(&self, args: &[&str]) -> Server {
         let out = std::fs::File::create(self.path().join("serve.out")).unwrap();
         let err = std::fs::File::create(self.path().join("serve.err")).unwrap();
         let mut command = self.command(args);
         // Many servers at once: each takes a port of its own.
         command.env("WINDLASS_SERVER__BIND", "127.0.0.1:0");
         let child = command.stdout(out).stderr(err).spawn().unwrap();
-        let server = Server { child, folder: self.path().to_owned() };
-        server.wait_for("is ready");
-        server
+        Server { child, folder: self.path().to_owned() }
     }
 }
 
@@ -177,4 +186,20 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// As a shell splits a line.
+pub(crate) fn words(line: &str) -> Vec<String> {
+    let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
+    for c in line.chars() {
+        match (c, quote) {
+            ('\'' | '"', None) => quote = Some(c),
+            (c, Some(open)) if c == open => quote = None,
+            (' ', None) => words.push(std::mem::take(&mut word)),
+            (c, _) => word.push(c),
+        }
+    }
+    words.push(word);
+    words.retain(|word| !word.is_empty());
+    words
 }

@@ -33,9 +33,8 @@ fn jobs_are_run_and_the_worker_stops_cleanly() {
 fn the_interface_is_served_beside_the_workers_and_stops_with_them() {
     let place = Place::new();
     let mut server = place.serve(&["serve"]);
-    let output = server.output();
-    let url = output.split("http://").nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
-    assert!(output.contains("open to this machine: no keys"), "{output}");
+    let url = address(&server);
+    assert!(server.output().contains("open to this machine: no keys"), "{}", server.output());
     let body = r#"{"kind":"NOOP"}"#;
     let head = format!("POST /v1/jobs HTTP/1.1\r\nHost: {url}\r\nConnection: close\r\nPrefer: wait=20\r\n");
     let request =
@@ -50,12 +49,104 @@ fn the_interface_is_served_beside_the_workers_and_stops_with_them() {
 }
 
 fn exchange(address: &str, request: &str) -> String {
+    try_exchange(address, request).unwrap()
+}
+
+fn try_exchange(address: &str, request: &str) -> std::io::Result<String> {
     use std::io::{Read, Write};
-    let mut stream = std::net::TcpStream::connect(address).unwrap();
-    stream.write_all(request.as_bytes()).unwrap();
+    let mut stream = std::net::TcpStream::connect(address)?;
+    stream.write_all(request.as_bytes())?;
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+fn address(server: &crate::place::Server) -> String {
+    server.output().split("http://").nth(1).unwrap().split_whitespace().next().unwrap().to_owned()
+}
+
+/// The body of the answer to a new entity under `key`; `None` when the server died over it.
+fn create(address: &str, key: &str) -> Option<String> {
+    let body = r#"{"text":"made once"}"#;
+    let head = format!("POST /v1/entities/document HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n");
+    let request = format!(
+        "{head}Idempotency-Key: {key}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let answer = try_exchange(address, &request).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    let whole = serde_json::from_str::<serde_json::Value>(body).is_ok();
+    assert!(!whole || head.starts_with("HTTP/1.1 202"), "{answer}");
+    whole.then(|| body.to_owned())
+}
+
+/// Killed with writes on their way: whoever repeats them gets one entity each, and the answer it may have had.
+#[test]
+fn a_write_under_a_key_is_done_once_across_a_kill() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    const KEYS: usize = 400;
+    const BEFORE: usize = 120;
+    let place = Place::new();
+    let server = place.serve(&["serve"]);
+    let url = address(&server);
+    let answered = AtomicUsize::new(0);
+    let first: Vec<Option<String>> = std::thread::scope(|scope| {
+        let send = |from: usize| {
+            let (url, answered) = (&url, &answered);
+            scope.spawn(move || -> Vec<(usize, Option<String>)> {
+                let one = |n: usize| {
+                    let body = create(url, &format!("k{n}"))?;
+                    answered.fetch_add(1, Ordering::SeqCst);
+                    Some(body)
+                };
+                (from..KEYS).step_by(4).map(|n| (n, one(n))).collect()
+            })
+        };
+        let threads: Vec<_> = (0..4).map(send).collect();
+        while answered.load(Ordering::SeqCst) < BEFORE {
+            std::thread::yield_now();
+        }
+        server.signal("-KILL");
+        let mut all: Vec<_> = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
+        all.sort();
+        all.into_iter().map(|(_, answer)| answer).collect()
+    });
+    assert!(first.iter().any(Option::is_none), "it was killed after the last write");
+    drop(server);
+    let again = place.serve(&["serve"]);
+    let url = address(&again);
+    let mut ids = std::collections::HashSet::new();
+    for (n, before) in first.iter().enumerate() {
+        let body = create(&url, &format!("k{n}")).unwrap();
+        assert!(before.as_ref().is_none_or(|before| *before == body), "{before:?} and then {body}");
+        let answer: serde_json::Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(answer["version"], 1);
+        ids.insert(answer["entity_id"].as_str().unwrap().to_owned());
+    }
+    let request =
+        format!("GET /v1/entities/document?limit=1000 HTTP/1.1\r\nHost: {url}\r\nConnection: close\r\n\r\n");
+    let answer = exchange(&url, &request);
+    let page: serde_json::Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
+    let stored: std::collections::HashSet<String> = page["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["id"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!((ids.len(), &stored), (KEYS, &ids));
+}
+
+#[test]
+fn the_interface_is_described_without_a_server_as_with_one() {
+    let place = Place::new();
+    let printed = place.run(&["openapi", "--json"]).ok();
+    assert!(!place.database().exists(), "no database is needed");
+    assert_eq!(place.run(&["openapi"]).ok().json(), printed.json());
+    let server = place.serve(&["serve"]);
+    let url = address(&server);
+    let request = format!("GET /openapi.json HTTP/1.1\r\nHost: {url}\r\nConnection: close\r\n\r\n");
+    let answer = exchange(&url, &request);
+    assert_eq!(answer.split_once("\r\n\r\n").unwrap().1, printed.out.trim_end());
 }
 
 #[test]
@@ -65,7 +156,7 @@ fn a_bind_others_can_reach_is_refused_before_anything_runs() {
         let ran = place.run(&["serve", "--bind", bind]);
         ran.fails(1, &["reachable from other machines", "hint: bind a loopback address"]);
     }
-    place.run(&["serve", "--bind", "everywhere"]).fails(1, &["--bind", "must be ADDRESS:PORT"]);
+    place.run(&["serve", "--bind", "everywhere"]).fails(2, &["--bind", "must be ADDRESS:PORT"]);
     let variable = [("WINDLASS_SERVER__BIND", "10.0.0.1:80")];
     place.run_env(&["serve"], &variable).fails(1, &["10.0.0.1:80 is reachable"]);
     place.run(&["workers"]).ok().says(&["no worker is alive"]);

@@ -4,11 +4,13 @@
 //! the stores write what is decided here, under the entity row's lock.
 
 mod content;
+mod fate;
 mod strategy;
 mod types;
 mod write;
 
 pub use content::{ContentHash, Part, content_hash, parts};
+pub use fate::{why_failed, why_settled};
 pub use strategy::{Operation, Resolved, Strategy, resolve};
 pub use types::{DOCUMENT, MAX_TEXT_FIELDS, TextField, TypeSpec};
 pub use write::{

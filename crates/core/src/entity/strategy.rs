@@ -59,7 +59,8 @@ impl FromStr for Strategy {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Operation {
     Create,
     Update,
@@ -92,7 +93,7 @@ pub fn resolve(call: Option<Strategy>, operation: Operation, spec: &TypeSpec) ->
     };
     let steps = [(call, "the call"), (of_operation, name), (spec.strategy, "the type's strategy")];
     let said = steps.into_iter().find_map(|(said, because)| Some(Resolved { strategy: said?, because }));
-    said.unwrap_or(Resolved { strategy: Strategy::Async, because: "nothing said otherwise" })
+    said.unwrap_or(Resolved { strategy: Strategy::Async, because: "nothing says otherwise" })
 }
 
 #[cfg(test)]

@@ -62,7 +62,7 @@ impl TypeSpec {
 
     pub fn check(&self) -> Result<(), Invalid> {
         let mut invalid = Invalid::default();
-        check_type_name(&mut invalid, &self.name);
+        invalid.check_word("type", &self.name);
         if self.text.len() > MAX_TEXT_FIELDS {
             invalid
                 .add("text", format!("has {} fields; at most {MAX_TEXT_FIELDS} are taken", self.text.len()));
@@ -71,6 +71,9 @@ impl TypeSpec {
             let at = format!("text[{n}]");
             if field.name.is_empty() || field.name.len() > MAX_KEY_BYTES {
                 invalid.add(format!("{at}.name"), format!("must be 1–{MAX_KEY_BYTES} bytes"));
+            }
+            if field.name.contains('\0') {
+                invalid.add(format!("{at}.name"), "must not hold NUL: no entity has such a field");
             }
             if !(1..=MAX_WEIGHT).contains(&field.weight) {
                 invalid
@@ -81,16 +84,5 @@ impl TypeSpec {
             }
         }
         invalid.into_result()
-    }
-}
-
-fn check_type_name(invalid: &mut Invalid, name: &str) {
-    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-');
-    let begins = name.starts_with(|c: char| c.is_ascii_lowercase());
-    if !begins || name.len() > crate::input::MAX_NAME_BYTES || !name.chars().all(fits) {
-        let most = crate::input::MAX_NAME_BYTES;
-        let name = crate::input::shown(name);
-        invalid
-            .add("type", format!("must begin with a–z and be at most {most} of a–z 0–9 _ -, not `{name}`"));
     }
 }

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::{ContentHash, Fields, Operation, Strategy, TypeSpec, content_hash, parts, resolve};
 use crate::input::MAX_PAYLOAD_BYTES;
-use crate::{EntityRef, Invalid, KindId, NewJob, OnConflict, QueueId, RunAt, TypeId, Unique};
+use crate::{EntityRef, Idempotency, Invalid, KindId, NewJob, OnConflict, QueueId, RunAt, TypeId, Unique};
 
 pub const MAX_ID_BYTES: usize = 512;
 
@@ -27,6 +27,7 @@ pub struct EntityWrite {
     pub max_attempts: Option<u16>,
     /// A vector made beforehand, for sync. One of other content is not used.
     pub prepared: Option<Prepared>,
+    pub idempotency: Option<Idempotency>,
 }
 
 #[derive(Clone, Debug)]
@@ -67,7 +68,8 @@ pub struct Current {
 }
 
 /// Whether a vector of the present content is in the index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum IndexState {
     Pending,
     Indexed,
@@ -119,6 +121,8 @@ pub enum Refusal {
     Version { found: u64 },
     /// The patched entity would be too large.
     TooLarge { bytes: usize },
+    /// Its idempotency key was used for another request.
+    KeyUsed,
 }
 
 #[derive(Clone, Debug)]
@@ -277,10 +281,7 @@ impl BoxKinds {
             run_at: write.delay.map_or(RunAt::Now, RunAt::In),
             max_attempts: write.max_attempts.unwrap_or(kind.max_attempts),
             timeout: kind.timeout,
-            unique: Some(Unique {
-                key: box_key(&write.spec.name, &write.id),
-                on_conflict: OnConflict::Replace,
-            }),
+            unique: Some(Unique::new(box_key(&write.spec.name, &write.id), OnConflict::Replace)),
             idempotency: None,
             concurrency_key: None,
             tags: Vec::new(),
@@ -325,6 +326,7 @@ mod tests {
             delay: None,
             max_attempts: None,
             prepared: None,
+            idempotency: None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Why a store could not do what it was asked, and what the caller may do about it.
 
-use crate::JobId;
+use crate::{JobId, KeyUse};
 
 type Source = Box<dyn std::error::Error + Send + Sync>;
 
@@ -21,7 +21,8 @@ pub enum StoreError {
     #[error("could not {op} in time: the database was busy")]
     Busy { op: &'static str, source: Source },
 
-    #[error("the database has no Windlass schema yet; run `windlass migrate up`")]
+    /// Or half of one: a step is being taken back or applied.
+    #[error("the database has no Windlass schema, or not all of it; run `windlass migrate up`")]
     SchemaMissing,
 
     #[error("the schema is at version {found}, this binary needs {needed}; run `windlass migrate up`")]
@@ -35,14 +36,20 @@ pub enum StoreError {
     )]
     SchemaChanged { version: i64 },
 
-    #[error("idempotency key `{key}` was used for another payload (job {existing})")]
-    IdempotencyMismatch { key: String, existing: JobId },
+    #[error("idempotency key `{key}` was used for another payload ({existing})")]
+    IdempotencyMismatch { key: String, existing: KeyUse },
 
     #[error("a job with unique key `{key}` is already waiting (job {existing})")]
     UniqueRejected { key: String, existing: JobId },
 
     #[error("a kind stays in its queue: {}", moved.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     KindsMoved { moved: Vec<KindMoved> },
+
+    #[error("a budget keeps its currency: `{budget}` is in {stored} and cannot change to {wanted}")]
+    CurrencyChanged { budget: String, stored: String, wanted: String },
+
+    #[error("the database is not empty: its table `{table}` has rows; nothing was written")]
+    NotEmpty { table: &'static str },
 
     /// The caller's transaction cannot carry the write.
     #[error("this transaction cannot be used: {why}; {remedy}")]

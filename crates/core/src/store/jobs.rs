@@ -123,6 +123,8 @@ pub enum PruneWhat {
     /// Failed jobs and dead letters.
     DeadLetters,
     Idempotency,
+    /// Windows of unique keys that are over.
+    Windows,
     /// Roll-ups of past minutes.
     Rollups,
 }

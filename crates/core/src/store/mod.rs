@@ -4,34 +4,52 @@
 //! counting) are decided above this seam and handed in; a store only writes them, in one transaction per call.
 //! Every method that changes a leased job is fenced by its token: a stale one changes nothing and says so.
 
+mod backups;
+mod budgets;
 mod entities;
 mod error;
 mod jobs;
+mod limits;
+mod schedules;
 mod tx;
 mod wake;
 mod workers;
+mod workflows;
 
 use async_trait::async_trait;
 
+pub use backups::{BackupNote, BackupStore, Export, Import};
+pub use budgets::{
+    Act, Ask, Booked, Budget, BudgetStore, COSTS_SHOWN, Call, Changed, Charged, Cost, Costs, Entry, Fired,
+    Grant, Leak, Reserved,
+};
 pub use entities::{
-    BoxDone, BoxOutcome, ChangedEntity, Changes, EntityRecord, EntityStore, FeedMark, Saved, Written,
+    BoxDone, BoxEnd, BoxOutcome, ChangedEntity, Changes, EntityRecord, EntityStore, FeedMark, Saved, Written,
 };
 pub use error::{KindMoved, StoreError};
 pub use jobs::{
     Action, Bulk, Change, Claim, Enqueued, JobDetail, JobFilter, Page, Prune, PruneWhat, Report, ReportBody,
     Settled,
 };
+pub use limits::{Backlog, KindLimits, KindUpdate, Permits, ResourceUse, TokenLease, WorkerLimits};
+pub use schedules::{DueSchedules, Put, SchedulePut, ScheduleRecord, ScheduleStore, Tick};
 pub use tx::{StoreTx, TxRef};
 pub use wake::{OnWake, Wake, Wakers};
 pub use workers::{
-    Beat, Counted, DEPTH_SHOWN, DeadLetter, LATENCY_BUCKETS, Poll, QueueDue, QueueKinds, QueueState,
-    QueueUpdate, Reclaimed, Rollup, WorkerInfo, WorkerRow, latency_bucket, latency_quantile,
+    Beat, Counted, DEAD_SHOWN, DEPTH_SHOWN, DeadCount, DeadLetter, LATENCY_BUCKETS, Poll, QueueDue,
+    QueueKinds, QueueState, QueueUpdate, Reclaimed, Rollup, WorkerInfo, WorkerRow, latency_bucket,
+    latency_quantile,
+};
+pub use workflows::{
+    Counts, MemberRecord, Parent, Started, WorkflowDetail, WorkflowFilter, WorkflowRecord, WorkflowStore,
 };
 
 use crate::{JobId, KindSpec, NewJob, QueueId, QueueSpec, Settlement, Time, Token, WorkerId};
 
 #[async_trait]
-pub trait Store: EntityStore + Send + Sync + 'static {
+pub trait Store:
+    EntityStore + ScheduleStore + BudgetStore + WorkflowStore + BackupStore + Send + Sync + 'static
+{
     /// `sqlite` or `postgres`.
     fn name(&self) -> &'static str;
 
@@ -75,8 +93,14 @@ pub trait Store: EntityStore + Send + Sync + 'static {
     /// False when there is no such queue.
     async fn update_queue(&self, queue: QueueId, update: &QueueUpdate) -> Result<bool, StoreError>;
 
+    /// False when there is no such kind.
+    async fn update_kind(&self, kind: crate::KindId, update: &KindUpdate) -> Result<bool, StoreError>;
+
     /// Waiting jobs, counted no further than `cap`.
     async fn depth(&self, queue: QueueId, cap: u64) -> Result<u64, StoreError>;
+
+    /// Due jobs, counted no further than `cap`, and the workers that serve the queue.
+    async fn backlog(&self, queue: QueueId, cap: u64) -> Result<Backlog, StoreError>;
 
     // Enqueue --------------------------------------------------------------------------------------------------
 
@@ -91,8 +115,26 @@ pub trait Store: EntityStore + Send + Sync + 'static {
 
     // Work -----------------------------------------------------------------------------------------------------
 
-    /// Leases at most `claim.limit` due jobs, in (priority, run_at, id) order, counting the attempt.
+    /// Leases at most `claim.limit` due jobs, in (priority, run_at, id) order, counting the attempt. Of a queue with a
+    /// global concurrency never more than that are leased at once, whoever claims.
     async fn claim(&self, claim: &Claim) -> Result<Vec<crate::LeasedJob>, StoreError>;
+
+    /// The same for jobs that have been due for longer than `after`: those due longest first, whatever their priority.
+    /// Suspects and what stands in line are left alone.
+    async fn claim_late(
+        &self,
+        claim: &Claim,
+        after: std::time::Duration,
+    ) -> Result<Vec<crate::LeasedJob>, StoreError>;
+
+    /// Takes back `unspent` rate tokens of the kind and leases at most `wanted`, as [`crate::Rate::lease`] decides by the
+    /// database's clock. A kind without a rate gets all it wants.
+    async fn lease_tokens(
+        &self,
+        kind: crate::KindId,
+        wanted: u32,
+        unspent: u32,
+    ) -> Result<TokenLease, StoreError>;
 
     /// The suspect of this claim no longer runs alone (`alone` becomes false); false when the claim is gone.
     async fn in_company(&self, token: Token) -> Result<bool, StoreError>;
@@ -106,7 +148,8 @@ pub trait Store: EntityStore + Send + Sync + 'static {
     /// Progress and log lines; those of a lost lease are dropped. Returns how many were kept.
     async fn report(&self, reports: &[Report]) -> Result<u64, StoreError>;
 
-    /// The combined floor query: what is due of the kinds served, when the next job is, what to stop.
+    /// The combined floor query: what is due of each set of kinds served, when the next job and the next tick are,
+    /// which limits are in force, what to stop. A queue may be asked about more than once, with other kinds each time.
     async fn poll(&self, worker: WorkerId, served: &[QueueKinds]) -> Result<Poll, StoreError>;
 
     // Workers --------------------------------------------------------------------------------------------------
@@ -125,6 +168,9 @@ pub trait Store: EntityStore + Send + Sync + 'static {
 
     async fn workers(&self) -> Result<Vec<WorkerRow>, StoreError>;
 
+    /// Replaces what the worker said about its limits before; false when the worker was declared dead.
+    async fn report_limits(&self, worker: WorkerId, limits: &WorkerLimits) -> Result<bool, StoreError>;
+
     /// What the sweeper compares between two looks.
     async fn beats(&self) -> Result<Vec<Beat>, StoreError>;
 
@@ -140,6 +186,10 @@ pub trait Store: EntityStore + Send + Sync + 'static {
 
     /// Exact.
     async fn count(&self, filter: &JobFilter) -> Result<u64, StoreError>;
+
+    /// Failed jobs and dead letters of each queue that has some, counted among the newest `cap` of all of them: what is
+    /// new shows, however much lies below.
+    async fn dead_letters(&self, cap: u64) -> Result<Vec<DeadCount>, StoreError>;
 
     /// Applies `action` to at most `limit` jobs that match; jobs the action does not fit are left and counted.
     async fn act(&self, filter: &JobFilter, action: Action, limit: u32) -> Result<Bulk, StoreError>;

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use super::Settled;
+use super::{KindLimits, ResourceUse, Settled};
 use crate::outcome::ReturnWhy;
+use crate::scale::Bounds;
 use crate::{JobId, JobState, KindId, QueueId, QueueSpec, Time, Verdict, WorkerId};
 
 /// A queue and those of its kinds that a worker handles.
@@ -16,8 +17,12 @@ pub struct QueueKinds {
 #[derive(Clone, Debug)]
 pub struct Poll {
     pub now: Time,
-    /// One per queue asked about.
+    /// One per question about a queue that exists, in the order asked.
     pub queues: Vec<QueueDue>,
+    /// Of the kinds asked about, those that have any, by number.
+    pub limits: Vec<KindLimits>,
+    /// When the next schedule is due; one that is paused is not.
+    pub next_tick: Option<Time>,
     /// Jobs leased by the asking worker that somebody wants cancelled.
     pub cancel: Vec<JobId>,
 }
@@ -25,6 +30,8 @@ pub struct Poll {
 /// One queue in the floor query. Only waiting jobs of the kinds asked about count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueDue {
+    /// The place of the question this answers.
+    pub asked: usize,
     pub queue: QueueId,
     /// The earliest `run_at`; due when not after [`Poll::now`].
     pub next_due: Option<Time>,
@@ -32,6 +39,9 @@ pub struct QueueDue {
     pub suspect: bool,
     pub paused: bool,
     pub concurrency: u32,
+    /// Claims get no more than is left of it; the end of each lease makes room.
+    pub global_concurrency: Option<u32>,
+    pub bounds: Option<Bounds>,
 }
 
 #[derive(Clone, Debug)]
@@ -53,13 +63,29 @@ pub struct QueueState {
 /// No list or gauge counts waiting jobs further than this.
 pub const DEPTH_SHOWN: u64 = 10_000;
 
+/// Dead letters and failed jobs are shown as counted among the newest so many of all queues.
+pub const DEAD_SHOWN: u64 = 10_000;
+
+/// Jobs of one queue that nobody will run again by themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeadCount {
+    pub queue: QueueId,
+    pub failed: u64,
+    pub dead_letter: u64,
+}
+
 /// A live change by an operator; `None` leaves a value.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct QueueUpdate {
     pub paused: Option<bool>,
     pub concurrency: Option<u32>,
+    pub bounds: Option<Bounds>,
+    /// Of the queue's resource, for everything that names it.
+    pub permits: Option<u32>,
     /// `Some(None)` lifts the cap.
     pub depth_cap: Option<Option<u64>>,
+    /// `Some(None)` lifts the limit.
+    pub global_concurrency: Option<Option<u32>>,
 }
 
 #[derive(Clone, Debug)]
@@ -79,6 +105,9 @@ pub struct WorkerRow {
     pub started_at: Time,
     pub heartbeat_at: Time,
     pub running: u64,
+    /// Runs at once per queue, as the worker said last.
+    pub concurrency: Vec<(QueueId, u32)>,
+    pub resources: Vec<ResourceUse>,
 }
 
 /// A worker as the sweeper sees it.

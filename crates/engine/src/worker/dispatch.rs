@@ -11,13 +11,15 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::{AbortHandle, JoinHandle};
-use windlass_core::store::{Counted, Poll, QueueDue, QueueKinds, Settled};
+use windlass_core::store::{Backlog, Counted, KindLimits, Permits, Poll, QueueKinds, Settled, TokenLease};
 use windlass_core::{
     KindId, LeasedJob, Outcome, QueueId, Settlement, StoreError, Time, Token, Verdict, WorkerId,
 };
 
-use super::claims::Doubt;
-use super::pace::Pace;
+use super::claims::{Doubt, Leasing};
+use super::group::{Grouping, Held, QueueWork};
+use super::late::Late;
+use super::permits::Permit;
 use super::quarantine::Quarantine;
 use super::runs::hand_back;
 use super::settles::{MAX_SETTLE, REPORT_EVERY, ROLLUP_EVERY, write_reports};
@@ -25,7 +27,7 @@ use super::tally::{ClaimTimes, Ran, Tally};
 use super::wake::{Hints, WakeBox};
 use super::{Roster, Served, WorkerOptions, heart};
 use crate::handler::Desk;
-use crate::{Catalog, Client, EngineError};
+use crate::{Catalog, Client, EngineError, Ticker};
 
 const MAX_TROUBLE: Duration = Duration::from_secs(5);
 
@@ -35,11 +37,16 @@ pub(super) enum Event {
         outcomes: Vec<Outcome>,
     },
     Claimed {
-        worker: WorkerId,
-        queue: QueueId,
-        suspect: Option<bool>,
+        leasing: Leasing,
         took: Duration,
         result: Result<Vec<LeasedJob>, StoreError>,
+    },
+    Granted {
+        queue: QueueId,
+        kind: KindId,
+        asked: Instant,
+        wanted: u32,
+        result: Result<TokenLease, StoreError>,
     },
     Settled {
         batch: Vec<Ended>,
@@ -47,64 +54,27 @@ pub(super) enum Event {
     },
     /// What stands in the database of runs whose settlement came too late to say.
     LookedUp(Vec<(Ended, Option<Counted>)>),
-    Polled(Result<Poll, StoreError>),
+    Polled {
+        /// The groups asked about, in order.
+        asked: Vec<u64>,
+        result: Result<Poll, StoreError>,
+    },
+    Measured {
+        queue: QueueId,
+        sla: Option<Duration>,
+        result: Result<Backlog, StoreError>,
+    },
+    Told(Result<bool, StoreError>),
+    Ticked {
+        ticker: Ticker,
+        result: Result<Option<Time>, StoreError>,
+    },
     Lost {
         worker: WorkerId,
         why: &'static str,
     },
     Disowned(Result<u64, StoreError>),
     Reported,
-}
-
-pub(super) struct QueueWork {
-    pub(super) id: QueueId,
-    pub(super) kinds: Vec<KindId>,
-    /// Runs at once; each takes up to `batch` jobs.
-    pub(super) concurrency: u32,
-    pub(super) batch: u32,
-    pub(super) paused: bool,
-    pub(super) running: u32,
-    pub(super) buffer: VecDeque<(Arc<LeasedJob>, Instant)>,
-    /// Something may be due.
-    pub(super) due: bool,
-    /// A hint arrived while a claim was under way, so an empty answer proves nothing.
-    pub(super) due_again: bool,
-    /// What makes it due is a hint, which may have been about a delayed job.
-    pub(super) hinted: bool,
-    pub(super) claiming: bool,
-    pub(super) next_due: Option<Time>,
-    pub(super) suspect: bool,
-    pub(super) suspect_rest: Option<Instant>,
-    pub(super) pace: Pace,
-}
-
-impl QueueWork {
-    fn new(
-        served: &QueueKinds,
-        catalog: &Catalog,
-        roster: &Roster,
-        options: &WorkerOptions,
-        now: Instant,
-    ) -> QueueWork {
-        let configured = catalog.queue(served.queue).map_or(1, |q| q.spec.concurrency);
-        QueueWork {
-            id: served.queue,
-            kinds: served.kinds.clone(),
-            concurrency: options.concurrency.unwrap_or(configured),
-            batch: roster.batch(&served.kinds),
-            paused: false,
-            running: 0,
-            buffer: VecDeque::new(),
-            due: false,
-            due_again: false,
-            hinted: false,
-            claiming: false,
-            next_due: None,
-            suspect: false,
-            suspect_rest: None,
-            pace: Pace::new(now),
-        }
-    }
 }
 
 /// One query looks at all queues, so it is as frequent as the most demanding of them asks.
@@ -116,7 +86,7 @@ fn poll_every(roster: &Roster, catalog: &Catalog, wanted: Duration) -> Duration 
 pub(super) struct Run {
     pub(super) queue: usize,
     pub(super) served: Arc<Served>,
-    pub(super) jobs: Vec<(Arc<LeasedJob>, Instant)>,
+    pub(super) jobs: Vec<Held>,
     pub(super) started: Instant,
     pub(super) abort: AbortHandle,
 }
@@ -128,6 +98,8 @@ pub(super) struct Ended {
     pub(super) ran: Option<Ran>,
     /// It was sent to the store and the answer was lost.
     pub(super) in_doubt: bool,
+    /// Held for as long as the job is leased, so that what is shown in use equals the leases.
+    pub(super) permit: Option<Permit>,
 }
 
 pub(super) enum Phase {
@@ -146,6 +118,10 @@ pub(super) struct Dispatcher {
     pub(super) inbox: mpsc::UnboundedReceiver<Event>,
     pub(super) wakes: WakeBox,
     pub(super) queues: Vec<QueueWork>,
+    pub(super) grouping: Grouping,
+    /// Those the groups are made by.
+    pub(super) limits: Vec<KindLimits>,
+    pub(super) claims_under_way: usize,
     pub(super) runs: HashMap<u64, Run>,
     pub(super) next_run: u64,
     pub(super) unsettled: VecDeque<Ended>,
@@ -163,8 +139,19 @@ pub(super) struct Dispatcher {
     pub(super) polled_at: Instant,
     /// Database clock at an instant of ours, from the last poll.
     pub(super) clock: Option<(Time, Instant)>,
+    /// Away while it ticks.
+    pub(super) ticker: Option<Ticker>,
+    /// When the next schedule is due, by the database's clock.
+    pub(super) next_tick: Option<Time>,
     pub(super) report_at: Instant,
     pub(super) rollup_at: Instant,
+    /// When the last round was: what was due by then waits for an event, not for the clock.
+    last_round: Instant,
+    pub(super) tune_at: Instant,
+    /// This worker's limits are others than the store was told.
+    pub(super) untold: bool,
+    pub(super) telling: bool,
+    pub(super) tell_at: Instant,
     pub(super) trouble: Option<(Instant, Duration)>,
     /// Tokens of the settle under way.
     pub(super) settling_tokens: Vec<Token>,
@@ -194,15 +181,16 @@ impl Dispatcher {
         let wakes = WakeBox::default();
         let now = Instant::now();
         client.store().on_wake(wakes.listener());
-        let catalog = client.catalog();
-        let queues = queue_works(&client, &roster, &options, now);
-        options.poll = poll_every(&roster, &catalog, options.poll);
+        options.poll = poll_every(&roster, &client.catalog(), options.poll);
         let alive = Arc::new(Notify::new());
         let beating =
             heart::beat(client.store().clone(), worker, options.lease, events.clone(), alive.clone());
         let heart = tokio::spawn(beating);
-        Dispatcher {
-            queues,
+        let mut dispatcher = Dispatcher {
+            queues: Vec::new(),
+            grouping: Grouping::default(),
+            limits: Vec::new(),
+            claims_under_way: 0,
             roster,
             options,
             worker: watch::channel(worker).0,
@@ -216,6 +204,8 @@ impl Dispatcher {
             unsettled: VecDeque::new(),
             settling: false,
             desk: Desk::new(client.clone()),
+            ticker: Some(Ticker::new(client.clone())),
+            next_tick: None,
             client,
             looking_up: 0,
             reporting: false,
@@ -229,6 +219,11 @@ impl Dispatcher {
             clock: None,
             report_at: now + REPORT_EVERY,
             rollup_at: now + ROLLUP_EVERY,
+            last_round: now,
+            tune_at: now,
+            untold: true,
+            telling: false,
+            tell_at: now,
             trouble: None,
             settling_tokens: Vec::new(),
             settle_limit: MAX_SETTLE,
@@ -239,7 +234,9 @@ impl Dispatcher {
             broken: None,
             heart,
             alive,
-        }
+        };
+        dispatcher.make_queues(now);
+        dispatcher
     }
 
     pub(crate) fn worker_watch(&self) -> watch::Receiver<WorkerId> {
@@ -285,7 +282,11 @@ impl Dispatcher {
 
     /// One round: start what can start, write what has ended, ask for more.
     pub(super) fn tick(&mut self, now: Instant) {
+        self.last_round = now;
         self.start_polls(now);
+        if !self.is_troubled(now) {
+            self.start_tick(now);
+        }
         if matches!(self.phase, Phase::Working) {
             for queue in 0..self.queues.len() {
                 self.start_runs(queue, now);
@@ -295,19 +296,27 @@ impl Dispatcher {
         self.flush_reports(now);
         if matches!(self.phase, Phase::Working) && !self.is_troubled(now) {
             self.refill(now);
+            self.start_tuning(now);
+            self.tell_limits(now);
         }
     }
 
     pub(super) async fn handle(&mut self, event: Event) -> Result<(), EngineError> {
         match event {
             Event::Ran { run, outcomes } => self.ran(run, outcomes, Instant::now()),
-            Event::Claimed { worker, queue, suspect, took, result } => {
+            Event::Claimed { leasing, took, result } => {
                 self.claim_times.put(took);
-                self.claimed(worker, queue, suspect, result);
+                self.claimed(leasing, result);
             }
+            Event::Granted { queue, kind, asked, wanted, result } => {
+                self.granted((queue, kind), asked, wanted, result, Instant::now());
+            }
+            Event::Measured { queue, sla, result } => self.measured(queue, sla, result, Instant::now()),
+            Event::Told(result) => self.told(result, Instant::now()),
             Event::Settled { batch, result } => self.settled(batch, result),
             Event::LookedUp(found) => self.looked_up(found),
-            Event::Polled(result) => self.polled(result),
+            Event::Polled { asked, result } => self.polled(&asked, result),
+            Event::Ticked { ticker, result } => self.ticked(ticker, result),
             Event::Reported => self.reporting = false,
             Event::Disowned(result) => self.disowned(result),
             Event::Lost { worker, why } if worker == self.worker_id() => self.reincarnate(why).await?,
@@ -317,7 +326,7 @@ impl Dispatcher {
     }
 
     /// Never in the past: what is overdue waits for an event, not for the clock.
-    fn next_timer(&self) -> Instant {
+    pub(super) fn next_timer(&self) -> Instant {
         let now = Instant::now();
         let mut next = self.rollup_at;
         match self.trouble {
@@ -326,9 +335,17 @@ impl Dispatcher {
             _ => {}
         }
         if let (Some((at, instant)), false) = (self.clock, self.polling) {
-            for due in self.queues.iter().filter(|q| !q.due && !q.paused).filter_map(|q| q.next_due) {
+            let groups = self.queues.iter().filter(|q| !q.paused).flat_map(|q| &q.groups);
+            for due in groups.filter(|group| !group.due).filter_map(|group| group.next_due) {
                 next = next.min(instant + due.since(at));
             }
+        }
+        let limited = self.queues.iter().filter(|q| !q.paused).flat_map(|q| &q.groups);
+        let tokens = limited.filter_map(|group| group.tokens.as_ref()?.wakes_at(group.due || group.suspect));
+        let tuning = self.queues.iter().any(|queue| queue.tuner.is_some()).then_some(self.tune_at);
+        let ticks = self.tick_at().filter(|_| !self.is_troubled(now));
+        for at in tokens.chain(tuning).filter(|at| *at > self.last_round).chain(ticks) {
+            next = next.min(at);
         }
         if let Some(at) = self.quarantine.wakes_at() {
             next = next.min(at.max(now));
@@ -349,10 +366,10 @@ impl Dispatcher {
     // What is due ------------------------------------------------------------------------------------------------
 
     pub(super) fn woken(&mut self, hints: Hints) {
-        for queue in self.queues.iter_mut().filter(|q| hints.queues.contains(&q.id)) {
-            queue.due = true;
-            queue.due_again = true;
-            queue.hinted = true;
+        let hinted = self.queues.iter_mut().filter(|q| hints.queues.contains(&q.id));
+        for group in hinted.flat_map(|queue| &mut queue.groups) {
+            group.wake();
+            group.hinted = true;
         }
         if hints.any {
             self.poll_at = Instant::now();
@@ -363,11 +380,10 @@ impl Dispatcher {
     fn start_polls(&mut self, now: Instant) {
         if let Some((at, instant)) = self.clock {
             let here = at.plus(now.saturating_duration_since(instant));
-            for queue in &mut self.queues {
-                if queue.next_due.is_some_and(|due| due <= here) {
-                    queue.due = true;
-                    queue.due_again = true;
-                    queue.next_due = None;
+            for group in self.queues.iter_mut().flat_map(|queue| &mut queue.groups) {
+                if group.next_due.is_some_and(|due| due <= here) {
+                    group.wake();
+                    group.next_due = None;
                 }
             }
         }
@@ -377,23 +393,28 @@ impl Dispatcher {
         if now >= self.poll_at {
             self.polled_at = now;
             self.poll_at = now + self.options.poll;
-            self.start_poll(self.roster.queues.clone());
+            let all = self.queues.iter().flat_map(|work| work.groups.iter().map(|group| (work.id, group)));
+            let asked =
+                all.map(|(queue, group)| (group.no, QueueKinds { queue, kinds: group.kinds.clone() }));
+            self.start_poll(asked.collect());
         } else if self.look_for_cancels {
             self.start_poll(Vec::new());
         }
     }
 
     /// Every poll says what to stop; one without queues nothing else.
-    fn start_poll(&mut self, served: Vec<QueueKinds>) {
+    fn start_poll(&mut self, groups: Vec<(u64, QueueKinds)>) {
+        let (asked, served): (Vec<u64>, Vec<QueueKinds>) = groups.into_iter().unzip();
         self.polling = true;
         self.look_for_cancels = false;
         let (store, events, worker) = (self.client.store().clone(), self.events.clone(), self.worker_id());
         tokio::spawn(async move {
-            let _ = events.send(Event::Polled(answered("poll", store.poll(worker, &served)).await));
+            let result = answered("poll", store.poll(worker, &served)).await;
+            let _ = events.send(Event::Polled { asked, result });
         });
     }
 
-    fn polled(&mut self, result: Result<Poll, StoreError>) {
+    fn polled(&mut self, asked: &[u64], result: Result<Poll, StoreError>) {
         self.polling = false;
         let poll = match result {
             Ok(poll) => poll,
@@ -402,14 +423,54 @@ impl Dispatcher {
         self.trouble = None;
         let now = Instant::now();
         self.clock = Some((poll.now, now));
+        // Asked while a tick was under way, this is from before it.
+        if self.ticker.is_some() {
+            self.next_tick = poll.next_tick;
+        }
         for found in &poll.queues {
             let Some(queue) = self.queues.iter_mut().find(|q| q.id == found.queue) else { continue };
-            apply(queue, found, poll.now, self.options.concurrency, now);
+            self.untold |= queue.apply(found, self.options.concurrency);
+            let no = asked.get(found.asked);
+            if let Some(group) = queue.groups.iter_mut().find(|group| Some(&group.no) == no) {
+                group.apply(found, poll.now, now);
+            }
+        }
+        if !asked.is_empty() && poll.limits != self.limits {
+            self.limits = poll.limits;
+            self.follow_limits(now);
         }
         for id in poll.cancel {
             self.cancel(id);
         }
         self.return_surplus(now);
+    }
+
+    // Limits -----------------------------------------------------------------------------------------------------
+
+    /// All that is kept per queue, anew, with the limits the catalog knows.
+    fn make_queues(&mut self, now: Instant) {
+        let catalog = self.client.catalog();
+        let work = |served: &QueueKinds| {
+            let spec = catalog.queue(served.queue).map(|queue| &queue.spec);
+            let configured = spec.map_or(1, |spec| spec.concurrency);
+            let concurrency = self.options.concurrency.unwrap_or(configured);
+            QueueWork::new(served.queue, concurrency, Late::new(spec, now), now)
+        };
+        self.queues = self.roster.queues.iter().map(work).collect();
+        self.limits = limits(&self.roster, &catalog);
+        self.follow_limits(now);
+    }
+
+    fn follow_limits(&mut self, now: Instant) {
+        let Dispatcher { queues, grouping, roster, runs, limits, client, .. } = self;
+        let running = |kind| {
+            let of = |run: &&Run| run.jobs.first().is_some_and(|held| held.job.kind == kind);
+            runs.values().filter(of).count() as u32
+        };
+        for (queue, served) in queues.iter_mut().zip(&roster.queues) {
+            grouping.follow(queue, served, limits, (roster, client.pools()), running, now);
+        }
+        self.untold = true;
     }
 
     // Trouble ----------------------------------------------------------------------------------------------------
@@ -443,10 +504,10 @@ impl Dispatcher {
         self.unsettled.clear();
         self.desk.inside.clear();
         self.quarantine = Quarantine::default();
-        for queue in &mut self.queues {
-            queue.buffer.clear();
-            queue.running = 0;
-            queue.due = true;
+        for group in self.queues.iter_mut().flat_map(|queue| &mut queue.groups) {
+            group.buffer.clear();
+            group.running = 0;
+            group.due = true;
         }
         self.heart.abort();
         if !matches!(self.phase, Phase::Working) {
@@ -479,7 +540,7 @@ impl Dispatcher {
     async fn enlist(&mut self) -> Result<WorkerId, StoreError> {
         self.client.refresh().await?;
         self.roster = self.roster.renumbered(&self.client);
-        self.queues = queue_works(&self.client, &self.roster, &self.options, Instant::now());
+        self.make_queues(Instant::now());
         self.client.store().register_worker(&self.roster.info(&self.options)).await
     }
 
@@ -491,10 +552,11 @@ impl Dispatcher {
     }
 
     fn hand_back_buffers(&mut self, now: Instant) {
-        for queue in 0..self.queues.len() {
-            while let Some((job, received)) = self.queues[queue].buffer.pop_front() {
-                self.end_attempt(&job, received, Verdict::Return(hand_back(&job)), now);
-            }
+        let groups = self.queues.iter_mut().flat_map(|queue| &mut queue.groups);
+        let unstarted: Vec<Held> = groups.flat_map(|group| group.buffer.drain(..)).collect();
+        for held in unstarted {
+            let back = hand_back(&held.job);
+            self.end_attempt(held, Verdict::Return(back), now);
         }
     }
 
@@ -531,23 +593,18 @@ fn can_return(error: &StoreError) -> bool {
     error.is_transient() || matches!(error, StoreError::SchemaMissing)
 }
 
-fn queue_works(client: &Client, roster: &Roster, options: &WorkerOptions, now: Instant) -> Vec<QueueWork> {
-    let catalog = client.catalog();
-    roster.queues.iter().map(|served| QueueWork::new(served, &catalog, roster, options, now)).collect()
-}
-
-fn apply(queue: &mut QueueWork, found: &QueueDue, at: Time, concurrency: Option<u32>, now: Instant) {
-    queue.paused = found.paused;
-    queue.concurrency = concurrency.unwrap_or(found.concurrency);
-    queue.next_due = found.next_due.filter(|due| *due > at);
-    if found.next_due.is_some_and(|due| due <= at) {
-        queue.due = true;
-        queue.due_again = true;
-    }
-    if queue.suspect_rest.is_none_or(|until| now >= until) {
-        queue.suspect_rest = None;
-        queue.suspect = found.suspect;
-    }
+/// The limits of the kinds this worker runs, as the registry had them when it was read.
+fn limits(roster: &Roster, catalog: &Catalog) -> Vec<KindLimits> {
+    let known = roster.kinds.keys().filter_map(|kind| catalog.kind(*kind));
+    let of = |kind: &crate::catalog::KindEntry| {
+        let permits = kind.spec.resource.as_ref().and_then(|resource| Some((resource, resource.permits?)));
+        let resource = permits.map(|(of, permits)| Permits { resource: of.name.clone(), permits });
+        KindLimits { kind: kind.id, rate: kind.spec.rate, resource }
+    };
+    let mut limits: Vec<KindLimits> = known.map(of).collect();
+    limits.retain(|of| of.rate.is_some() || of.resource.is_some());
+    limits.sort_by_key(|of| of.kind);
+    limits
 }
 
 /// A store call whose panic becomes an error: without an answer the dispatcher would wait for ever.

@@ -1,21 +1,28 @@
 //! A worker process: leases jobs, runs them, settles them.
 //!
-//! One dispatcher task owns all state and is the only one to decide; everything slow (claim, run, settle, poll)
+//! One dispatcher task owns all state and is the only one to decide; everything slow (claim, run, settle, poll, tick)
 //! happens in tasks that answer it with an event. So there are no locks, and each step can be read on its own.
 
 mod claims;
 mod dispatch;
+mod group;
 mod heart;
+mod late;
 mod pace;
+pub(crate) mod permits;
 mod quarantine;
 mod report;
 mod run;
 mod runs;
 mod settles;
+mod slots;
 mod step;
 mod tally;
 #[cfg(test)]
 mod tests;
+mod ticks;
+mod tokens;
+mod tuning;
 mod wake;
 
 use std::collections::HashMap;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 const WINDOW: Duration = Duration::from_millis(20);
 const FADES_AFTER: Duration = Duration::from_millis(200);
-const AHEAD_SECONDS: f64 = 0.1;
+const AHEAD: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 pub(crate) struct Pace {
@@ -34,9 +34,14 @@ impl Pace {
 
     /// A rate that nothing has confirmed for a while fades: the next jobs may be longer ones.
     pub(crate) fn prefetch(&self, most: u32, now: Instant) -> u32 {
+        self.ahead(AHEAD, now).min(most)
+    }
+
+    /// Jobs that end in so long at the present rate.
+    pub(crate) fn ahead(&self, time: Duration, now: Instant) -> u32 {
         let silent = now.saturating_duration_since(self.since).as_secs_f64();
         let fade = (FADES_AFTER.as_secs_f64() / silent.max(f64::EPSILON)).min(1.0);
-        ((self.per_second * fade * AHEAD_SECONDS) as u32).min(most)
+        (self.per_second * fade * time.as_secs_f64()) as u32
     }
 }
 

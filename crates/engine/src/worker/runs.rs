@@ -7,46 +7,52 @@ use windlass_core::{JobId, LeasedJob, Outcome, Verdict};
 
 use super::Served;
 use super::dispatch::{Dispatcher, Ended, Event, Run};
+use super::group::Held;
 use super::run;
 use super::tally::Ran;
 use crate::handler::{decide, settlement};
 
 impl Dispatcher {
     pub(super) fn start_runs(&mut self, queue: usize, now: Instant) {
-        if self.queues[queue].paused {
+        let groups = self.queues[queue].groups.len();
+        if self.queues[queue].paused || groups == 0 {
             return;
         }
-        while !self.queues[queue].buffer.is_empty()
-            && self.queues[queue].running < self.queues[queue].concurrency
-        {
-            let work = &mut self.queues[queue];
-            let Some(first) = work.buffer.pop_front() else { return };
-            let Some(served) = self.roster.kinds.get(&first.0.kind).cloned() else {
-                // A claim asks only for handled kinds, so this is a store's fault; the job must not be lost for it.
-                self.end_attempt(&first.0, first.1, Verdict::Return(hand_back(&first.0)), now);
-                continue;
-            };
-            let mut jobs = vec![first];
-            let size = served.handler.batch_size();
-            while jobs.len() < size && work.buffer.front().is_some_and(|(job, _)| job.kind == jobs[0].0.kind)
-            {
-                jobs.extend(work.buffer.pop_front());
-            }
-            work.running += 1;
-            self.spawn_run(queue, served, jobs, now);
+        // One of each group at a time: what is leased starts, whoever leased more.
+        let (mut group, mut empty) = (self.queues[queue].turn % groups, 0);
+        while empty < groups && self.queues[queue].running() < self.queues[queue].concurrency {
+            empty = if self.start_run(queue, group, now) { 0 } else { empty + 1 };
+            group = (group + 1) % groups;
         }
     }
 
-    fn spawn_run(
-        &mut self,
-        queue: usize,
-        served: Arc<Served>,
-        jobs: Vec<(Arc<LeasedJob>, Instant)>,
-        now: Instant,
-    ) {
+    /// False when the group has nothing to start.
+    fn start_run(&mut self, queue: usize, group: usize, now: Instant) -> bool {
+        let of = &mut self.queues[queue].groups[group];
+        let Some(first) = of.buffer.pop_front() else { return false };
+        let Some(served) = self.roster.kinds.get(&first.job.kind).cloned() else {
+            // A claim asks only for handled kinds, so this is a store's fault; the job must not be lost for it.
+            let back = hand_back(&first.job);
+            self.end_attempt(first, Verdict::Return(back), now);
+            return true;
+        };
+        let kind = first.job.kind;
+        let mut jobs = vec![first];
+        let size = served.handler.batch_size();
+        while jobs.len() < size && of.buffer.front().is_some_and(|held| held.job.kind == kind) {
+            jobs.extend(of.buffer.pop_front());
+        }
+        of.running += 1;
+        let work = &mut self.queues[queue];
+        work.watch.busiest = work.watch.busiest.max(work.running());
+        self.spawn_run(queue, served, jobs, now);
+        true
+    }
+
+    fn spawn_run(&mut self, queue: usize, served: Arc<Served>, jobs: Vec<Held>, now: Instant) {
         let run = self.next_run;
         self.next_run += 1;
-        let leased: Vec<Arc<LeasedJob>> = jobs.iter().map(|(job, _)| job.clone()).collect();
+        let leased: Vec<Arc<LeasedJob>> = jobs.iter().map(|held| held.job.clone()).collect();
         let events = self.events.clone();
         let work = run::run(served.clone(), leased, self.desk.clone());
         let task = tokio::spawn(async move {
@@ -59,38 +65,51 @@ impl Dispatcher {
     pub(super) fn ran(&mut self, run: u64, outcomes: Vec<Outcome>, now: Instant) {
         // An aborted run may have answered just before; whoever removed it has settled it.
         let Some(run) = self.runs.remove(&run) else { return };
-        let work = &mut self.queues[run.queue];
-        work.running -= 1;
-        work.pace.finished(run.jobs.len() as u32, now);
-        for ((job, received), outcome) in run.jobs.into_iter().zip(outcomes) {
+        let took = now.saturating_duration_since(run.started);
+        self.leave(run.queue, &run.jobs, Some(now));
+        self.watch_run(run.queue, run.jobs.len(), took);
+        for (held, outcome) in run.jobs.into_iter().zip(outcomes) {
+            let Held { job, received, permit } = held;
             let verdict = decide(&job, outcome, &run.served.spec);
             let ended = job.claimed_at.plus(now.saturating_duration_since(received));
-            let took = now.saturating_duration_since(run.started);
             self.client.meter().ran(job.queue, job.kind, &verdict, took);
             let ran = Some(Ran::new(&job, ended, took));
             let started = job.claimed_at.plus(run.started.saturating_duration_since(received));
             let settlement = settlement(&job, started, verdict);
-            self.unsettled.push_back(Ended { settlement, ran, in_doubt: false });
+            self.unsettled.push_back(Ended { settlement, ran, in_doubt: false, permit });
         }
     }
 
-    pub(super) fn end_attempt(&mut self, job: &LeasedJob, received: Instant, verdict: Verdict, now: Instant) {
+    /// A run is over; `ended` when it ended by itself, which says something about the pace.
+    fn leave(&mut self, queue: usize, jobs: &[Held], ended: Option<Instant>) {
+        let Some(kind) = jobs.first().map(|held| held.job.kind) else { return };
+        let Some(group) = self.queues[queue].group_of(kind) else { return };
+        group.running = group.running.saturating_sub(1);
+        if let Some(now) = ended {
+            group.pace.finished(jobs.len() as u32, now);
+        }
+    }
+
+    pub(super) fn end_attempt(&mut self, held: Held, verdict: Verdict, now: Instant) {
+        let Held { job, received, permit } = held;
         let at = job.claimed_at.plus(now.saturating_duration_since(received));
-        let settlement = settlement(job, at, verdict);
-        self.unsettled.push_back(Ended { settlement, ran: None, in_doubt: false });
+        let settlement = settlement(&job, at, verdict);
+        self.unsettled.push_back(Ended { settlement, ran: None, in_doubt: false, permit });
     }
 
     pub(super) fn cancel(&mut self, id: JobId) {
         let now = Instant::now();
-        for queue in 0..self.queues.len() {
-            if let Some(place) = self.queues[queue].buffer.iter().position(|(job, _)| job.id == id)
-                && let Some((job, received)) = self.queues[queue].buffer.remove(place)
-            {
-                let verdict = decide_unrun(&job, Outcome::Cancelled);
-                self.end_attempt(&job, received, verdict, now);
-            }
+        let buffers = self.queues.iter_mut().flat_map(|work| &mut work.groups).map(|group| &mut group.buffer);
+        let mut waiting = Vec::new();
+        for buffer in buffers {
+            let place = buffer.iter().position(|held| held.job.id == id);
+            waiting.extend(place.and_then(|place| buffer.remove(place)));
         }
-        let found = self.runs.iter().find(|(_, run)| run.jobs.iter().any(|(job, _)| job.id == id));
+        for held in waiting {
+            let verdict = decide_unrun(&held.job, Outcome::Cancelled);
+            self.end_attempt(held, verdict, now);
+        }
+        let found = self.runs.iter().find(|(_, run)| run.jobs.iter().any(|held| held.job.id == id));
         if let Some(run) = found.map(|(run, _)| *run) {
             self.abort(run, now, |job| if job.id == id { Outcome::Cancelled } else { Outcome::HandBack });
         }
@@ -100,10 +119,10 @@ impl Dispatcher {
     pub(super) fn abort(&mut self, run: u64, now: Instant, outcome: impl Fn(&LeasedJob) -> Outcome) {
         let Some(run) = self.runs.remove(&run) else { return };
         run.abort.abort();
-        self.queues[run.queue].running -= 1;
-        for (job, received) in run.jobs {
-            let verdict = decide_unrun(&job, outcome(&job));
-            self.end_attempt(&job, received, verdict, now);
+        self.leave(run.queue, &run.jobs, None);
+        for held in run.jobs {
+            let verdict = decide_unrun(&held.job, outcome(&held.job));
+            self.end_attempt(held, verdict, now);
         }
     }
 }

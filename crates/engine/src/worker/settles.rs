@@ -125,7 +125,8 @@ impl Dispatcher {
         }
         for ended in batch {
             tracing::error!(job = %ended.settlement.id, error = error.chain(), "the store refuses this outcome; it is kept and offered again");
-            self.refused.push(ended);
+            // It no longer runs, and may be offered for ever: what it held is others'.
+            self.refused.push(Ended { permit: None, ..ended });
         }
         self.refused_at = Instant::now() + REFUSED_EVERY;
     }
@@ -161,9 +162,9 @@ impl Dispatcher {
 /// The store takes settlements alone; what statistics want travels beside them.
 async fn settle(store: &dyn Store, batch: Vec<Ended>) -> (Vec<Ended>, Result<Vec<Settled>, StoreError>) {
     let (settlements, rest): (Vec<_>, Vec<_>) =
-        batch.into_iter().map(|ended| (ended.settlement, (ended.ran, ended.in_doubt))).unzip();
+        batch.into_iter().map(|ended| (ended.settlement, (ended.ran, ended.in_doubt, ended.permit))).unzip();
     let result = answered("settle", store.settle(&settlements)).await;
-    let ended = |(settlement, (ran, in_doubt))| Ended { settlement, ran, in_doubt };
+    let ended = |(settlement, (ran, in_doubt, permit))| Ended { settlement, ran, in_doubt, permit };
     (settlements.into_iter().zip(rest).map(ended).collect(), result)
 }
 

@@ -30,7 +30,7 @@ impl Drained {
 const BATCH: u32 = 100;
 
 impl Client {
-    /// Runs what is due, and what that enqueues, until nothing is due any more.
+    /// Runs what is due, and what that enqueues, until nothing is due any more. One after the other, whatever their rate.
     pub async fn drain(&self, handlers: &Handlers) -> Result<Drained, EngineError> {
         let roster = Roster::new(self, handlers, &[])?;
         let options = WorkerOptions::default();

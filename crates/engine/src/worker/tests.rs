@@ -7,9 +7,12 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 use tempfile::TempDir;
 use tokio::sync::{Semaphore, watch};
+use windlass_core::schedule::{RuleSpec, ScheduleSpec};
 use windlass_core::store::{Action, JobFilter};
 use windlass_core::{JobId, JobState, KindSpec, QueueSpec, Store, StoreError};
 use windlass_store_sqlite::SqliteStore;
+
+mod limits;
 
 use super::dispatch::{Dispatcher, Ended, Event, Phase};
 use super::pace::Pace;
@@ -36,23 +39,31 @@ struct Bench {
 
 impl Bench {
     async fn new(options: WorkerOptions) -> Bench {
+        let queue = QueueSpec { cadence: NEVER, ..QueueSpec::named("MAIN") };
+        Bench::of(options, queue, &[KindSpec::new("SAY", "MAIN")]).await
+    }
+
+    /// Every kind does what its payload says once the gate lets it.
+    async fn of(options: WorkerOptions, queue: QueueSpec, kinds: &[KindSpec]) -> Bench {
         let folder = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(folder.path().join("windlass.db"), Default::default()).unwrap();
         store.migrate_up(None).await.unwrap();
         let gate = Arc::new(Semaphore::new(0));
-        let (mut handlers, waits) = (Handlers::default(), gate.clone());
-        let run = move |_, say: Say| {
-            let waits = waits.clone();
-            async move {
-                waits.acquire().await?.forget();
-                match say {
-                    Say::Done => Ok(Completion::done()),
-                    Say::Again => Err(JobError::retry_after(NEVER, "as asked")),
+        let mut handlers = Handlers::default();
+        for kind in kinds {
+            let waits = gate.clone();
+            let run = move |_, say: Say| {
+                let waits = waits.clone();
+                async move {
+                    waits.acquire().await?.forget();
+                    match say {
+                        Say::Done => Ok(Completion::done()),
+                        Say::Again => Err(JobError::retry_after(NEVER, "as asked")),
+                    }
                 }
-            }
-        };
-        handlers.add(KindSpec::new("SAY", "MAIN"), handler(run));
-        let queue = QueueSpec { cadence: NEVER, ..QueueSpec::named("MAIN") };
+            };
+            handlers.add(kind.clone(), handler(run));
+        }
         let client = Client::open(Arc::new(store), &[queue], &handlers.specs()).await.unwrap();
         let options = WorkerOptions { poll: NEVER, ..options };
         let roster = Roster::new(&client, &handlers, &[]).unwrap();
@@ -71,7 +82,11 @@ impl Bench {
     }
 
     async fn put(&self, jobs: usize, say: &str) -> Vec<JobId> {
-        let requests = (0..jobs).map(|_| JobRequest::new("SAY", format!("\"{say}\"").into_bytes())).collect();
+        self.put_of("SAY", jobs, say).await
+    }
+
+    async fn put_of(&self, kind: &str, jobs: usize, say: &str) -> Vec<JobId> {
+        let requests = (0..jobs).map(|_| JobRequest::new(kind, format!("\"{say}\"").into_bytes())).collect();
         self.client.enqueue_many(requests).await.unwrap().iter().map(|e| e.id).collect()
     }
 
@@ -81,20 +96,25 @@ impl Bench {
         event.expect("something happens").expect("the dispatcher holds a sender")
     }
 
-    /// Ticks and handles events until `is_so`.
+    /// Ticks and handles events, as the loop does, until `is_so`.
     async fn until(&mut self, is_so: impl Fn(&Dispatcher) -> bool) {
+        let deadline = Instant::now() + SOON;
         loop {
             self.dispatcher.tick(Instant::now());
             if is_so(&self.dispatcher) {
                 return;
             }
-            let event = self.event().await;
-            self.dispatcher.handle(event).await.unwrap();
+            assert!(Instant::now() < deadline, "it does not come to be so");
+            let timer = self.dispatcher.next_timer().min(deadline);
+            if let Ok(event) = tokio::time::timeout_at(timer.into(), self.dispatcher.inbox.recv()).await {
+                let event = event.expect("the dispatcher holds a sender");
+                self.dispatcher.handle(event).await.unwrap();
+            }
         }
     }
 
     fn held(&self) -> (u32, usize) {
-        (self.dispatcher.queues[0].running, self.dispatcher.queues[0].buffer.len())
+        held(&self.dispatcher)
     }
 
     async fn count(&self, state: JobState) -> u64 {
@@ -106,24 +126,37 @@ impl Bench {
     fn hurry(&mut self) {
         self.dispatcher.options.prefetch = 7;
         let now = Instant::now();
-        self.dispatcher.queues[0].pace = Pace::new(now - Duration::from_secs(1));
-        self.dispatcher.queues[0].pace.finished(1_000_000, now);
+        for group in &mut self.dispatcher.queues[0].groups {
+            group.pace = Pace::new(now - Duration::from_secs(1));
+            group.pace.finished(1_000_000, now);
+        }
     }
 }
 
+/// Runs and leased jobs that wait for theirs, of the first queue.
+fn held(dispatcher: &Dispatcher) -> (u32, usize) {
+    let queue = &dispatcher.queues[0];
+    (queue.running(), queue.groups.iter().map(|group| group.buffer.len()).sum())
+}
+
+fn claiming(dispatcher: &Dispatcher) -> bool {
+    dispatcher.queues[0].groups.iter().any(|group| group.claiming)
+}
+
 fn quiet(dispatcher: &Dispatcher) -> bool {
-    !dispatcher.queues[0].claiming && !dispatcher.settling && !dispatcher.polling
+    let told = !dispatcher.untold && !dispatcher.telling;
+    told && !claiming(dispatcher) && !dispatcher.settling && !dispatcher.polling
 }
 
 #[tokio::test]
 async fn nothing_is_claimed_that_cannot_start() {
     let (mut bench, _) = Bench::with(3, 10, "Done").await;
-    bench.until(|d| d.queues[0].running == 3 && quiet(d)).await;
+    bench.until(|d| d.queues[0].running() == 3 && quiet(d)).await;
     assert_eq!(bench.held(), (3, 0));
     for seconds in [0, 1, 60] {
         bench.dispatcher.woken(Hints { queues: vec![bench.dispatcher.queues[0].id], ..Hints::default() });
         bench.dispatcher.tick(Instant::now() + Duration::from_secs(seconds));
-        assert!(!bench.dispatcher.queues[0].claiming, "a claim without a permit after {seconds} s");
+        assert!(!claiming(&bench.dispatcher), "a claim without a permit after {seconds} s");
     }
     assert_eq!((bench.count(JobState::Running).await, bench.count(JobState::Pending).await), (3, 7));
 }
@@ -131,14 +164,14 @@ async fn nothing_is_claimed_that_cannot_start() {
 #[tokio::test]
 async fn an_ended_run_makes_room_for_the_next() {
     let (mut bench, _) = Bench::with(2, 5, "Done").await;
-    bench.until(|d| d.queues[0].running == 2).await;
+    bench.until(|d| d.queues[0].running() == 2).await;
     for completed in 1..=5 {
         bench.gate.add_permits(1);
         let expected = (5 - completed).min(2);
         // A run more than before has ended, and its permit is taken again as long as jobs are left.
         bench
             .until(|d| {
-                d.next_run == (2 + completed).min(5) && d.queues[0].running as u64 == expected && quiet(d)
+                d.next_run == (2 + completed).min(5) && d.queues[0].running() as u64 == expected && quiet(d)
             })
             .await;
         assert_eq!(bench.count(JobState::Completed).await, completed);
@@ -150,11 +183,11 @@ async fn an_ended_run_makes_room_for_the_next() {
 async fn short_jobs_are_leased_ahead_up_to_the_bound() {
     let (mut bench, _) = Bench::with(2, 50, "Done").await;
     bench.hurry();
-    bench.until(|d| d.queues[0].running == 2 && quiet(d)).await;
+    bench.until(|d| d.queues[0].running() == 2 && quiet(d)).await;
     assert_eq!(bench.held(), (2, 7));
     bench.hurry();
     bench.dispatcher.tick(Instant::now());
-    assert!(!bench.dispatcher.queues[0].claiming, "the bound is reached");
+    assert!(!claiming(&bench.dispatcher), "the bound is reached");
     assert_eq!(bench.count(JobState::Running).await, 9);
 }
 
@@ -162,27 +195,27 @@ async fn short_jobs_are_leased_ahead_up_to_the_bound() {
 #[tokio::test]
 async fn a_hint_during_a_claim_leads_to_another() {
     let (mut bench, _) = Bench::with(2, 0, "Done").await;
-    bench.until(|d| d.clock.is_some()).await;
+    bench.until(|d| d.clock.is_some() && quiet(d)).await;
     let queue = bench.dispatcher.queues[0].id;
     let hint = || Hints { queues: vec![queue], ..Hints::default() };
     bench.dispatcher.woken(hint());
     bench.dispatcher.tick(Instant::now());
-    assert!(bench.dispatcher.queues[0].claiming);
+    assert!(claiming(&bench.dispatcher));
     let empty = bench.event().await;
     assert!(matches!(&empty, Event::Claimed { result: Ok(jobs), .. } if jobs.is_empty()));
     bench.put(1, "Done").await;
     bench.dispatcher.woken(hint());
     bench.dispatcher.handle(empty).await.unwrap();
     bench.dispatcher.tick(Instant::now());
-    assert!(bench.dispatcher.queues[0].claiming, "the hint was lost with the empty answer");
-    bench.until(|d| d.queues[0].running == 1).await;
+    assert!(claiming(&bench.dispatcher), "the hint was lost with the empty answer");
+    bench.until(|d| d.queues[0].running() == 1).await;
 }
 
 #[tokio::test]
 async fn a_stop_hands_back_what_has_not_ended_and_burns_nothing() {
     let (mut bench, ids) = Bench::with(2, 12, "Done").await;
     bench.hurry();
-    bench.until(|d| d.queues[0].running == 2 && d.queues[0].buffer.len() == 7 && quiet(d)).await;
+    bench.until(|d| held(d) == (2, 7) && quiet(d)).await;
     bench.dispatcher.options.grace = NEVER;
     let now = Instant::now();
     bench.dispatcher.begin_stop(now);
@@ -207,7 +240,7 @@ async fn a_stop_hands_back_what_has_not_ended_and_burns_nothing() {
 #[tokio::test]
 async fn a_refused_settlement_stands_alone_in_the_end() {
     let (mut bench, ids) = Bench::with(8, 8, "Again").await;
-    bench.until(|d| d.queues[0].running == 8).await;
+    bench.until(|d| d.queues[0].running() == 8).await;
     let file = rusqlite::Connection::open(bench.folder.path().join("windlass.db")).unwrap();
     file.busy_timeout(SOON).unwrap();
     assert_eq!(file.execute("delete from windlass_jobs where id = ?1", [ids[5].0]).unwrap(), 1);
@@ -227,7 +260,7 @@ async fn a_refused_settlement_stands_alone_in_the_end() {
 
 /// Runs one job to the point where its settlement waits.
 async fn one_ended(bench: &mut Bench) {
-    bench.until(|d| d.queues[0].running == 1 && quiet(d)).await;
+    bench.until(|d| d.queues[0].running() == 1 && quiet(d)).await;
     bench.gate.add_permits(1);
     let event = bench.event().await;
     bench.dispatcher.handle(event).await.unwrap();
@@ -265,13 +298,72 @@ async fn a_settlement_whose_answer_was_lost_counts_once() {
 #[tokio::test]
 async fn a_cancel_is_looked_for_without_a_claim() {
     let (mut bench, ids) = Bench::with(2, 1, "Done").await;
-    bench.until(|d| d.queues[0].running == 1 && quiet(d) && !d.queues[0].due).await;
+    bench.until(|d| d.queues[0].running() == 1 && quiet(d) && !d.queues[0].groups[0].due).await;
     // Nobody tells the dispatcher of this one, so only a look at the queues would find it.
     bench.put(1, "Done").await;
     let filter = JobFilter { ids, ..JobFilter::default() };
     bench.client.store().act(&filter, Action::Cancel, 1).await.unwrap();
     bench.dispatcher.woken(Hints { cancel: true, ..Hints::default() });
-    bench.until(|d| d.queues[0].running == 0 && d.unsettled.is_empty() && quiet(d)).await;
+    bench.until(|d| d.queues[0].running() == 0 && d.unsettled.is_empty() && quiet(d)).await;
     assert_eq!((bench.count(JobState::Cancelled).await, bench.count(JobState::Pending).await), (1, 1));
-    assert!(!bench.dispatcher.queues[0].due);
+    assert!(!bench.dispatcher.queues[0].groups[0].due);
+}
+
+fn schedule(expr: &str) -> ScheduleSpec {
+    ScheduleSpec {
+        name: "s".to_owned(),
+        kind: "SAY".to_owned(),
+        payload: b"\"Done\"".to_vec(),
+        rules: vec![RuleSpec { expr: expr.to_owned(), ..RuleSpec::default() }],
+        ..ScheduleSpec::default()
+    }
+}
+
+#[tokio::test]
+async fn the_ticker_goes_when_the_next_schedule_is_due_and_not_before() {
+    let (mut bench, _) = Bench::with(2, 0, "Done").await;
+    bench.client.put_schedule(&schedule("every 1h")).await.unwrap();
+    bench.until(|d| d.next_tick.is_some() && quiet(d)).await;
+    let due = bench.dispatcher.tick_at().unwrap();
+    assert!(due > Instant::now() + Duration::from_secs(3_590), "an hour from now");
+    bench.dispatcher.tick(due - Duration::from_secs(1));
+    assert!(bench.dispatcher.ticker.is_some(), "too early");
+    bench.dispatcher.tick(due);
+    assert!(bench.dispatcher.ticker.is_none(), "it is under way");
+    assert_eq!(bench.dispatcher.tick_at(), None, "one at a time");
+    let next = bench.dispatcher.next_tick;
+    bench.until(|d| d.ticker.is_some()).await;
+    assert_eq!(bench.count(JobState::Pending).await, 1);
+    assert!(bench.dispatcher.next_tick > next, "and the next one is known without asking");
+    assert!(bench.dispatcher.tick_at().unwrap() > due + Duration::from_secs(3_590));
+}
+
+#[tokio::test]
+async fn a_worker_that_stops_ticks_no_more() {
+    let (mut bench, _) = Bench::with(2, 0, "Done").await;
+    bench.client.put_schedule(&schedule("every 1h")).await.unwrap();
+    bench.until(|d| d.next_tick.is_some()).await;
+    let due = bench.dispatcher.tick_at().unwrap();
+    bench.dispatcher.begin_stop(Instant::now());
+    assert_eq!(bench.dispatcher.tick_at(), None);
+    bench.dispatcher.tick(due);
+    assert!(bench.dispatcher.ticker.is_some());
+}
+
+/// A store that does not answer is asked again after a while, not at once.
+#[tokio::test]
+async fn a_failed_tick_is_trouble() {
+    let (mut bench, _) = Bench::with(2, 0, "Done").await;
+    bench.client.put_schedule(&schedule("every 1h")).await.unwrap();
+    bench.until(|d| d.next_tick.is_some() && quiet(d)).await;
+    let due = bench.dispatcher.tick_at().unwrap();
+    let migrations = bench.client.store().migrations().await.unwrap();
+    let ours = migrations.iter().find(|migration| migration.name == "schedules").unwrap().version;
+    bench.client.store().migrate_down(ours - 1).await.unwrap();
+    bench.dispatcher.tick(due);
+    let failed = bench.event().await;
+    assert!(matches!(&failed, Event::Ticked { result: Err(StoreError::SchemaMissing), .. }));
+    bench.dispatcher.handle(failed).await.unwrap();
+    assert!(bench.dispatcher.trouble.is_some() && bench.dispatcher.ticker.is_some());
+    assert_eq!(bench.dispatcher.tick_at(), None, "the next poll tells");
 }

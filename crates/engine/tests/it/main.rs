@@ -3,6 +3,10 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod backup;
+mod budgets;
+mod deadline;
 mod listeners;
 mod place;
+mod schedules;
 mod statistics;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use windlass_core::{KindSpec, QueueSpec, Store};
 use windlass_engine::{Client, Handlers};
-use windlass_store_postgres::PostgresStore;
+use windlass_store_postgres::{Options, PostgresStore};
 use windlass_store_sqlite::SqliteStore;
 
 /// One test per database.
@@ -45,6 +45,11 @@ pub(crate) struct Place {
 /// Longer than any test: what happens by then did not wait for a poll.
 pub(crate) const NEVER: Duration = Duration::from_secs(3_600);
 
+pub(crate) fn server() -> String {
+    std::env::var("WINDLASS_TEST_POSTGRES_URL")
+        .unwrap_or_else(|_| "postgres://postgres@127.0.0.1:5432/test".to_owned())
+}
+
 impl Place {
     pub(crate) async fn sqlite() -> Place {
         let folder = tempfile::tempdir().unwrap();
@@ -54,11 +59,13 @@ impl Place {
     }
 
     pub(crate) async fn postgres() -> Place {
-        let url = std::env::var("WINDLASS_TEST_POSTGRES_URL")
-            .unwrap_or_else(|_| "postgres://postgres@127.0.0.1:5432/test".to_owned());
+        Place::postgres_with(Options::default()).await
+    }
+
+    pub(crate) async fn postgres_with(options: Options) -> Place {
         let nanos = std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() & 0xffff_ffff_ffff;
-        let url = format!("{url}?schema=wle_{}_{nanos:x}", std::process::id());
-        let store = Arc::new(PostgresStore::connect(&url, Default::default()).await.unwrap());
+        let url = format!("{}?schema=wle_{}_{nanos:x}", server(), std::process::id());
+        let store = Arc::new(PostgresStore::connect(&url, options).await.unwrap());
         store.migrate_up(None).await.unwrap();
         Place { store: store.clone(), postgres: Some(store), _folder: tempfile::tempdir().unwrap() }
     }
@@ -69,6 +76,11 @@ impl Place {
             queues.iter().map(|name| QueueSpec { cadence: NEVER, ..QueueSpec::named(name) }).collect();
         let kinds: Vec<KindSpec> = handlers.specs();
         Client::open(self.store.clone(), &queues, &kinds).await.unwrap()
+    }
+
+    /// Of the tables on Postgres.
+    pub(crate) fn schema(&self) -> &str {
+        self.postgres.as_ref().map_or("", |store| store.schema())
     }
 
     /// A failed test leaves its schema for a look.

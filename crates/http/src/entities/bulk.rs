@@ -12,6 +12,7 @@ use super::{Desk, route};
 use crate::call::Call;
 use crate::problem::Problem;
 use crate::route::{Answer, Route, ok};
+use crate::routes::idempotency_key;
 use crate::view::FieldError;
 use crate::view::{BulkAnswer, LineRefused};
 
@@ -19,7 +20,7 @@ const BODY: usize = 64 << 20;
 const CHUNK: usize = 1_000;
 const REFUSALS_SHOWN: usize = 100;
 
-pub(super) fn routes(desk: &Desk) -> Vec<Route> {
+pub(super) fn routes(desk: &Option<Desk>) -> Vec<Route> {
     let about = "Save many entities: NDJSON, one {\"id\", …fields} a line; a refused line leaves the others";
     vec![
         route(desk, Method::POST, "/v1/entities/{type}/bulk", "save_entities", about, save)
@@ -43,6 +44,10 @@ pub(super) fn routes(desk: &Desk) -> Vec<Route> {
 
 async fn save(desk: Desk, call: Call) -> Answer {
     let entity_type = call.path("type");
+    if idempotency_key(&call)?.is_some() {
+        let rule = "is for a single entity; lines with an id may be sent again as they are";
+        return Err(Problem::parameter(Invalid::one("Idempotency-Key", rule)));
+    }
     desk.entities.type_named(entity_type).await?;
     let mut template = SaveRequest::new(entity_type, "", Change::Delete);
     read_options(&call, &mut template)?;
@@ -67,6 +72,7 @@ async fn save(desk: Desk, call: Call) -> Answer {
         }
     }
     write(&desk, chunk, &mut answer).await?;
+    answer.refusals.sort_by_key(|refusal| refusal.line);
     ok(&answer)
 }
 

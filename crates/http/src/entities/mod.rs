@@ -31,19 +31,24 @@ pub(crate) struct Desk {
 /// The routes and figures of entities, to be served beside the rest.
 pub fn parts(entities: Entities, client: Client) -> Parts {
     let desk = Desk { entities, client };
+    let indexing: Arc<dyn IndexFigures> = Arc::new(desk.clone());
+    Parts { indexing: Some(indexing), routes: routes(&Some(desk)) }
+}
+
+/// Without a desk they are only described.
+pub(crate) fn routes(desk: &Option<Desk>) -> Vec<Route> {
     let groups = [
-        write::routes(&desk),
-        bulk::routes(&desk),
-        read::routes(&desk),
-        types::routes(&desk),
-        search::routes(&desk),
+        write::routes(desk),
+        bulk::routes(desk),
+        read::routes(desk),
+        types::routes(desk),
+        search::routes(desk),
     ];
-    let indexing: Arc<dyn IndexFigures> = Arc::new(desk);
-    Parts { indexing: Some(indexing), routes: groups.into_iter().flatten().collect() }
+    groups.into_iter().flatten().collect()
 }
 
 fn route<A>(
-    desk: &Desk,
+    desk: &Option<Desk>,
     method: Method,
     path: &'static str,
     name: &'static str,
@@ -53,8 +58,7 @@ fn route<A>(
 where
     A: Future<Output = Answer> + Send + 'static,
 {
-    let desk = desk.clone();
-    Route::new(method, path, name, about, move |call| handler(desk.clone(), call))
+    Route::behind(desk, method, path, name, about, handler)
 }
 
 impl From<EntityError> for Problem {
@@ -67,6 +71,7 @@ impl From<EntityError> for Problem {
                 Problem::not_found(format!("there is no {} `{}`", shown(&entity_type), shown(&id)))
             }
             EntityError::Refused { refusal, .. } => refused(refusal),
+            EntityError::NotIndexed { .. } => Problem::conflict("not_indexed", error.to_string()),
             EntityError::TextChanged { .. } => Problem::conflict("text_fields_in_use", error.to_string()),
             EntityError::Embed(_)
             | EntityError::NotRegistered { .. }
@@ -85,10 +90,11 @@ fn unknown_type(detail: String) -> Problem {
 fn refused(refusal: Refusal) -> Problem {
     match refusal {
         Refusal::Missing => Problem::not_found("there is no such entity; nothing was written"),
-        Refusal::Exists { version } => Problem::conflict(
-            "exists",
-            format!("it is there already, at version {version}; nothing was written"),
-        ),
+        Refusal::Exists { version } => {
+            let detail = format!("it is there already, at version {version}; nothing was written");
+            let title = "There is one already";
+            Problem::new(StatusCode::PRECONDITION_FAILED, "exists", title, detail)
+        }
         Refusal::Version { found } => {
             let detail = format!("it is at version {found} now; nothing was written");
             let title = "Somebody else wrote it meanwhile";
@@ -98,5 +104,6 @@ fn refused(refusal: Refusal) -> Problem {
             "fields",
             format!("would be {bytes} bytes; at most 1 MiB is taken"),
         )),
+        Refusal::KeyUsed => Problem::key_used("it was used for another request; nothing was written"),
     }
 }

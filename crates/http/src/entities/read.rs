@@ -1,28 +1,29 @@
 //! Reading entities: one, a page, its boxes, those like it.
 
 use axum::http::{HeaderValue, Method};
-use serde_json::json;
+use axum::response::Response;
 use windlass_core::store::{EntityRecord, JobFilter, Page};
-use windlass_core::{EntityRef, Invalid, JobState};
+use windlass_core::{EntityRef, JobState};
 
 use super::{Desk, route};
 use crate::call::Call;
+use crate::paging::{Paging, limit, limited, paged};
 use crate::problem::Problem;
 use crate::route::{Answer, Route, ok};
 use crate::view::{EntityFull, SearchView};
 use crate::view::{JobView, ListView};
 
-const DEFAULT_LIMIT: u32 = 50;
-const MAX_LIMIT: u32 = 1_000;
+const SIMILAR: u32 = 10;
 const HISTORY: u32 = 200;
 
-pub(super) fn routes(desk: &Desk) -> Vec<Route> {
-    let limit = || json!({ "type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT });
+pub(super) fn routes(desk: &Option<Desk>) -> Vec<Route> {
+    let about = "Entities of a type, by id";
+    let list = route(desk, Method::GET, "/v1/entities/{type}", "list_entities", about, list);
+    let similar_path = "/v1/entities/{type}/{id}/similar";
+    let about = "Entities like this one";
+    let similar = route(desk, Method::GET, similar_path, "get_similar", about, similar);
     vec![
-        route(desk, Method::GET, "/v1/entities/{type}", "list_entities", "Entities of a type, by id", list)
-            .path("type", "Type of the entities")
-            .query("cursor", "The `next_cursor` of the page before", json!({ "type": "string" }))
-            .query("limit", "Most entities on a page", limit())
+        paged(list.path("type", "Type of the entities"), "Most entities on a page")
             .json::<ListView<EntityFull>>(200, "A page of entities"),
         route(
             desk,
@@ -40,55 +41,39 @@ pub(super) fn routes(desk: &Desk) -> Vec<Route> {
             Method::GET,
             "/v1/entities/{type}/{id}/history",
             "get_entity_history",
-            "Its boxes, newest first",
+            "The jobs that indexed it, newest first",
             history,
         )
         .path("type", "Type of the entity")
         .path("id", "Id of the entity")
         .json::<ListView<JobView>>(200, "Jobs about this entity that are still kept"),
-        route(
-            desk,
-            Method::GET,
-            "/v1/entities/{type}/{id}/similar",
-            "get_similar",
-            "Entities like this one",
-            similar,
-        )
-        .path("type", "Type of the entity")
-        .path("id", "Id of the entity")
-        .query(
-            "limit",
+        limited(
+            similar.path("type", "Type of the entity").path("id", "Id of the entity"),
             "Most hits",
-            json!({ "type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": 10 }),
+            SIMILAR,
         )
         .json::<SearchView>(200, "The most alike first"),
     ]
 }
 
-fn limit(call: &Call, default: u32) -> Result<u32, Problem> {
-    match call.query("limit").map(str::parse::<u32>) {
-        None => Ok(default),
-        Some(Ok(limit)) if (1..=MAX_LIMIT).contains(&limit) => Ok(limit),
-        Some(_) => Err(Problem::parameter(Invalid::one("limit", format!("must be 1 to {MAX_LIMIT}")))),
-    }
-}
-
 async fn list(desk: Desk, call: Call) -> Answer {
-    let (entity_type, limit) = (call.path("type"), limit(&call, DEFAULT_LIMIT)?);
-    let mut records = desk.entities.list(entity_type, call.query("cursor"), limit + 1).await?;
-    let more = records.len() > limit as usize;
-    records.truncate(limit as usize);
-    let next_cursor = records.last().filter(|_| more).map(|record| record.id.clone());
-    let items = records.into_iter().map(|record| EntityFull::new(record, entity_type, false)).collect();
-    ok(&ListView { items, next_cursor })
+    let entity_type = call.path("type");
+    let paging = Paging::read(&call, |text| Some(text.to_owned()))?;
+    let records = desk.entities.list(entity_type, paging.cursor.as_deref(), paging.wanted()).await?;
+    let view = |record| EntityFull::new(record, entity_type, false);
+    ok(&paging.list(records, |record| record.id.clone(), view))
 }
 
 async fn get(desk: Desk, call: Call) -> Answer {
     let record = desk.entities.get(call.path("type"), call.path("id")).await?;
     let running = is_running(&desk, &record).await?;
-    let tag = HeaderValue::from_str(&format!("\"{}\"", record.version));
-    let mut response = ok(&EntityFull::new(record, call.path("type"), running))?;
-    if let Ok(tag) = tag {
+    let version = record.version;
+    tagged(ok(&EntityFull::new(record, call.path("type"), running))?, version)
+}
+
+/// The version as the ETag.
+pub(super) fn tagged(mut response: Response, version: u64) -> Answer {
+    if let Ok(tag) = HeaderValue::from_str(&format!("\"{version}\"")) {
         response.headers_mut().insert("etag", tag);
     }
     Ok(response)
@@ -107,11 +92,14 @@ async fn history(desk: Desk, call: Call) -> Answer {
     desk.entities.type_named(&entity_type).await?;
     let filter = JobFilter { entity: Some(EntityRef { entity_type, entity_id }), ..JobFilter::default() };
     let jobs = desk.client.store().list(&filter, &Page { before: None, limit: HISTORY }).await?;
+    if jobs.is_empty() {
+        desk.entities.get(call.path("type"), call.path("id")).await?;
+    }
     ok(&ListView::whole(jobs.iter().map(JobView::from).collect()))
 }
 
 async fn similar(desk: Desk, call: Call) -> Answer {
-    let limit = limit(&call, 10)? as usize;
+    let limit = limit(&call, SIMILAR)? as usize;
     let answer = desk.entities.similar(call.path("type"), call.path("id"), limit).await?;
     ok(&SearchView::from(answer))
 }

@@ -2,12 +2,12 @@
 
 use axum::http::Method;
 use serde_json::{Value, json};
-use windlass_core::Invalid;
 use windlass_index::filter::Filter;
-use windlass_index::{Mode, SearchRequest};
+use windlass_index::{EntityError, Mode, SearchRequest};
 
 use super::{Desk, route};
 use crate::call::Call;
+use crate::fields::Fields;
 use crate::problem::Problem;
 use crate::route::{Answer, Route, ok};
 use crate::routes::read_object;
@@ -16,6 +16,17 @@ use crate::view::SearchView;
 
 /// A query of any length people write, a filter, a vector.
 const BODY: usize = 256 * 1024;
+
+const FACETS: &str = "Fields whose values are counted, as `outer.inner` inside an object, over every entity that matches the \
+    query's words and the filter; in mode vector, or without a query, over all that the filter lets through";
+
+const FILTER: &str = "Which entities may be found. {\"field\": value}: it has this value; a list: any of them; null: it has no \
+    such field. {\"field\": {test: operand}} with the tests eq, ne, gt, gte, lt, lte (a number or text), in (a list) and exists \
+    (true or false); several tests of one field all hold. {\"all\": [filters]}, {\"any\": [filters]} and {\"not\": filter} \
+    combine filters; several keys in one object all hold. A field inside an object is named with dots, as in \
+    \"maker.country\". A field that is a list has each of its values. At most 128 conditions, 8 levels deep";
+
+const MODE: &str = "hybrid: words and meaning together; vector: meaning alone; keyword: words alone";
 
 struct Question;
 
@@ -27,18 +38,30 @@ impl Shape for Question {
             "properties": {
                 "type": { "type": "string", "description": "Search this type" },
                 "types": { "type": "array", "items": { "type": "string" }, "description": "Search these; none: all" },
-                "query": { "type": "string" },
+                "query": { "type": "string", "description": "What is looked for, in the searcher's own words" },
                 "vector": { "type": "array", "items": { "type": "number" }, "description": "Instead of the query's own" },
-                "limit": { "type": "integer", "minimum": 1, "maximum": 1000, "default": 10 },
-                "offset": { "type": "integer", "minimum": 0, "maximum": 10000, "default": 0 },
-                "filter": { "type": "object", "description": "{\"field\": value}, {\"field\": {\"gte\", \"lt\", \"in\", …}}, all, any, not" },
-                "mode": { "type": "string", "enum": ["hybrid", "vector", "keyword"], "default": "hybrid" },
+                "limit": {
+                    "type": "integer", "minimum": 1, "maximum": 1000, "default": 10, "description": "Hits on a page",
+                },
+                "offset": {
+                    "type": "integer", "minimum": 0, "maximum": 10000, "default": 0,
+                    "description": "Hits that are passed over, best first",
+                },
+                "filter": { "type": "object", "description": FILTER },
+                "mode": { "type": "string", "enum": ["hybrid", "vector", "keyword"], "default": "hybrid", "description": MODE },
+                "facets": {
+                    "type": "array",
+                    "items": { "type": "string", "minLength": 1, "maxLength": 256 },
+                    "maxItems": 10,
+                    "uniqueItems": true,
+                    "description": FACETS,
+                },
             },
         })
     }
 }
 
-pub(super) fn routes(desk: &Desk) -> Vec<Route> {
+pub(super) fn routes(desk: &Option<Desk>) -> Vec<Route> {
     vec![
         route(desk, Method::POST, "/v1/search", "search", "Search entities by words and meaning", search)
             .body::<Question>(BODY)
@@ -52,29 +75,36 @@ async fn search(desk: Desk, call: Call) -> Answer {
     types.extend(fields.text("type"));
     let query = fields.text("query");
     let vector = fields.numbers("vector");
-    let count = |number: Option<i64>, default: usize| match number {
-        None => default,
-        // Out of range either way; the service names the bounds.
-        Some(number) => usize::try_from(number).unwrap_or(usize::MAX),
-    };
-    let (limit, offset) = (count(fields.integer("limit"), 10), count(fields.integer("offset"), 0));
+    let (limit, offset) = (count(&mut fields, "limit", 10), count(&mut fields, "offset", 0));
     let mode = fields.parsed("mode", mode).unwrap_or_default();
+    let facets = fields.texts("facets");
     let filter = fields.raw("filter").filter(|raw| raw.get() != "null");
     let mut invalid = fields.end().err().unwrap_or_default();
     let filter = filter.and_then(|raw| {
         let json: Value = serde_json::from_str(raw.get()).unwrap_or(Value::Null);
         Filter::parse(&json).map_err(|wrong| invalid.problems.extend(wrong.problems)).ok()
     });
-    invalid.into_result().map_err(Problem::invalid)?;
-    let request = SearchRequest { types, query, vector, limit, offset, filter, mode };
-    ok(&SearchView::from(desk.entities.search(request).await?))
+    invalid.into_result().map_err(Problem::question)?;
+    let request = SearchRequest { types, query, vector, limit, offset, filter, mode, facets };
+    match desk.entities.search(request).await {
+        Err(EntityError::Invalid(invalid)) => Err(Problem::question(invalid)),
+        answer => ok(&SearchView::from(answer?)),
+    }
 }
 
-fn mode(text: &str) -> Result<Mode, Invalid> {
+fn count(fields: &mut Fields<'_>, name: &'static str, default: usize) -> usize {
+    let Some(number) = fields.integer(name) else { return default };
+    usize::try_from(number).unwrap_or_else(|_| {
+        fields.refuse(name, format!("must not be negative, not {number}"));
+        default
+    })
+}
+
+fn mode(text: &str) -> Result<Mode, &'static str> {
     match text {
         "hybrid" => Ok(Mode::Hybrid),
         "vector" => Ok(Mode::Vector),
         "keyword" => Ok(Mode::Keyword),
-        _ => Err(Invalid::one("mode", "must be hybrid, vector or keyword")),
+        _ => Err("must be hybrid, vector or keyword"),
     }
 }

@@ -40,7 +40,7 @@ impl Shape for TypeOf {
     }
 }
 
-pub(super) fn routes(desk: &Desk) -> Vec<Route> {
+pub(super) fn routes(desk: &Option<Desk>) -> Vec<Route> {
     vec![
         route(desk, Method::GET, "/v1/types", "list_types", "Every entity type", list)
             .json::<ListView<TypeView>>(200, "The types, by name"),

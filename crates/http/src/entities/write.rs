@@ -1,5 +1,7 @@
 //! Writing one entity.
 
+use std::time::Duration;
+
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 use windlass_core::entity::{Change, Expected, Fields, IndexState, Operation, Strategy};
@@ -7,20 +9,23 @@ use windlass_core::input::{MAX_PAYLOAD_BYTES, shown};
 use windlass_core::store::Written;
 use windlass_core::{Invalid, duration};
 use windlass_engine::Waited;
-use windlass_index::SaveRequest;
-use windlass_index::service::new_id;
+use windlass_index::{EntityError, SaveRequest};
 
+use super::read::tagged;
 use super::{Desk, route};
 use crate::call::Call;
 use crate::problem::Problem;
 use crate::route::{Answer, Route, json as answer};
-use crate::routes::wait;
+use crate::routes::{idempotency_key, wait};
 use crate::shape::{Schemas, Shape};
 use crate::view::Id;
 use crate::view::WrittenView;
 
 /// The entity and a little room for blanks.
 const BODY: usize = MAX_PAYLOAD_BYTES + 64 * 1024;
+
+const KEY: &str = "The same request with the same key again is answered as the first was, and writes nothing; another \
+                   request with it is 422. A refused request takes no key";
 
 struct AnyFields;
 
@@ -30,7 +35,7 @@ impl Shape for AnyFields {
     }
 }
 
-pub(super) fn routes(desk: &Desk) -> Vec<Route> {
+pub(super) fn routes(desk: &Option<Desk>) -> Vec<Route> {
     let one = "/v1/entities/{type}/{id}";
     vec![
         options(route(
@@ -45,6 +50,7 @@ pub(super) fn routes(desk: &Desk) -> Vec<Route> {
         options(route(desk, Method::PUT, one, "put_entity", "Save an entity as it is given", put))
             .path("id", "Id of the entity, any text of at most 512 bytes")
             .header("If-Match", "Write only if this is its version")
+            .header("If-None-Match", "`*`: write only if there is none")
             .body::<AnyFields>(BODY),
         options(route(
             desk,
@@ -68,6 +74,7 @@ pub(super) fn routes(desk: &Desk) -> Vec<Route> {
         .path("type", "Type of the entity")
         .path("id", "Id of the entity")
         .header("If-Match", "Delete only if this is its version")
+        .header("Idempotency-Key", KEY)
         .json::<WrittenView>(200, "It is gone"),
     ]
 }
@@ -81,6 +88,7 @@ fn options(route: Route) -> Route {
         .query("priority", "0 is most urgent, 10 least", json!({ "type": "integer" }))
         .query("delay", "Embed it not before this long from now, such as 5m", text())
         .query("max_attempts", "All runs of its box, the first included", json!({ "type": "integer" }))
+        .header("Idempotency-Key", KEY)
         .header("Prefer", "`wait=N`: answer when it is indexed, or after N (at most 60) seconds")
         .json::<WrittenView>(200, "Updated and indexed")
         .json::<WrittenView>(201, "Created and indexed")
@@ -93,18 +101,18 @@ async fn create(desk: Desk, call: Call) -> Answer {
         let rule = "is made here; PUT /v1/entities/{type}/{id} saves under an id of yours";
         return Err(Problem::invalid(Invalid::one("id", rule)));
     }
-    let request = SaveRequest::new(call.path("type"), &new_id(), Change::Put(fields));
+    let request = SaveRequest { id: None, ..SaveRequest::new(call.path("type"), "", Change::Put(fields)) };
     save(desk, call, request).await
 }
 
 async fn put(desk: Desk, call: Call) -> Answer {
-    let change = Change::Put(fields(&call)?);
+    let change = Change::Put(named(&call)?);
     let request = SaveRequest::new(call.path("type"), call.path("id"), change);
     save(desk, call, request).await
 }
 
 async fn patch(desk: Desk, call: Call) -> Answer {
-    let change = Change::Patch(fields(&call)?);
+    let change = Change::Patch(named(&call)?);
     let request = SaveRequest::new(call.path("type"), call.path("id"), change);
     save(desk, call, request).await
 }
@@ -112,9 +120,21 @@ async fn patch(desk: Desk, call: Call) -> Answer {
 async fn delete(desk: Desk, call: Call) -> Answer {
     let mut request = SaveRequest::new(call.path("type"), call.path("id"), Change::Delete);
     request.expected = expected(&call)?;
-    let id = call.path("id").to_owned();
+    request.idempotency_key = key(&call)?;
     let written = desk.entities.save(request).await?;
-    answer(StatusCode::OK, &view(id, &written))
+    answer(StatusCode::OK, &view(&written))
+}
+
+/// The id is the path's: in the body it may only say the same.
+fn named(call: &Call) -> Result<Fields, Problem> {
+    let mut fields = fields(call)?;
+    match fields.shift_remove("id") {
+        Some(id) if id != call.path("id") => {
+            let rule = format!("must be the path's, `{}`, or be left out", shown(call.path("id")));
+            Err(Problem::invalid(Invalid::one("id", rule)))
+        }
+        _ => Ok(fields),
+    }
 }
 
 fn fields(call: &Call) -> Result<Fields, Problem> {
@@ -128,26 +148,47 @@ fn fields(call: &Call) -> Result<Fields, Problem> {
 async fn save(desk: Desk, call: Call, mut request: SaveRequest) -> Answer {
     let patience = wait(&call)?;
     request.expected = expected(&call)?;
+    request.idempotency_key = key(&call)?;
     read_options(&call, &mut request)?;
-    let (entity_type, id) = (request.entity_type.clone(), request.id.clone().unwrap_or_default());
+    let key = request.idempotency_key.clone();
     let mut written = desk.entities.save(request).await?;
-    if let (Some(patience), Some(job)) = (patience, written.job)
-        && let Waited::Finished(_) = desk.client.wait(job, patience).await?
-        && desk.entities.get(&entity_type, &id).await?.state == IndexState::Indexed
+    if let Some(patience) = patience
+        && written.state == IndexState::Pending
+        && awaited(&desk, call.path("type"), &written, patience).await?
     {
         written.state = IndexState::Indexed;
+        if let Some(key) = key {
+            desk.entities.restate(&key, &written).await?;
+        }
     }
     let status = match (written.state, written.operation) {
         (IndexState::Pending, _) => StatusCode::ACCEPTED,
         (_, Operation::Create) => StatusCode::CREATED,
         _ => StatusCode::OK,
     };
-    answer(status, &view(id, &written))
+    tagged(answer(status, &view(&written))?, written.version)
 }
 
-fn view(entity_id: String, written: &Written) -> WrittenView {
+/// Whether the entity is indexed when its box has ended.
+async fn awaited(
+    desk: &Desk,
+    entity_type: &str,
+    written: &Written,
+    patience: Duration,
+) -> Result<bool, Problem> {
+    let Some(job) = written.job else { return Ok(false) };
+    let Waited::Finished(_) = desk.client.wait(job, patience).await? else { return Ok(false) };
+    match desk.entities.get(entity_type, &written.id).await {
+        Ok(record) => Ok(record.state == IndexState::Indexed),
+        // Somebody deleted it meanwhile: that does not undo the write.
+        Err(EntityError::Missing { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn view(written: &Written) -> WrittenView {
     WrittenView {
-        entity_id,
+        entity_id: written.id.clone(),
         version: written.version,
         job_id: written.job.map(|job| Id(job.0)),
         strategy: written.strategy.map_or("sync", Strategy::name),
@@ -180,7 +221,21 @@ pub(super) fn read_options(call: &Call, request: &mut SaveRequest) -> Result<(),
     invalid.into_result().map_err(Problem::parameter)
 }
 
+fn key(call: &Call) -> Result<Option<String>, Problem> {
+    let Some(key) = idempotency_key(call)? else { return Ok(None) };
+    let mut invalid = Invalid::default();
+    invalid.check_key("Idempotency-Key", key);
+    invalid.into_result().map_err(Problem::parameter)?;
+    Ok(Some(key.to_owned()))
+}
+
 fn expected(call: &Call) -> Result<Expected, Problem> {
+    if let Some(text) = call.header("if-none-match") {
+        return match (text.trim(), call.header("if-match")) {
+            ("*", None) => Ok(Expected::Absent),
+            _ => Err(Problem::parameter(Invalid::one("If-None-Match", "can only be `*`, without If-Match"))),
+        };
+    }
     let Some(text) = call.header("if-match") else { return Ok(Expected::Anything) };
     let version = text.trim().trim_start_matches("W/").trim_matches('"').parse();
     version.map(Expected::Version).map_err(|_| {

@@ -4,14 +4,19 @@
 //! beside them. A figure that cannot be read is left out, and `windlass_store_up` says so: a scrape never fails because
 //! the database does.
 
+mod budgets;
 mod process;
 mod text;
 
-use windlass_core::store::{JobFilter, QueueState};
-use windlass_core::{JobState, StoreError};
-use windlass_engine::meter::{RUN_BUCKETS, RunSeries};
+use windlass_core::queue::SCREENSHOT_RESOURCE;
+use windlass_core::store::QueueState;
+use windlass_core::{JobState, StoreError, Strategy, Time};
+use windlass_engine::backup;
+use windlass_engine::meter::{RUN_BUCKETS, RunSeries, Times};
+use windlass_index::Meter;
 
-use crate::app::{App, Indexing};
+use crate::app::{App, IndexFigures, Indexing};
+use crate::view::{ResourceTotal, desired};
 use text::Text;
 
 const FAILED: JobState = JobState::Failed;
@@ -26,10 +31,14 @@ pub(crate) async fn render(app: &App) -> String {
     text.gauge("windlass_store_up", "1 while the database answers.");
     text.sample("windlass_store_up", &[], if figures.is_ok() { 1.0 } else { 0.0 });
     match figures {
-        Ok(figures) => database(&mut text, &figures),
+        Ok(figures) => database(&mut text, app, &figures),
         Err(error) => tracing::warn!(causes = error.chain(), "the metrics of the database are left out"),
     }
     runs(&mut text, app);
+    if let Some(meter) = app.stats.index().and_then(|index| index.meter()) {
+        indexed(&mut text, meter);
+    }
+    budgets::process(&mut text, app.client.meter());
     answers(&mut text, app);
     process::add(&mut text);
     text.into_string()
@@ -39,36 +48,42 @@ pub(crate) async fn render(app: &App) -> String {
 struct Figures {
     queues: Vec<Figure>,
     workers: usize,
+    resources: Vec<ResourceTotal>,
     indexing: Option<Indexing>,
+    budgets: Vec<budgets::Figure>,
+    /// When the newest verified backup was taken.
+    verified: Option<Time>,
 }
 
 struct Figure {
     queue: QueueState,
     p95: Option<f64>,
+    desired_workers: u64,
     failed: u64,
     dead: u64,
 }
 
 async fn figures(app: &App) -> Result<Figures, StoreError> {
+    let (measured, dead) = (app.stats.measured().await?, app.stats.dead().await?);
+    let figure = |queue: QueueState| {
+        let measured = measured.get(&queue.id);
+        let p95 = measured.and_then(|measured| measured.p95).map(|p95| p95.as_secs_f64());
+        let desired_workers = desired(&queue, measured);
+        let (failed, dead) = dead.get(&queue.id).map_or((0, 0), |count| (count.failed, count.dead_letter));
+        Figure { queue, p95, desired_workers, failed, dead }
+    };
+    let queues = app.stats.queues().await?.into_iter().map(figure).collect();
     let store = app.client.store();
-    let p95 = app.stats.p95().await?;
-    let mut queues = Vec::new();
-    for queue in app.stats.queues().await? {
-        let count = |state| {
-            let filter = JobFilter { states: vec![state], queue: Some(queue.id), ..JobFilter::default() };
-            async move { store.count(&filter).await }
-        };
-        let (failed, dead) = (count(FAILED).await?, count(DEAD).await?);
-        let p95 = p95.get(&queue.id).map(|p95| p95.as_secs_f64());
-        queues.push(Figure { queue, p95, failed, dead });
-    }
-    let workers = store.workers().await?.len();
-    Ok(Figures { queues, workers, indexing: app.stats.indexing().await? })
+    let workers = store.workers().await?;
+    let (resources, workers) = (ResourceTotal::of(&workers), workers.len());
+    let budgets = budgets::figures(store.as_ref()).await?;
+    let verified = backup::last_verified(store.as_ref()).await?;
+    Ok(Figures { queues, workers, resources, indexing: app.stats.indexing().await?, budgets, verified })
 }
 
-fn database(text: &mut Text, figures: &Figures) {
+fn database(text: &mut Text, app: &App, figures: &Figures) {
     type Read = fn(&Figure) -> Option<f64>;
-    let per_queue: [(&str, &str, Read); 10] = [
+    let per_queue: [(&str, &str, Read); 11] = [
         ("windlass_queue_depth", "Jobs that are due, counted up to 10000.", |f| Some(f.queue.depth as f64)),
         ("windlass_queue_running", "Jobs that are leased.", |f| Some(f.queue.running as f64)),
         ("windlass_queue_scheduled", "Jobs whose time lies ahead, counted up to 10000.", |f| {
@@ -91,10 +106,19 @@ fn database(text: &mut Text, figures: &Figures) {
         ("windlass_queue_sla_seconds", "Due-to-finished bound for 95 % of jobs.", |f| {
             f.queue.spec.sla.map(|sla| sla.as_secs_f64())
         }),
+        (
+            "windlass_queue_desired_workers",
+            "Worker processes that would keep the SLA: the signal for an autoscaler.",
+            |f| Some(f.desired_workers as f64),
+        ),
         ("job_queue_backlog_total", "Jobs that are due, counted up to 10000.", |f| {
             Some(f.queue.depth as f64)
         }),
-        ("dead_letter_queue_size", "Failed jobs and dead letters.", |f| Some((f.failed + f.dead) as f64)),
+        (
+            "dead_letter_queue_size",
+            "Failed jobs and dead letters, counted among the newest 10000 of all queues.",
+            |f| Some((f.failed + f.dead) as f64),
+        ),
     ];
     for (name, help, read) in per_queue {
         text.gauge(name, help);
@@ -105,7 +129,8 @@ fn database(text: &mut Text, figures: &Figures) {
         }
     }
     let name = "windlass_dead_letters";
-    text.gauge(name, "Jobs that nobody will run again by themselves.");
+    let help = "Jobs that nobody will run again by themselves, counted among the newest 10000 of all queues.";
+    text.gauge(name, help);
     for figure in &figures.queues {
         for (state, count) in [(FAILED, figure.failed), (DEAD, figure.dead)] {
             text.sample(name, &[("queue", &figure.queue.spec.name), ("state", state.name())], count as f64);
@@ -113,31 +138,65 @@ fn database(text: &mut Text, figures: &Figures) {
     }
     text.gauge("windlass_workers", "Worker processes the database knows to be alive.");
     text.sample("windlass_workers", &[], figures.workers as f64);
-    if let Some(figures) = &figures.indexing {
-        indexing(text, figures);
+    permits(text, &figures.resources);
+    if let Some(at) = figures.verified {
+        let name = "windlass_backup_last_verified_timestamp_seconds";
+        text.gauge(name, "When the newest backup that was verified had been taken.");
+        text.sample(name, &[], at.0 as f64 / 1e6);
     }
+    if let (Some(index), Some(counted)) = (app.stats.index(), &figures.indexing) {
+        indexing(text, index, counted, &figures.queues);
+    }
+    budgets::database(text, &figures.budgets);
 }
 
-/// Where a part indexes entities; the counts are its own.
-fn indexing(text: &mut Text, figures: &Indexing) {
+/// Over all workers: those that only work have no metrics of their own.
+fn permits(text: &mut Text, resources: &[ResourceTotal]) {
+    type Read = fn(&ResourceTotal) -> u64;
+    let gauges: [(&str, &str, Read); 2] = [
+        ("windlass_resource_permits", "Permits of all worker processes together.", |of| of.permits),
+        ("windlass_resource_permits_in_use", "Permits held by leased jobs.", |of| of.in_use),
+    ];
+    for (name, help, read) in gauges {
+        text.gauge(name, help);
+        for of in resources {
+            text.sample(name, &[("resource", &of.resource)], read(of) as f64);
+        }
+    }
+    let name = "screenshot_concurrency_utilization";
+    text.gauge(name, "Permits of the resource screenshot in use per worker process, on average.");
+    let screenshot = resources.iter().find(|of| of.resource == SCREENSHOT_RESOURCE);
+    let used = screenshot.map_or(0.0, |of| of.in_use as f64 / of.workers.max(1) as f64);
+    text.sample(name, &[], used);
+}
+
+/// Where a part indexes entities: its own counts, and the queues its boxes wait in.
+fn indexing(text: &mut Text, index: &dyn IndexFigures, counted: &Indexing, queues: &[Figure]) {
+    let of = |strategy: Strategy| {
+        let name = index.queue_of(strategy);
+        queues.iter().find(|figure| Some(figure.queue.spec.name.as_str()) == name)
+    };
+    let boxes: Vec<&Figure> = Strategy::ALL.into_iter().filter_map(of).collect();
+    let waiting = |figure: &Figure| figure.queue.depth + figure.queue.scheduled;
+    let sum = |count: fn(&Figure) -> u64| boxes.iter().map(|figure| count(figure)).sum::<u64>();
     let gauges = [
         (
             "windlass_entities_pending",
-            "Entities whose newest content is not in the index.",
-            figures.pending_entities,
+            "Entities whose newest content is not in the index, counted up to 10000.",
+            counted.pending_entities,
         ),
         (
             "windlass_entities_indexed",
             "Entities whose newest content is in the index.",
-            figures.indexed_entities,
+            counted.indexed_entities,
         ),
-        ("indexing_queue_pending", "Boxes that wait.", figures.queue_pending),
-        ("indexing_queue_processing", "Boxes that are being embedded.", figures.queue_processing),
-        ("indexing_queue_failed", "Boxes that failed.", figures.queue_failed),
-        ("indexing_queue_dead_letter", "Boxes that ran out of attempts.", figures.queue_dead_letter),
-        ("indexing_queue_sync", "Boxes of the strategy sync.", figures.queue_sync),
-        ("indexing_queue_async", "Boxes of the strategy async.", figures.queue_async),
-        ("indexing_queue_batch", "Boxes of the strategy batch.", figures.queue_batch),
+        ("indexing_queue_pending", "Boxes that wait.", boxes.iter().copied().map(waiting).sum()),
+        ("indexing_queue_processing", "Boxes that are being embedded.", sum(|figure| figure.queue.running)),
+        ("indexing_queue_failed", "Boxes that failed.", sum(|figure| figure.failed)),
+        ("indexing_queue_dead_letter", "Boxes that ran out of attempts.", sum(|figure| figure.dead)),
+        ("indexing_queue_sync", "Boxes of the strategy sync.", of(Strategy::Sync).map_or(0, waiting)),
+        ("indexing_queue_async", "Boxes of the strategy async.", of(Strategy::Async).map_or(0, waiting)),
+        ("indexing_queue_batch", "Boxes of the strategy batch.", of(Strategy::Batch).map_or(0, waiting)),
     ];
     for (name, help, value) in gauges {
         text.gauge(name, help);
@@ -145,7 +204,8 @@ fn indexing(text: &mut Text, figures: &Indexing) {
     }
     let name = "indexing_queue_oldest_pending_age_seconds";
     text.gauge(name, "How long the oldest box has been waiting.");
-    text.sample(name, &[], figures.oldest_pending.unwrap_or_default().as_secs_f64());
+    let oldest = boxes.iter().filter_map(|figure| figure.queue.oldest).max();
+    text.sample(name, &[], oldest.unwrap_or_default().as_secs_f64());
 }
 
 /// What the workers of this process ran, under our names and the documents'.
@@ -165,8 +225,7 @@ fn runs(text: &mut Text, app: &App) {
         text.histogram(name, "The handler's own time per run, in this process.");
         for (kind, queue, series) in &named {
             let labels = [(kind_label, *kind), ("queue", *queue), ("status", series.status)];
-            let runs = &series.runs;
-            text.buckets(name, &labels, &RUN_BUCKETS, &runs.buckets, runs.time.as_secs_f64());
+            times(text, name, &labels, &series.runs);
         }
     }
     for (name, kind_label) in [("windlass_job_retries_total", "kind"), ("job_retry_total", "job_type")] {
@@ -175,6 +234,43 @@ fn runs(text: &mut Text, app: &App) {
             text.sample(name, &[(kind_label, *kind), ("queue", *queue)], series.runs.count as f64);
         }
     }
+}
+
+/// What this process indexed, under our names and the documents'.
+fn indexed(text: &mut Text, meter: &Meter) {
+    let attempts = meter.attempts();
+    for name in ["windlass_indexing_attempts_total", "indexing_attempts_total"] {
+        text.counter(name, "Tries to index an entity, in this process.");
+        for (entity_type, strategy, attempts) in &attempts {
+            for (success, count) in [("true", attempts.succeeded), ("false", attempts.failed)] {
+                let labels = [
+                    ("entity_type", entity_type.as_str()),
+                    ("strategy", strategy.name()),
+                    ("success", success),
+                ];
+                text.sample(name, &labels, count as f64);
+            }
+        }
+    }
+    for name in ["windlass_indexing_duration_seconds", "indexing_duration_seconds"] {
+        text.histogram(name, "How long a try to index an entity took, with those it was embedded with.");
+        for (entity_type, strategy, attempts) in &attempts {
+            let labels = [("entity_type", entity_type.as_str()), ("strategy", strategy.name())];
+            times(text, name, &labels, &attempts.took);
+        }
+    }
+    let name = "windlass_write_to_searchable_seconds";
+    text.histogram(
+        name,
+        "From an entity's write to the commit of its vector; of sync, from the call to that.",
+    );
+    for (strategy, took) in meter.write_to_searchable() {
+        times(text, name, &[("strategy", strategy.name())], &took);
+    }
+}
+
+fn times(text: &mut Text, name: &str, labels: &[(&str, &str)], times: &Times) {
+    text.buckets(name, labels, &RUN_BUCKETS, &times.buckets, times.time.as_secs_f64());
 }
 
 fn answers(text: &mut Text, app: &App) {

@@ -9,7 +9,7 @@ use windlass_core::store::{Action, JobFilter};
 use windlass_core::{Invalid, JobId, JobState};
 use windlass_engine::bulk;
 
-use super::{job_id, jobs, no_job, route};
+use super::{Table, job_id, jobs, no_job, route};
 use crate::app::App;
 use crate::call::Call;
 use crate::fields::Fields;
@@ -22,7 +22,7 @@ use crate::view::{BulkView, DetailView, State};
 /// A filter may name this many ids: twenty bytes each.
 const BULK_BODY: usize = 20 * SMALL_BODY;
 
-pub(super) fn routes(app: &Arc<App>) -> Vec<Route> {
+pub(super) fn routes(app: &Table) -> Vec<Route> {
     vec![
         route(
             app,
@@ -93,16 +93,19 @@ pub(super) async fn act(app: &App, call: &Call, action: Action, only: &[JobState
     let detail = detail.ok_or_else(|| no_job(call))?;
     if bulk::touched(&done) == 0 {
         let fitting: Vec<&str> = bulk::fitting(action).into_iter().map(JobState::name).collect();
-        let why = format!(
-            "job {id} is {}; {} needs one that is {}",
-            detail.job.state,
-            word(action),
-            fitting.join(", ")
-        );
+        let (state, word) = (detail.job.state, word(action));
+        let why = match (detail.job.workflow, action.fits(state)) {
+            (Some(workflow), true) => {
+                format!(
+                    "job {id} is {state} because of others in its workflow; {word} those, or workflow {workflow}"
+                )
+            }
+            _ => format!("job {id} is {state}; {word} needs one that is {}", fitting.join(", ")),
+        };
         return Err(Problem::conflict("wrong_state", why));
     }
     let status = if done.requested == 1 { StatusCode::ACCEPTED } else { StatusCode::OK };
-    json(status, &DetailView::from(&detail))
+    json(status, &jobs::view(app, &detail).await?)
 }
 
 fn word(action: Action) -> &'static str {

@@ -6,7 +6,7 @@ use axum::http::Method;
 use windlass_core::JobState;
 use windlass_core::store::Action;
 
-use super::{act, jobs, route};
+use super::{Table, act, jobs, route};
 use crate::app::App;
 use crate::call::Call;
 use crate::route::{Answer, Answered, Route};
@@ -14,7 +14,7 @@ use crate::view::{DetailView, JobView, ListView};
 
 const DEAD: [JobState; 2] = [JobState::Failed, JobState::DeadLetter];
 
-pub(super) fn routes(app: &Arc<App>) -> Vec<Route> {
+pub(super) fn routes(app: &Table) -> Vec<Route> {
     let one = "/v1/dead-letters/{id}";
     vec![
         jobs::filtered(route(

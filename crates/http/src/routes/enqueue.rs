@@ -11,7 +11,7 @@ use windlass_core::store::Enqueued;
 use windlass_core::{Invalid, JobRecord};
 use windlass_engine::{JobRequest, Waited};
 
-use super::route;
+use super::{Table, route};
 use crate::app::App;
 use crate::call::Call;
 use crate::fields::{Fields, Unreadable};
@@ -24,7 +24,7 @@ use crate::view::{EnqueuedView, JobView, ListView};
 
 const MAX_WAIT: u64 = 60;
 
-pub(super) fn routes(app: &Arc<App>) -> Vec<Route> {
+pub(super) fn routes(app: &Table) -> Vec<Route> {
     let about = "Enqueue one job, or an array of at most 10,000 all or nothing";
     vec![
         route(app, Method::POST, "/v1/jobs", "enqueue_jobs", about, enqueue)
@@ -36,7 +36,7 @@ pub(super) fn routes(app: &Arc<App>) -> Vec<Route> {
                 "Prefer",
                 "`wait=N`: answer a single job when it is finished, or after N (at most 60) seconds",
             )
-            .body::<OneOrMore>(app.options.body_limit)
+            .body::<OneOrMore>(app.as_ref().map_or(usize::MAX, |app| app.options.body_limit))
             .json::<OneOrMoreEnqueued>(201, "The job, or the jobs in the order of the array")
             .json::<OneOrMoreEnqueued>(200, "Every job was there already: `duplicate` is true")
             .json::<EnqueuedView>(202, "The awaited job is not finished yet; it goes on"),
@@ -79,6 +79,11 @@ async fn one(app: &App, call: &Call) -> Answer {
     })?;
     let request = keyed(job_request(fields).map_err(Problem::invalid)?, call)?;
     let enqueued = app.client.enqueue(request).await?;
+    shown_job(app, enqueued, wait).await
+}
+
+/// The job as it is, or as it is once it has finished.
+pub(super) async fn shown_job(app: &App, enqueued: Enqueued, wait: Option<Duration>) -> Answer {
     match wait {
         Some(patience) => awaited(app, enqueued, patience).await,
         None => {
@@ -88,14 +93,18 @@ async fn one(app: &App, call: &Call) -> Answer {
     }
 }
 
+/// `Idempotency-Key`.
+pub(crate) fn idempotency_key(call: &Call) -> Result<Option<&str>, Problem> {
+    match (call.headers().contains_key("idempotency-key"), call.header("idempotency-key")) {
+        (false, _) => Ok(None),
+        (true, Some(key)) => Ok(Some(key)),
+        (true, None) => Err(Problem::parameter(Invalid::one("Idempotency-Key", "must be visible ASCII"))),
+    }
+}
+
 /// The header is the field by another name.
 fn keyed(mut request: JobRequest, call: &Call) -> Result<JobRequest, Problem> {
-    if !call.headers().contains_key("idempotency-key") {
-        return Ok(request);
-    }
-    let Some(key) = call.header("idempotency-key") else {
-        return Err(Problem::parameter(Invalid::one("Idempotency-Key", "must be visible ASCII")));
-    };
+    let Some(key) = idempotency_key(call)? else { return Ok(request) };
     if request.idempotency_key.as_deref().is_some_and(|field| field != key) {
         let rule = "is not what the header Idempotency-Key says; give one of them";
         return Err(Problem::invalid(Invalid::one("idempotency_key", rule)));

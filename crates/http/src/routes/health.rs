@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
 
-use super::route;
+use super::{Table, route};
 use crate::app::App;
 use crate::call::Call;
 use crate::metrics;
@@ -15,7 +15,7 @@ use crate::route::{Answer, Answered, Route, text};
 /// A store that takes longer is not ready.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-pub(super) fn routes(app: &Arc<App>) -> Vec<Route> {
+pub(super) fn routes(app: &Table) -> Vec<Route> {
     let plain = || Answered::Media("text/plain");
     vec![
         route(app, Method::GET, "/healthz", "is_alive", "The process is up", alive).answers(

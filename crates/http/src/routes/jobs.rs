@@ -1,5 +1,6 @@
 //! Jobs as they are shown, and the two things that can be changed about a waiting one.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use axum::http::Method;
@@ -7,21 +8,22 @@ use serde_json::{Value, json};
 use windlass_core::store::{Change, JobDetail, JobFilter, Page};
 use windlass_core::{Invalid, JobId, JobState};
 
-use super::{job_id, no_job, route};
+use super::{Table, job_id, no_job, route};
 use crate::app::App;
 use crate::call::Call;
 use crate::fields::{Fields, Unreadable};
 use crate::filter::Words;
+use crate::paging::{Paging, paged};
 use crate::problem::Problem;
 use crate::request::{Moment, Priority};
 use crate::route::{Answer, Route, SMALL_BODY, ok};
 use crate::shape::{Schemas, Shape};
 use crate::view::{DetailView, JobView, ListView, State};
 
-const DEFAULT_LIMIT: u32 = 50;
-const MAX_LIMIT: u32 = 1_000;
+/// Each is a list of its own to read.
+const MAX_QUEUES: usize = 32;
 
-pub(super) fn routes(app: &Arc<App>) -> Vec<Route> {
+pub(super) fn routes(app: &Table) -> Vec<Route> {
     vec![
         filtered(route(app, Method::GET, "/v1/jobs", "list_jobs", "List jobs, newest first", list))
             .json::<ListView<JobView>>(200, "A page of jobs"),
@@ -52,22 +54,17 @@ pub(super) fn routes(app: &Arc<App>) -> Vec<Route> {
 /// The parameters every list of jobs takes.
 pub(super) fn filtered(route: Route) -> Route {
     let text = || json!({ "type": "string" });
-    route
+    let route = route
         .queries(
             "state",
             "Only these states; may be repeated or a list with commas",
             State::schema(&mut Schemas::default()),
         )
-        .query("queue", "Only this queue", text())
+        .queries("queue", "Only these queues; may be repeated or a list with commas", text())
         .query("kind", "Only this kind", text())
         .query("entity", "Only jobs about this entity, as TYPE:ID", text())
-        .query("tag", "Only jobs with this tag", text())
-        .query("cursor", "The `next_cursor` of the page before", text())
-        .query(
-            "limit",
-            "Most jobs on a page",
-            json!({ "type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT }),
-        )
+        .query("tag", "Only jobs with this tag", text());
+    paged(route, "Most jobs on a page")
 }
 
 async fn list(app: Arc<App>, call: Call) -> Answer {
@@ -76,44 +73,48 @@ async fn list(app: Arc<App>, call: Call) -> Answer {
 
 /// `only` narrows the states a route is about; empty means any.
 pub(super) async fn listed(app: &App, call: &Call, only: &[JobState]) -> Answer {
-    let (before, limit) = page(call)?;
+    let paging = Paging::read(call, |text| text.parse().ok().map(JobId))?;
+    let filters = filters(app, call, only).await?;
+    let page = Page { before: paging.cursor, limit: paging.wanted() };
+    let mut jobs = Vec::new();
+    for filter in &filters {
+        jobs.extend(app.client.store().list(filter, &page).await?);
+    }
+    if filters.len() > 1 {
+        jobs.sort_unstable_by_key(|job| Reverse(job.id));
+    }
+    ok(&paging.list(jobs, |job| job.id.to_string(), |job| JobView::from(&job)))
+}
+
+/// One filter for each queue that is named, or one for all: a job is in one queue, so their lists share nothing.
+async fn filters(app: &App, call: &Call, only: &[JobState]) -> Result<Vec<JobFilter>, Problem> {
     let text = |name: &str| call.query(name).map(str::to_owned);
-    let words = Words {
+    let mut queues: Vec<String> = Vec::new();
+    let named = call.queries("queue").flat_map(|list| list.split(',')).map(str::trim);
+    for name in named.filter(|name| !name.is_empty()) {
+        if !queues.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+            queues.push(name.to_owned());
+        }
+    }
+    if queues.len() > MAX_QUEUES {
+        let rule = format!("names {} queues; at most {MAX_QUEUES} are taken", queues.len());
+        return Err(Problem::parameter(Invalid::one("queue", rule)));
+    }
+    let words = |queue: Option<String>| Words {
         states: call.queries("state").map(str::to_owned).collect(),
-        queue: text("queue"),
+        queue,
         kind: text("kind"),
         entity: text("entity"),
         tag: text("tag"),
     };
-    let filter = words.resolve(&app.client, only, "", Problem::parameter).await?;
-    // One more than asked for tells whether there is a next page.
-    let page = Page { before, limit: limit + 1 };
-    let mut jobs = app.client.store().list(&filter, &page).await?;
-    let more = jobs.len() > limit as usize;
-    jobs.truncate(limit as usize);
-    let next_cursor = jobs.last().filter(|_| more).map(|job| job.id.to_string());
-    ok(&ListView { items: jobs.iter().map(JobView::from).collect(), next_cursor })
-}
-
-fn page(call: &Call) -> Result<(Option<JobId>, u32), Problem> {
-    let mut invalid = Invalid::default();
-    let before = call.query("cursor").and_then(|text| match text.parse() {
-        Ok(id) => Some(JobId(id)),
-        Err(_) => {
-            invalid.add("cursor", "must be the next_cursor of an earlier page");
-            None
-        }
-    });
-    let limit = match call.query("limit").map(str::parse::<u32>) {
-        None => DEFAULT_LIMIT,
-        Some(Ok(limit)) if (1..=MAX_LIMIT).contains(&limit) => limit,
-        Some(_) => {
-            invalid.add("limit", format!("must be 1 to {MAX_LIMIT}"));
-            DEFAULT_LIMIT
-        }
-    };
-    invalid.into_result().map_err(Problem::parameter)?;
-    Ok((before, limit))
+    if queues.is_empty() {
+        return Ok(vec![words(None).resolve(&app.client, only, "", Problem::parameter).await?]);
+    }
+    let mut filters = Vec::with_capacity(queues.len());
+    for queue in queues {
+        filters.push(words(Some(queue)).resolve(&app.client, only, "", Problem::parameter).await?);
+    }
+    Ok(filters)
 }
 
 async fn get(app: Arc<App>, call: Call) -> Answer {
@@ -125,7 +126,16 @@ pub(super) async fn show(app: &App, call: &Call, only: &[JobState]) -> Answer {
     let id = job_id(call)?;
     let detail = detail(app, id).await?;
     let detail = detail.filter(|detail| only.is_empty() || only.contains(&detail.job.state));
-    ok(&DetailView::from(&detail.ok_or_else(|| no_job(call))?))
+    ok(&view(app, &detail.ok_or_else(|| no_job(call))?).await?)
+}
+
+/// With its workflow.
+pub(super) async fn view(app: &App, detail: &JobDetail) -> Result<DetailView, Problem> {
+    let workflow = match detail.job.workflow {
+        Some(id) => app.client.store().workflow(id).await?,
+        None => None,
+    };
+    Ok(DetailView::new(detail, workflow.as_ref()))
 }
 
 pub(super) async fn detail(app: &App, id: JobId) -> Result<Option<JobDetail>, Problem> {
@@ -166,10 +176,13 @@ async fn change(app: Arc<App>, call: Call) -> Answer {
     let changed = app.client.store().change(id, &change).await?;
     let detail = detail(&app, id).await?.ok_or_else(|| no_job(&call))?;
     if !changed {
-        let why = format!("job {id} is {}; only a waiting job can be changed", detail.job.state);
+        let why = match detail.job.state {
+            JobState::Scheduled => format!("job {id} waits for others of its workflow; it has no time yet"),
+            state => format!("job {id} is {state}; only a waiting job can be changed"),
+        };
         return Err(Problem::conflict("not_waiting", why));
     }
-    ok(&DetailView::from(&detail))
+    ok(&view(&app, &detail).await?)
 }
 
 /// The body of an action: an object, and nothing but one.

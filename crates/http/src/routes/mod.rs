@@ -1,6 +1,7 @@
 //! The table of routes, one file per resource.
 
 mod act;
+mod budgets;
 mod dead_letters;
 mod enqueue;
 mod health;
@@ -8,7 +9,9 @@ mod jobs;
 mod pages;
 mod queues;
 mod registry;
+mod schedules;
 mod stats;
+mod workflows;
 
 use std::sync::Arc;
 
@@ -20,10 +23,13 @@ use crate::call::Call;
 use crate::problem::Problem;
 use crate::route::{Answer, Route};
 
-pub(crate) use enqueue::wait;
+pub(crate) use enqueue::{idempotency_key, wait};
 pub(crate) use jobs::read as read_object;
 
-pub(crate) fn all(app: &Arc<App>) -> Vec<Route> {
+/// What handlers have at hand; without it the routes are only described.
+pub(crate) type Table = Option<Arc<App>>;
+
+pub(crate) fn all(app: &Table) -> Vec<Route> {
     let parts = [
         enqueue::routes(app),
         jobs::routes(app),
@@ -31,6 +37,9 @@ pub(crate) fn all(app: &Arc<App>) -> Vec<Route> {
         dead_letters::routes(app),
         queues::routes(app),
         registry::routes(app),
+        budgets::routes(app),
+        schedules::routes(app),
+        workflows::routes(app),
         stats::routes(app),
         health::routes(app),
         pages::routes(),
@@ -40,7 +49,7 @@ pub(crate) fn all(app: &Arc<App>) -> Vec<Route> {
 
 /// A route whose handler has the app at hand.
 fn route<A>(
-    app: &Arc<App>,
+    app: &Table,
     method: Method,
     path: &'static str,
     name: &'static str,
@@ -50,8 +59,7 @@ fn route<A>(
 where
     A: Future<Output = Answer> + Send + 'static,
 {
-    let app = app.clone();
-    Route::new(method, path, name, about, move |call| handler(app.clone(), call))
+    Route::behind(app, method, path, name, about, handler)
 }
 
 /// An id is a text to callers: one that is no number names nothing.

@@ -10,23 +10,16 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 
 pub(super) fn routes() -> Vec<Route> {
+    let script = |path, name, about, content| page(path, name, about, SCRIPT, content);
     vec![
         page("/", "dashboard", "The dashboard", HTML, include_str!("../page/index.html")),
         page("/docs", "documentation", "This document, readable", HTML, include_str!("../page/docs.html")),
-        page(
-            "/assets/app.js",
-            "dashboard_script",
-            "The dashboard's script",
-            SCRIPT,
-            include_str!("../page/app.js"),
-        ),
-        page(
-            "/assets/docs.js",
-            "documentation_script",
-            "The script of /docs",
-            SCRIPT,
-            include_str!("../page/docs.js"),
-        ),
+        script("/assets/app.js", "script_app", "The dashboard's script", include_str!("../page/app.js")),
+        script("/assets/jobs.js", "script_jobs", "Its list of jobs", include_str!("../page/jobs.js")),
+        script("/assets/search.js", "script_search", "Its search", include_str!("../page/search.js")),
+        script("/assets/detail.js", "script_detail", "Its dialog", include_str!("../page/detail.js")),
+        script("/assets/docs.js", "script_docs", "The script of /docs", include_str!("../page/docs.js")),
+        script("/assets/dom.js", "script_dom", "What the scripts share", include_str!("../page/dom.js")),
         page("/assets/app.css", "style", "The style of both pages", STYLE, include_str!("../page/app.css")),
         page("/assets/icon.svg", "icon", "The icon", "image/svg+xml", include_str!("../page/icon.svg")),
     ]

@@ -6,19 +6,23 @@ use axum::http::Method;
 use serde_json::{Value, json};
 use windlass_core::Invalid;
 use windlass_core::input::shown;
+use windlass_core::queue::MAX_GLOBAL_CONCURRENCY;
+use windlass_core::scale::Bounds;
 use windlass_core::store::QueueUpdate;
 
-use super::{jobs, route};
+use super::{Table, jobs, route};
 use crate::app::App;
 use crate::call::Call;
+use crate::fields::Fields;
 use crate::problem::Problem;
 use crate::route::{Answer, Route, SMALL_BODY, ok};
 use crate::shape::{Schemas, Shape};
 use crate::view::{ListView, QueueView};
 
-const MAX_CONCURRENCY: i64 = 10_000;
+const MAX_COUNT: u32 = 10_000;
+const MAX_DEPTH: u32 = 1_000_000_000;
 
-pub(super) fn routes(app: &Arc<App>) -> Vec<Route> {
+pub(super) fn routes(app: &Table) -> Vec<Route> {
     vec![
         route(
             app,
@@ -34,7 +38,7 @@ pub(super) fn routes(app: &Arc<App>) -> Vec<Route> {
             Method::PATCH,
             "/v1/queues/{name}",
             "change_queue",
-            "Pause, resume or resize a queue, live",
+            "Pause, resume or resize a queue, live: every worker follows within seconds",
             change,
         )
         .path("name", "Name of the queue, in any case")
@@ -53,29 +57,67 @@ impl Shape for ChangeOf {
     fn schema(schemas: &mut Schemas) -> Value {
         schemas.object("QueueChange", "What to change about a queue; at least one field.", |change| {
             change.optional::<bool>("paused", "No job of a paused queue is started");
-            change.optional::<Concurrency>("concurrency", "Jobs one worker process runs at once");
+            change.optional::<Count>("concurrency", "Jobs one worker process runs at once");
+            change.optional::<Count>(
+                "concurrency_min",
+                "Each worker moves its concurrency between this and the next; the same number twice fixes it",
+            );
+            change.optional::<Count>("concurrency_max", "The upper one; one that is not given stays");
+            change.optional::<Bound<MAX_GLOBAL_CONCURRENCY>>(
+                "global_concurrency",
+                "Jobs all worker processes together run at once; null lifts it",
+            );
+            change.optional::<Count>("permits", "How many of the queue's resource one worker process has");
+            change.optional::<Bound<MAX_DEPTH>>(
+                "depth_cap",
+                "Waiting jobs above which enqueues are refused; null lifts it",
+            );
         })
     }
 }
 
-struct Concurrency;
+struct Bound<const MOST: u32>;
 
-impl Shape for Concurrency {
+impl<const MOST: u32> Shape for Bound<MOST> {
     fn schema(_: &mut Schemas) -> Value {
-        json!({ "type": "integer", "minimum": 1, "maximum": MAX_CONCURRENCY })
+        json!({ "type": ["integer", "null"], "minimum": 1, "maximum": MOST })
     }
+}
+
+/// Of slots or permits.
+pub(super) struct Count;
+
+impl Shape for Count {
+    fn schema(_: &mut Schemas) -> Value {
+        json!({ "type": "integer", "minimum": 1, "maximum": MAX_COUNT })
+    }
+}
+
+pub(super) fn count(fields: &mut Fields<'_>, name: &'static str) -> Option<u32> {
+    let count = fields.integer(name)?;
+    let fits = u32::try_from(count).ok().filter(|count| (1..=MAX_COUNT).contains(count));
+    if fits.is_none() {
+        fields.refuse(name, format!("must be 1 to {MAX_COUNT}"));
+    }
+    fits
 }
 
 async fn change(app: Arc<App>, call: Call) -> Answer {
     let mut fields = jobs::read(&call)?;
     let paused = fields.flag("paused");
-    let concurrency = fields.integer("concurrency");
-    if concurrency.is_some_and(|count| !(1..=MAX_CONCURRENCY).contains(&count)) {
-        fields.refuse("concurrency", format!("must be 1 to {MAX_CONCURRENCY}"));
-    }
+    let concurrency = count(&mut fields, "concurrency");
+    let min = count(&mut fields, "concurrency_min");
+    let max = count(&mut fields, "concurrency_max");
+    let global_concurrency = fields.bound("global_concurrency", MAX_GLOBAL_CONCURRENCY);
+    let permits = count(&mut fields, "permits");
+    let depth_cap = fields.bound("depth_cap", MAX_DEPTH).map(|cap| cap.map(u64::from));
     fields.end().map_err(Problem::invalid)?;
-    if paused.is_none() && concurrency.is_none() {
-        return Err(Problem::invalid(Invalid::one("body", "must change something: paused or concurrency")));
+    let counts = [concurrency, min, max, permits];
+    let lifted = depth_cap.is_some() || global_concurrency.is_some();
+    if paused.is_none() && !lifted && counts.iter().all(Option::is_none) {
+        let rule = "must change something: paused, concurrency, concurrency_min, concurrency_max, global_concurrency, \
+                    permits or depth_cap";
+        return Err(Problem::invalid(Invalid::one("body", rule)));
     }
     let catalog = app.client.refresh().await?;
     let known = || catalog.queue_names().join(", ");
@@ -83,8 +125,14 @@ async fn change(app: Arc<App>, call: Call) -> Answer {
         Problem::not_found(format!("there is no queue `{}`; known: {}", shown(call.path("name")), known()))
     };
     let queue = catalog.queue_named(call.path("name")).ok_or_else(missing)?;
-    let concurrency = concurrency.and_then(|count| u32::try_from(count).ok());
-    let update = QueueUpdate { paused, concurrency, depth_cap: None };
+    if permits.is_some() && queue.spec.resource.is_none() {
+        let rule = "this queue has no resource; name one in the configuration (queues.<name>.resource)";
+        return Err(Problem::invalid(Invalid::one("permits", rule)));
+    }
+    let fixed = concurrency.unwrap_or(queue.spec.concurrency);
+    let bounds = Bounds::of(fixed, min, max, queue.spec.bounds);
+    let bounds = bounds.map_err(|rule| Problem::invalid(Invalid::one("concurrency_min", rule)))?;
+    let update = QueueUpdate { paused, concurrency, bounds, permits, depth_cap, global_concurrency };
     if !app.client.store().update_queue(queue.id, &update).await? {
         return Err(missing());
     }

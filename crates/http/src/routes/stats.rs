@@ -6,14 +6,14 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{Method, StatusCode};
 
-use super::route;
+use super::{Table, route};
 use crate::app::App;
 use crate::call::Call;
 use crate::problem::Problem;
 use crate::route::{Answer, Answered, Route, ok, text};
 use crate::view::StatsView;
 
-pub(super) fn routes(app: &Arc<App>) -> Vec<Route> {
+pub(super) fn routes(app: &Table) -> Vec<Route> {
     vec![
         route(app, Method::GET, "/v1/stats", "get_stats", "Every queue at this moment", get)
             .json::<StatsView>(200, "The figures"),

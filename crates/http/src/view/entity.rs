@@ -1,12 +1,13 @@
 //! Entities, types and hits as programs read them.
 
-use serde_json::Value;
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
 use windlass_core::TypeSpec;
 use windlass_core::entity::{IndexState, Operation, TextField, resolve};
 use windlass_core::store::EntityRecord;
 
 use super::{FieldError, Id, Stamp};
-use crate::shape::shape;
+use crate::shape::{Schemas, Shape, shape};
 
 shape! {
     /// An entity: the application's data and how far its indexing is.
@@ -144,7 +145,36 @@ shape! {
         pub total: u64,
         /// `eq`: total is exact. `gte`: there are at least so many.
         pub total_relation: &'static str,
+        /// By field, those that were asked for: the most frequent values first, at most 100.
+        pub facets: FacetsView,
+        /// The fields among them that have more values, or text of more than 128 bytes, which is not counted.
+        pub facets_more: Vec<String>,
         pub took_ms: f64,
+    }
+}
+
+/// In the order they were asked for.
+#[derive(Debug)]
+pub struct FacetsView(Vec<(String, Vec<FacetView>)>);
+
+impl Serialize for FacetsView {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(self.0.iter().map(|(field, values)| (field, values)))
+    }
+}
+
+impl Shape for FacetsView {
+    fn schema(schemas: &mut Schemas) -> Value {
+        json!({ "type": "object", "additionalProperties": Vec::<FacetView>::schema(schemas) })
+    }
+}
+
+shape! {
+    /// A value of a field and how many of the matching entities have it.
+    pub struct FacetView as "FacetValue" {
+        /// Text, a number, true or false.
+        pub value: Value,
+        pub count: u64,
     }
 }
 
@@ -173,10 +203,21 @@ impl From<windlass_index::SearchAnswer> for SearchView {
             snippet: hit.snippet,
             stale: hit.stale,
         };
+        let facet = |facet: windlass_index::Facet| {
+            let value = |one: windlass_index::FacetValue| FacetView { value: one.value, count: one.count };
+            (facet.field, facet.values.into_iter().map(value).collect())
+        };
         SearchView {
             hits: answer.hits.into_iter().map(hit).collect(),
             total: answer.total,
             total_relation: if answer.exact { "eq" } else { "gte" },
+            facets_more: answer
+                .facets
+                .iter()
+                .filter(|facet| facet.more)
+                .map(|facet| facet.field.clone())
+                .collect(),
+            facets: FacetsView(answer.facets.into_iter().map(facet).collect()),
             took_ms: (answer.took.as_secs_f64() * 1e6).round() / 1e3,
         }
     }

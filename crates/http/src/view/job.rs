@@ -1,10 +1,10 @@
 //! A job, and a job with everything that happened to it.
 
 use serde_json::value::RawValue;
-use windlass_core::store::JobDetail;
-use windlass_core::{JobRecord, Progress};
+use windlass_core::store::{JobDetail, WorkflowDetail};
+use windlass_core::{JobId, JobRecord, Progress};
 
-use super::{Id, Stamp, State};
+use super::{Id, Stamp, State, WorkflowDetailView};
 use crate::shape::shape;
 
 shape! {
@@ -35,6 +35,8 @@ shape! {
         pub concurrency_key: Option<String>,
         pub tags: Vec<String>,
         pub entity: Option<EntityView>,
+        /// The workflow it belongs to.
+        pub workflow: Option<Id>,
     }
 }
 
@@ -87,12 +89,13 @@ impl From<&JobRecord> for JobView {
                 r#type: entity.entity_type.clone(),
                 id: entity.entity_id.clone(),
             }),
+            workflow: job.workflow.map(|workflow| Id(workflow.0)),
         }
     }
 }
 
 /// The stored JSON as it is; bytes that are not JSON as a string.
-fn raw(bytes: &[u8]) -> Option<Box<RawValue>> {
+pub(super) fn raw(bytes: &[u8]) -> Option<Box<RawValue>> {
     let text = String::from_utf8_lossy(bytes);
     RawValue::from_string(text.clone().into_owned()).or_else(|_| serde_json::value::to_raw_value(&text)).ok()
 }
@@ -117,6 +120,10 @@ shape! {
         /// Oldest first.
         pub attempts: Vec<AttemptView>,
         pub logs: Vec<LogView>,
+        /// Jobs of its workflow that have to end before it starts.
+        pub waiting_on: Vec<Id>,
+        /// Its workflow: every job, and after which others it runs.
+        pub graph: Option<WorkflowDetailView>,
     }
 }
 
@@ -143,8 +150,9 @@ shape! {
     }
 }
 
-impl From<&JobDetail> for DetailView {
-    fn from(detail: &JobDetail) -> DetailView {
+impl DetailView {
+    /// `workflow` is the one it belongs to.
+    pub fn new(detail: &JobDetail, workflow: Option<&WorkflowDetail>) -> DetailView {
         let attempts = detail.attempts.iter().map(|attempt| AttemptView {
             attempt: attempt.attempt,
             worker: attempt.worker.map(|worker| Id(worker.0)),
@@ -163,6 +171,17 @@ impl From<&JobDetail> for DetailView {
             cancel_requested: detail.cancel_requested,
             attempts: attempts.collect(),
             logs: logs.collect(),
+            waiting_on: workflow.map_or_else(Vec::new, |w| waiting_on(detail.job.id, w)),
+            graph: workflow.map(WorkflowDetailView::from),
         }
     }
+}
+
+fn waiting_on(job: JobId, workflow: &WorkflowDetail) -> Vec<Id> {
+    let members = &workflow.members;
+    let Some(own) = members.iter().find(|member| member.job == job && member.waits) else {
+        return Vec::new();
+    };
+    let parents = own.parents.iter().filter_map(|place| members.get(*place));
+    parents.filter(|parent| !parent.state.is_finished()).map(|parent| Id(parent.job.0)).collect()
 }

@@ -16,6 +16,14 @@ shape! {
         pub timeout_seconds: Option<f64>,
         pub backoff_base_seconds: f64,
         pub backoff_cap_seconds: f64,
+        /// Jobs with one concurrency key that are ready or running at once, over all processes.
+        pub key_concurrency: u16,
+        /// Starts of all processes together, such as `500/s`; null is no bound.
+        pub rate: Option<String>,
+        /// What each of its jobs holds while it runs.
+        pub resource: Option<String>,
+        /// How many of the resource one worker process has.
+        pub permits: Option<u32>,
         pub description: String,
     }
 }
@@ -30,6 +38,10 @@ impl From<KindSpec> for KindView {
             timeout_seconds: kind.timeout.map(|timeout| timeout.as_secs_f64()),
             backoff_base_seconds: kind.backoff.base.as_secs_f64(),
             backoff_cap_seconds: kind.backoff.cap.as_secs_f64(),
+            key_concurrency: kind.key_concurrency,
+            rate: kind.rate.map(|rate| rate.to_string()),
+            permits: kind.resource.as_ref().and_then(|resource| resource.permits),
+            resource: kind.resource.map(|resource| resource.name),
             description: kind.description,
         }
     }

@@ -2,12 +2,15 @@
 //!
 //! Owns names and forms of fields; ids are strings and times RFC 3339 out here. Never decides anything.
 
+mod budget;
 mod bulk;
 mod entity;
 mod job;
 mod kind;
 mod queue;
+mod schedule;
 mod worker;
+mod workflow;
 
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
@@ -15,14 +18,22 @@ use windlass_core::{JobState, Time};
 
 use crate::shape::{Schemas, Shape, shape};
 
+pub use budget::{
+    AlertView, BudgetMonthView, BudgetStateName, BudgetView, CostView, CostsView, LevelName, Money,
+    ThresholdView,
+};
 pub use bulk::BulkView;
 pub use entity::{
-    BulkAnswer, EntityFull, HitView, LineRefused, ResolvedView, SearchView, TextView, TypeView, WrittenView,
+    BulkAnswer, EntityFull, FacetView, FacetsView, HitView, LineRefused, ResolvedView, SearchView, TextView,
+    TypeView, WrittenView,
 };
 pub use job::{AttemptView, DetailView, EnqueuedView, EntityView, JobView, LogView, ProgressView};
 pub use kind::KindView;
-pub use queue::{QueueView, StatsView, p95};
-pub use worker::WorkerView;
+pub(crate) use queue::desired;
+pub use queue::{Measured, QueueView, ResourceTotal, StatsView, measure};
+pub use schedule::{RuleView, ScheduleView};
+pub use worker::{ResourceView, SlotsView, WorkerView};
+pub use workflow::{CountsView, WorkflowDetailView, WorkflowJobView, WorkflowStateName, WorkflowView};
 
 /// A page of a list.
 #[derive(Debug, Serialize)]

@@ -6,7 +6,7 @@ use windlass_core::store::QueueUpdate;
 use crate::on_both;
 use crate::world::World;
 
-const FIELDS: [&str; 20] = [
+const FIELDS: [&str; 21] = [
     "id",
     "kind",
     "queue",
@@ -26,6 +26,7 @@ const FIELDS: [&str; 20] = [
     "concurrency_key",
     "tags",
     "entity",
+    "workflow",
     "duplicate",
 ];
 

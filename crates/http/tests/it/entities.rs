@@ -1,6 +1,9 @@
 //! Entities, types and search over HTTP.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use windlass_testkit::signal::{Seen, wait_until};
 
 use crate::on_both;
 use crate::world::World;
@@ -40,6 +43,23 @@ on_both! {
         assert_eq!((&stats["pending_entities"], &stats["indexed_entities"]), (&json!(0), &json!(1)));
     }
 
+    async fn a_cancelled_box_is_told_by_its_entity(world: World) {
+        world.add_entities().await;
+        let path = "/v1/entities/document/a";
+        let job = world.with_body("PUT", path, json!({ "text": "x" })).await.is(202)["job_id"].as_str().unwrap().to_owned();
+        world.with_body("POST", &format!("/v1/jobs/{job}/cancel"), json!({})).await.is(200);
+        let shown = world.get(path).await.is(200);
+        assert_eq!((&shown["status"], &shown["why"]), (&json!("failed"), &json!("its box was cancelled")));
+        world.with_body("POST", &format!("/v1/jobs/{job}/retry"), json!({})).await.is(200);
+        let shown = world.get(path).await.is(200);
+        assert_eq!((&shown["status"], &shown["why"]), (&json!("pending"), &Value::Null));
+        world.work().await;
+        wait_until("the entity to be indexed", Duration::from_secs(30), || async {
+            Seen::when(world.get(path).await.is(200)["status"].clone(), |status| *status == json!("indexed"))
+        })
+        .await;
+    }
+
     async fn bulk_counts_and_names_the_refused_lines(world: World) {
         world.add_entities().await;
         let lines = "{\"id\": \"a\", \"text\": \"red\"}\n\nnot json\n{\"id\": [], \"text\": \"x\"}\n{\"text\": \"made\"}\n";
@@ -67,6 +87,60 @@ on_both! {
         world.with_body("PUT", "/v1/types/product", json!({ "text": ["name"] })).await.refuses(409, "text_fields_in_use");
         let names: Vec<String> = world.get("/v1/types").await.is(200)["items"].as_array().unwrap().iter().map(|t| t["name"].as_str().unwrap().to_owned()).collect();
         assert_eq!(names, ["document", "product"]);
+    }
+}
+
+/// What a search counted: field, then value and count in the order of the answer.
+async fn counted(world: &World, question: Value) -> (Value, Value) {
+    let answer = world.post("/v1/search", question).await.is(200);
+    let pairs = |values: &Value| -> Vec<Value> {
+        values.as_array().unwrap().iter().map(|one| json!([one["value"], one["count"]])).collect()
+    };
+    let facets = answer["facets"].as_object().unwrap();
+    let facets = facets.iter().map(|(field, values)| json!([field, pairs(values)])).collect();
+    (facets, answer["facets_more"].clone())
+}
+
+on_both! {
+    async fn facets_count_everything_that_matches(world: World) {
+        world.add_entities().await;
+        world.with_body("PUT", "/v1/types/product", json!({ "text": ["text"] })).await.is(200);
+        let mut lines = String::new();
+        for n in 0..300 {
+            let word = if n % 3 == 0 { "lamp" } else { "chair" };
+            let entity = json!({
+                "id": format!("d{n}"), "text": format!("a {word} for the desk"), "price": n % 2 * 10, "new": n % 5 == 0,
+                "tags": [word, "wood", "wood"], "maker": { "town": format!("town {:03}", n % 150) },
+            });
+            lines.push_str(&format!("{entity}\n"));
+        }
+        for entity_type in ["document", "product"] {
+            let path = format!("/v1/entities/{entity_type}/bulk?strategy=sync");
+            assert_eq!(world.send("POST", &path, &[LINES], &lines).await.is(200)["accepted"], 300);
+        }
+        let lamps = |mode: &str| json!({ "type": "document", "query": "lamps", "mode": mode, "limit": 1, "facets": ["tags", "price", "new", "none"] });
+        let expected = json!([
+            ["tags", [["lamp", 100], ["wood", 100]]], ["price", [[0, 50], [10, 50]]], ["new", [[false, 80], [true, 20]]], ["none", []],
+        ]);
+        assert_eq!(counted(world, lamps("keyword")).await, (expected.clone(), json!([])));
+        assert_eq!(counted(world, lamps("hybrid")).await.0, expected, "meaning adds hits, not counts");
+        let all = counted(world, lamps("vector")).await.0;
+        assert_eq!(all[0], json!(["tags", [["wood", 300], ["chair", 200], ["lamp", 100]]]), "no words: what the filter lets through");
+        let dear = json!({ "type": "document", "query": "lamp", "filter": { "price": 10 }, "facets": ["price", "maker.town"] });
+        let (facets, more) = counted(world, dear).await;
+        assert_eq!((&facets[0], facets[1][1].as_array().unwrap().len(), more), (&json!(["price", [[10, 50]]]), 25, json!([])));
+        let towns = json!({ "query": "desk", "types": ["document", "product", "document"], "facets": ["maker.town"] });
+        let (facets, more) = counted(world, towns).await;
+        let towns = facets[0][1].as_array().unwrap();
+        assert_eq!((towns.len(), &towns[0], &towns[99]), (100, &json!(["town 000", 4]), &json!(["town 099", 4])), "both types, each once");
+        assert_eq!(more, json!(["maker.town"]));
+        // What changed or went is not counted any more.
+        world.with_body("PATCH", "/v1/entities/document/d0", json!({ "tags": ["gone"], "new": null })).await.is(200);
+        world.send("DELETE", "/v1/entities/document/d3", &[], "").await.is(200);
+        let facets = counted(world, lamps("keyword")).await.0;
+        assert_eq!(facets[0], json!(["tags", [["lamp", 98], ["wood", 98], ["gone", 1]]]));
+        assert_eq!(facets[2], json!(["new", [[false, 79], [true, 19]]]));
+        assert_eq!(counted(world, json!({ "query": "lamp" })).await, (json!([]), json!([])), "nothing was asked for");
     }
 }
 
@@ -98,6 +172,15 @@ async fn what_is_wrong_is_named_and_nothing_is_written() {
         .with_body("PUT", "/v1/types/Big", json!({ "text": 3, "strategy": "auto", "colour": 1 }))
         .await
         .refuses(422, "invalid_input");
+    for path in [
+        "/v1/entities/document?limit=0",
+        "/v1/entities/document?limit=1001",
+        "/v1/entities/document/a/similar?limit=x",
+    ] {
+        let refused = world.get(path).await;
+        refused.refuses(400, "invalid_parameter");
+        refused.names(&[("limit", "must be 1 to 1000")]);
+    }
     let big = json!({ "text": "x".repeat(1 << 20) });
     world.with_body("PUT", "/v1/entities/document/a", &big).await.names(&[("fields", "1 MiB")]);
     for (question, field) in [
@@ -108,6 +191,11 @@ async fn what_is_wrong_is_named_and_nothing_is_written() {
         (json!({ "query": "x", "filter": { "a": { "near": 1 } } }), "filter.a.near"),
         (json!({ "vector": [1, 2] }), "vector"),
         (json!({ "query": "x", "fuzzy": true }), "fuzzy"),
+        (json!({ "query": "x", "facets": "colour" }), "facets"),
+        (json!({ "query": "x", "facets": [1] }), "facets"),
+        (json!({ "query": "x", "facets": (0..11).map(|n| n.to_string()).collect::<Vec<_>>() }), "facets"),
+        (json!({ "query": "x", "facets": ["a", ""] }), "facets[1]"),
+        (json!({ "query": "x", "facets": ["a", "b", "a"] }), "facets[2]"),
     ] {
         let refused = world.post("/v1/search", question).await;
         refused.refuses(422, "invalid_input");

@@ -4,16 +4,23 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod act;
+mod browser;
+mod budgets;
 mod client;
 mod enqueue;
 mod entities;
+mod entity_edges;
+mod entity_keys;
 mod guard;
 mod jobs;
 mod life;
+mod limits;
 mod metrics;
 mod openapi;
 mod pages;
 mod queues;
 mod refusals;
+mod schedules;
 mod stream;
+mod workflows;
 mod world;

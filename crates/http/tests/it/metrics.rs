@@ -1,8 +1,12 @@
 //! `/metrics` parses, and its figures are those of the tables.
 
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
+use windlass_core::Time;
+use windlass_core::store::BackupNote;
+use windlass_testkit::signal::{Seen, wait_until};
 
 use crate::on_both;
 use crate::world::World;
@@ -35,6 +39,18 @@ fn parse(text: &str) -> HashMap<String, f64> {
 }
 
 on_both! {
+    async fn the_last_verified_backup_has_its_time(world: World) {
+        let name = "windlass_backup_last_verified_timestamp_seconds";
+        assert!(!world.get("/metrics").await.body.contains(name));
+        for (n, verified_at) in [(1, Some(Time(9))), (2, Some(Time(9))), (3, None)] {
+            let (digest, file) = (n.to_string(), n.to_string());
+            let note = BackupNote { digest, file, taken_at: Time(n * 1_000_000), rows: 0, bytes: 0, verified_at };
+            world.client.store().note_backup(&note).await.unwrap();
+        }
+        let samples = parse(&world.get("/metrics").await.body);
+        assert_eq!(samples[&format!("{name}{{application=\"windlass\"}}")], 2.0);
+    }
+
     async fn figures_are_those_of_the_tables(world: World) {
         world.work().await;
         let dead = world.dead_letter().await;
@@ -75,11 +91,143 @@ on_both! {
     }
 }
 
+/// The gauges of entities and their boxes, each beside a count of the table it is of.
+mod boxes {
+    use windlass_core::JobState;
+    use windlass_core::store::JobFilter;
+
+    use super::*;
+    use crate::world::POISON;
+
+    async fn count(world: &World, queue: &str, states: &[JobState]) -> f64 {
+        let queue = world.client.catalog().queue_named(queue).map(|queue| queue.id);
+        assert!(queue.is_some());
+        let filter = JobFilter { states: states.to_vec(), queue, ..JobFilter::default() };
+        world.client.store().count(&filter).await.unwrap() as f64
+    }
+
+    on_both! {
+        async fn gauges_are_those_of_the_tables(world: World) {
+            world.add_entities().await;
+            world.work().await;
+            let broken = json!({ "kind": "BROKEN" });
+            let headers = [("Content-Type", "application/json"), ("Prefer", "wait=20")];
+            assert_eq!(world.send("POST", "/v1/jobs", &headers, &broken.to_string()).await.is(201)["state"], "failed");
+            for (id, text) in [("good", "text"), ("bad", POISON)] {
+                let path = format!("/v1/entities/document/{id}?max_attempts=1");
+                world.send("PUT", &path, &headers, &json!({ "text": text }).to_string()).await;
+            }
+            world.with_body("PATCH", "/v1/queues/INDEX_BATCH", json!({ "paused": true })).await.is(200);
+            for n in 0..5 {
+                let delay = if n < 2 { "&delay=1h" } else { "" };
+                let path = format!("/v1/entities/document/b{n}?strategy=batch{delay}");
+                world.with_body("PUT", &path, json!({ "text": format!("{n}") })).await.is(202);
+            }
+            let body = world.get("/metrics").await.body;
+            let samples = parse(&body);
+            let value = |name: &str| samples[&format!("{name}{{application=\"windlass\"}}")];
+            let waiting = [JobState::Pending, JobState::Scheduled];
+            let (soon, bulk) = (count(world, "INDEX_ASYNC", &waiting).await, count(world, "INDEX_BATCH", &waiting).await);
+            assert_eq!((soon, bulk), (0.0, 5.0));
+            assert_eq!((value("indexing_queue_async"), value("indexing_queue_batch")), (soon, bulk));
+            assert_eq!((value("indexing_queue_pending"), value("indexing_queue_sync")), (soon + bulk, 0.0));
+            assert_eq!(value("indexing_queue_processing"), 0.0);
+            assert_eq!(value("indexing_queue_dead_letter"), count(world, "INDEX_ASYNC", &[JobState::DeadLetter]).await);
+            assert_eq!((value("indexing_queue_dead_letter"), value("indexing_queue_failed")), (1.0, 0.0));
+            assert!(value("indexing_queue_oldest_pending_age_seconds") > 0.0);
+            let pending = world.client.store().pending_entities(u64::MAX).await.unwrap() as f64;
+            assert_eq!((value("windlass_entities_pending"), pending), (5.0, 5.0));
+            assert_eq!(value("windlass_entities_indexed"), 1.0);
+            for (queue, state, expected) in [("LOW", JobState::Failed, 1.0), ("LOW", JobState::DeadLetter, 0.0), ("INDEX_ASYNC", JobState::DeadLetter, 1.0)] {
+                let series = format!("windlass_dead_letters{{application=\"windlass\",queue=\"{queue}\",state=\"{state}\"}}");
+                assert_eq!((samples[&series], count(world, queue, &[state]).await), (expected, expected), "{series}");
+            }
+            let stats = world.get("/v1/stats").await.is(200);
+            assert_eq!((&stats["pending_entities"], &stats["indexed_entities"]), (&json!(5), &json!(1)));
+        }
+    }
+}
+
+/// Every try is counted under its type, its strategy and its end, whatever became of the call it was in.
+mod indexed {
+    use super::*;
+    use crate::world::POISON;
+
+    async fn write(world: &World, id: &str, strategy: &str, fields: Value, statuses: &[u16]) {
+        let path = format!("/v1/entities/{id}?strategy={strategy}&max_attempts=1");
+        let reply = world.with_body("PUT", &path, fields).await;
+        assert!(statuses.contains(&reply.status), "{} {}", reply.head, reply.body);
+    }
+
+    async fn until(world: &World, id: &str, status: &str) {
+        wait_until("the entity to be worked off", Duration::from_secs(30), || async {
+            let entity = world.get(&format!("/v1/entities/{id}")).await.is(200);
+            Seen::when(entity["status"].clone(), |seen| *seen == json!(status))
+        })
+        .await;
+    }
+
+    on_both! {
+        async fn tries_are_counted_as_they_ended(world: World) {
+            world.add_entities().await;
+            world.with_body("PUT", "/v1/types/part", json!({ "text": ["name"] })).await.is(200);
+            write(world, "document/s1", "sync", json!({ "text": "one" }), &[201]).await;
+            write(world, "document/s1", "sync", json!({ "text": "two" }), &[200]).await;
+            // No try: the text has its vector. No try: refused.
+            write(world, "document/s1", "sync", json!({ "text": "two", "price": 1 }), &[200]).await;
+            write(world, "document/s1", "sync", json!([]), &[422]).await;
+            write(world, "document/s2", "sync", json!({ "text": POISON }), &[500]).await;
+            for n in 0..3 {
+                write(world, &format!("document/a{n}"), "async", json!({ "text": format!("{n}") }), &[202]).await;
+            }
+            write(world, "document/a3", "async", json!({ "text": POISON }), &[202]).await;
+            for n in 0..2 {
+                write(world, &format!("part/b{n}"), "batch", json!({ "name": format!("{n}") }), &[202]).await;
+            }
+            world.work().await;
+            for id in ["document/a0", "document/a1", "document/a2", "part/b0", "part/b1"] {
+                until(world, id, "indexed").await;
+            }
+            until(world, "document/a3", "failed").await;
+            // What was written is counted a moment after it can be seen.
+            let body = wait_until("nine tries to be counted", Duration::from_secs(30), || async {
+                let body = world.get("/metrics").await.body;
+                let samples = parse(&body);
+                let tries = samples.iter().filter(|(series, _)| series.starts_with("indexing_attempts_total"));
+                let count: f64 = tries.map(|(_, count)| count).sum();
+                Seen::when(body, |_| count >= 9.0)
+            })
+            .await;
+            let samples = parse(&body);
+            let value = |series: &str| *samples.get(series).unwrap_or_else(|| panic!("{series} is missing in\n{body}"));
+            let app = "{application=\"windlass\"";
+            for (entity_type, strategy, good, bad) in
+                [("document", "sync", 2.0, 1.0), ("document", "async", 3.0, 1.0), ("part", "batch", 2.0, 0.0)]
+            {
+                let labels = format!("{app},entity_type=\"{entity_type}\",strategy=\"{strategy}\"");
+                for name in ["indexing_attempts_total", "windlass_indexing_attempts_total"] {
+                    assert_eq!(value(&format!("{name}{labels},success=\"true\"}}")), good, "{labels}");
+                    assert_eq!(value(&format!("{name}{labels},success=\"false\"}}")), bad, "{labels}");
+                }
+                for name in ["indexing_duration_seconds", "windlass_indexing_duration_seconds"] {
+                    assert_eq!(value(&format!("{name}_count{labels}}}")), good + bad, "{labels}");
+                    assert!(value(&format!("{name}_sum{labels}}}")) > 0.0, "{labels}");
+                }
+                let name = "windlass_write_to_searchable_seconds";
+                assert_eq!(value(&format!("{name}_count{app},strategy=\"{strategy}\"}}")), good);
+                assert!(value(&format!("{name}_sum{app},strategy=\"{strategy}\"}}")) > 0.0);
+            }
+            let series = samples.keys().filter(|series| series.starts_with("indexing_attempts_total")).count();
+            assert_eq!(series, 6, "nothing else was tried");
+        }
+    }
+}
+
 mod indexing {
     use std::pin::Pin;
     use std::sync::Arc;
 
-    use windlass_core::StoreError;
+    use windlass_core::{StoreError, Strategy};
     use windlass_http::{IndexFigures, Indexing, Parts};
 
     use super::*;
@@ -89,14 +237,11 @@ mod indexing {
 
     impl IndexFigures for Fixed {
         fn figures(&self) -> Pin<Box<dyn Future<Output = Result<Indexing, StoreError>> + Send + '_>> {
-            Box::pin(async {
-                Ok(Indexing {
-                    pending_entities: 7,
-                    indexed_entities: 9,
-                    queue_batch: 4,
-                    ..Indexing::default()
-                })
-            })
+            Box::pin(async { Ok(Indexing { pending_entities: 7, indexed_entities: 9 }) })
+        }
+
+        fn queue_of(&self, strategy: Strategy) -> Option<&str> {
+            (strategy == Strategy::Batch).then_some("DEFAULT")
         }
     }
 
@@ -107,8 +252,10 @@ mod indexing {
         let world = World::start(Database::Sqlite, options(), parts).await;
         let stats = world.get("/v1/stats").await.is(200);
         assert_eq!((&stats["pending_entities"], &stats["indexed_entities"]), (&json!(7), &json!(9)));
+        world.enqueue(json!({ "kind": "NOOP" })).await;
         let samples = parse(&world.get("/metrics").await.body);
-        assert_eq!(samples["indexing_queue_batch{application=\"windlass\"}"], 4.0);
+        assert_eq!(samples["indexing_queue_batch{application=\"windlass\"}"], 1.0);
+        assert_eq!(samples["indexing_queue_async{application=\"windlass\"}"], 0.0);
         assert_eq!(samples["windlass_entities_pending{application=\"windlass\"}"], 7.0);
         world.end().await;
     }

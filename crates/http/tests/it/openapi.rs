@@ -3,16 +3,23 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
+use windlass_core::budget::{Amount, BudgetSpec};
 
 use crate::world::World;
 
 const ROUTES: &str = "
     POST /v1/jobs · GET /v1/jobs · GET /v1/jobs/{id} · PATCH /v1/jobs/{id} · DELETE /v1/jobs/{id} ·
     POST /v1/jobs/{id}/retry · POST /v1/jobs/{id}/cancel · POST /v1/jobs/bulk ·
-    GET /v1/queues · PATCH /v1/queues/{name} · GET /v1/kinds · GET /v1/workers ·
+    GET /v1/queues · PATCH /v1/queues/{name} · GET /v1/kinds · PUT /v1/kinds/{kind} · GET /v1/workers ·
+    GET /v1/schedules · GET /v1/schedules/{name} · PUT /v1/schedules/{name} · DELETE /v1/schedules/{name} ·
+    POST /v1/schedules/{name}/run · POST /v1/schedules/{name}/pause · POST /v1/schedules/{name}/resume ·
+    GET /v1/workflows · POST /v1/workflows · GET /v1/workflows/{id} · POST /v1/workflows/{id}/cancel ·
+    POST /v1/workflows/{id}/retry ·
     GET /v1/dead-letters · GET /v1/dead-letters/{id} · DELETE /v1/dead-letters/{id} · POST /v1/dead-letters/{id}/replay ·
+    GET /v1/budgets · GET /v1/budgets/{name}/history · PATCH /v1/budgets/{name}/{month} ·
     GET /v1/stats · GET /v1/stream · GET /healthz · GET /readyz · GET /metrics · GET /openapi.json · GET /docs · GET / ·
-    GET /assets/app.js · GET /assets/app.css · GET /assets/docs.js · GET /assets/icon.svg";
+    GET /assets/app.js · GET /assets/jobs.js · GET /assets/search.js · GET /assets/detail.js · GET /assets/dom.js ·
+    GET /assets/docs.js · GET /assets/app.css · GET /assets/icon.svg";
 
 fn operations(document: &Value) -> Vec<(String, String, &Value)> {
     let paths = document["paths"].as_object().unwrap();
@@ -54,8 +61,8 @@ async fn exactly_what_is_served() {
     for (method, path, operation) in operations(&document) {
         // Every documented route answers as itself: neither "no route" nor "no method".
         if !path.ends_with("/stream") {
-            let reply =
-                world.send(&method, &path.replace("{id}", "1").replace("{name}", "HIGH"), &[], "").await;
+            let place = path.replace("{id}", "1").replace("{name}", "HIGH").replace("{month}", "2026-11");
+            let reply = world.send(&method, &place, &[], "").await;
             assert_ne!(reply.status, 405, "{method} {path}");
             assert!(!reply.body.contains("nothing is served at"), "{method} {path}");
         }
@@ -76,6 +83,17 @@ async fn exactly_what_is_served() {
         names.len(),
         "names are unique"
     );
+    world.end().await;
+}
+
+#[tokio::test]
+async fn the_same_document_without_a_server() {
+    let mut world = World::new().await;
+    world.add_entities().await;
+    let served = world.get("/openapi.json").await;
+    served.is(200);
+    assert!(served.body.contains("/v1/search"));
+    assert_eq!(windlass_http::document(), served.body);
     world.end().await;
 }
 
@@ -115,5 +133,35 @@ async fn answers_are_what_the_document_says() {
     assert_eq!(keys(&world.get("/v1/stats").await.is(200)), fields("Stats"));
     let problem = world.post("/v1/jobs", json!({})).await.refuses(422, "invalid_input");
     assert_eq!(keys(&problem), fields("Problem"));
+    world.end().await;
+}
+
+/// Whoever pastes an example gets an answer, not a refusal.
+#[tokio::test]
+async fn every_example_works_as_it_stands() {
+    let mut world = World::new().await;
+    world.add_entities().await;
+    let budget = BudgetSpec::money("ai", Amount::from_cents(50_000));
+    world.client.set_budgets(&[budget]).await.unwrap();
+    let job = world.enqueue(json!({ "kind": "NOOP", "delay": "1h" })).await;
+    let document: Value = serde_json::from_str(&windlass_http::document()).unwrap();
+    let mut sent = 0;
+    for (method, path, operation) in operations(&document) {
+        let Some(content) = operation["requestBody"]["content"].as_object() else { continue };
+        let mut path = path;
+        for parameter in operation["parameters"].as_array().into_iter().flatten() {
+            let hole = format!("{{{}}}", parameter["name"].as_str().unwrap());
+            path = path.replace(&hole, parameter["example"].as_str().unwrap_or(&job));
+        }
+        for (media, content) in content {
+            let example = &content["example"];
+            let body = example.as_str().map_or_else(|| example.to_string(), str::to_owned);
+            let reply = world.send(&method, &path, &[("Content-Type", media)], &body).await;
+            assert!((200..300).contains(&reply.status), "{method} {path} {body}\n{}", reply.body);
+            assert!(!reply.body.contains("\"refused\":1"), "{}", reply.body);
+            sent += 1;
+        }
+    }
+    assert!(sent >= 10, "{sent}");
     world.end().await;
 }

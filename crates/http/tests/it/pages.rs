@@ -5,11 +5,15 @@ use windlass_http::{Answered, Parts, Route, ServerError};
 
 use crate::world::{Database, World, options};
 
-const PAGES: [(&str, &str); 6] = [
+const PAGES: [(&str, &str); 10] = [
     ("/", "text/html; charset=utf-8"),
     ("/docs", "text/html; charset=utf-8"),
     ("/assets/app.js", "text/javascript; charset=utf-8"),
+    ("/assets/jobs.js", "text/javascript; charset=utf-8"),
+    ("/assets/search.js", "text/javascript; charset=utf-8"),
+    ("/assets/detail.js", "text/javascript; charset=utf-8"),
     ("/assets/docs.js", "text/javascript; charset=utf-8"),
+    ("/assets/dom.js", "text/javascript; charset=utf-8"),
     ("/assets/app.css", "text/css; charset=utf-8"),
     ("/assets/icon.svg", "image/svg+xml"),
 ];

@@ -34,6 +34,10 @@ on_both! {
         assert_eq!((&queue["name"], &queue["paused"], &queue["concurrency"]), (&json!("DEFAULT"), &json!(true), &json!(3)));
         let queue = world.with_body("PATCH", "/v1/queues/DEFAULT", json!({ "paused": false })).await.is(200);
         assert_eq!((&queue["paused"], &queue["concurrency"]), (&json!(false), &json!(3)));
+        let queue = world.with_body("PATCH", "/v1/queues/default", json!({ "global_concurrency": 4 })).await.is(200);
+        assert_eq!((&queue["global_concurrency"], &queue["concurrency"]), (&json!(4), &json!(3)));
+        let queue = world.with_body("PATCH", "/v1/queues/default", json!({ "global_concurrency": null })).await.is(200);
+        assert_eq!(queue["global_concurrency"], Value::Null);
     }
 
     async fn kinds_and_workers_are_listed(world: World) {
@@ -56,7 +60,13 @@ async fn a_wrong_change_of_a_queue_is_refused() {
         (json!({ "concurrency": 0 }), "concurrency", "1 to 10000"),
         (json!({ "concurrency": 10_001 }), "concurrency", "1 to 10000"),
         (json!({ "paused": "yes" }), "paused", "true or false"),
-        (json!({ "priority": 1 }), "priority", "is not a field here; known: paused, concurrency"),
+        (json!({ "global_concurrency": 0 }), "global_concurrency", "1 to 1000000, or null"),
+        (json!({ "global_concurrency": "4" }), "global_concurrency", "1 to 1000000, or null"),
+        (
+            json!({ "priority": 1 }),
+            "priority",
+            "is not a field here; known: paused, concurrency, concurrency_min, concurrency_max, global_concurrency",
+        ),
     ] {
         let reply = world.with_body("PATCH", "/v1/queues/HIGH", body).await;
         reply.refuses(422, "invalid_input");

@@ -11,7 +11,8 @@ use windlass_core::store::JobFilter;
 use windlass_core::{Backoff, JobState, KindSpec, Store, queue};
 use windlass_engine::{Client, Handlers, JobError, Worker, WorkerHandle, WorkerOptions, handler, tryout};
 use windlass_http::{Options, Parts, Server};
-use windlass_index::embed::StaticTable;
+use windlass_index::embed::{EmbedError, Embedder, StaticTable};
+use windlass_index::vector::Vector;
 use windlass_index::{Entities, Indexing, service};
 use windlass_store_postgres::PostgresStore;
 use windlass_store_sqlite::{SqliteOptions, SqliteStore};
@@ -59,6 +60,31 @@ pub(crate) struct World {
     worker: Option<WorkerHandle>,
     postgres: Option<Arc<PostgresStore>>,
     _folder: tempfile::TempDir,
+}
+
+/// No call with this in one of its texts is answered.
+pub(crate) const POISON: &str = "POISON";
+
+/// The embedding that ships, but for [`POISON`].
+struct Particular {
+    table: StaticTable,
+}
+
+impl Embedder for Particular {
+    fn space(&self) -> &str {
+        self.table.space()
+    }
+
+    fn dimension(&self) -> usize {
+        self.table.dimension()
+    }
+
+    fn embed(&self, texts: &[&str]) -> Result<Vec<Vector>, EmbedError> {
+        if texts.iter().any(|text| text.contains(POISON)) {
+            return Err(EmbedError::Model("a text it cannot take".to_owned()));
+        }
+        self.table.embed(texts)
+    }
 }
 
 pub(crate) fn options() -> Options {
@@ -128,7 +154,7 @@ impl World {
     /// The same database, served again with entities.
     pub(crate) async fn add_entities(&mut self) {
         self.stop().await;
-        let indexing = Indexing::new(Arc::new(StaticTable::load().unwrap()));
+        let indexing = Indexing::new(Arc::new(Particular { table: StaticTable::load().unwrap() }));
         indexing.add_to(&mut self.handlers);
         let mut queues = queue::families();
         queues.extend(service::queues());

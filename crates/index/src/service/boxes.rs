@@ -3,19 +3,22 @@
 //! Owns their queues and their handler: embed the whole batch at once, outside any transaction, then write vectors and
 //! completions together. A box whose entity has moved on ends without a trace in the index.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use windlass_core::entity::{Boxed, ContentHash, Part, content_hash, parts};
-use windlass_core::store::{BoxDone, BoxOutcome, Settled};
-use windlass_core::{Backoff, KindSpec, QueueSpec, Store, TypeId};
+use windlass_core::store::{BoxDone, BoxEnd, BoxOutcome, Settled};
+use windlass_core::{Backoff, KindSpec, QueueSpec, Store, Strategy, TypeId};
 use windlass_engine::{Assignment, Completion, Context, Handler, HandlerResult, Handlers, JobError};
 
 use super::EntityError;
+use super::background::Background;
 use super::follow::Follower;
+use super::meter::Meter;
 use super::types::Types;
-use crate::embed::Embedder;
+use crate::embed::{EmbedError, Embedder};
+use crate::vector::Vector;
 
 pub const ASYNC_KIND: &str = "INDEX_ASYNC";
 pub const BATCH_KIND: &str = "INDEX_BATCH";
@@ -23,6 +26,10 @@ const BACKOFF: Backoff = Backoff { base: Duration::from_secs(2), cap: Duration::
 const TIMEOUT: Duration = Duration::from_secs(120);
 const ASYNC_SIZE: usize = 128;
 const BATCH_SIZE: usize = 512;
+/// From so many boxes on nobody waits for one of them.
+const MANY: usize = 16;
+/// The type in the metrics of a box that does not tell.
+const UNREADABLE: &str = "unreadable";
 
 /// What the handlers and the index share.
 #[derive(Clone)]
@@ -30,6 +37,8 @@ pub struct Indexing {
     pub(super) embedder: Arc<dyn Embedder>,
     pub(super) types: Arc<Types>,
     pub(super) follower: Arc<Follower>,
+    pub(super) meter: Arc<Meter>,
+    background: Arc<OnceLock<Option<Background>>>,
 }
 
 /// The queues of the two kinds.
@@ -50,13 +59,14 @@ impl Indexing {
     pub fn new(embedder: Arc<dyn Embedder>) -> Indexing {
         let types = Arc::<Types>::default();
         let follower = Arc::new(Follower::new(embedder.space(), embedder.dimension(), types.clone()));
-        Indexing { embedder, types, follower }
+        Indexing { embedder, types, follower, meter: Arc::default(), background: Arc::default() }
     }
 
     /// The handlers of both kinds.
     pub fn add_to(&self, handlers: &mut Handlers) {
-        for (spec, size) in kinds().into_iter().zip([ASYNC_SIZE, BATCH_SIZE]) {
-            handlers.add(spec, Boxes { size, indexing: self.clone() });
+        let ways = [(Strategy::Async, ASYNC_SIZE), (Strategy::Batch, BATCH_SIZE)];
+        for (spec, (strategy, size)) in kinds().into_iter().zip(ways) {
+            handlers.add(spec, Boxes { strategy, size, indexing: self.clone() });
         }
     }
 }
@@ -77,6 +87,7 @@ pub fn kinds() -> Vec<KindSpec> {
 }
 
 struct Boxes {
+    strategy: Strategy,
     size: usize,
     indexing: Indexing,
 }
@@ -87,16 +98,33 @@ impl Handler for Boxes {
     }
 
     fn run(&self, jobs: Vec<Assignment>) -> BoxFuture<'static, Vec<HandlerResult>> {
-        let indexing = self.indexing.clone();
+        let turn = Turn { indexing: self.indexing.clone(), strategy: self.strategy, begun: Instant::now() };
         Box::pin(async move {
-            let mut opened = Vec::with_capacity(jobs.len());
-            for job in jobs {
-                let read = indexing.open(&job.context).await;
-                opened.push((job.context, read));
-            }
-            indexing.embed(opened).await
+            let contexts: Vec<Context> = jobs.into_iter().map(|job| job.context).collect();
+            turn.embed(contexts).await
         })
     }
+}
+
+/// One call of a handler.
+struct Turn {
+    indexing: Indexing,
+    strategy: Strategy,
+    begun: Instant,
+}
+
+/// Boxes taken apart, and the vectors of those that could be.
+struct Embedded {
+    opened: Vec<Opened>,
+    vectors: Result<Vec<Vector>, EmbedError>,
+}
+
+struct Opened {
+    context: Context,
+    type_name: String,
+    read: Result<Open, JobError>,
+    /// Its type is known in this process.
+    known: bool,
 }
 
 /// A box taken apart.
@@ -107,43 +135,99 @@ struct Open {
     text: String,
 }
 
+/// A box whose outcome is to be written.
+struct Ended {
+    context: Context,
+    type_name: String,
+    done: BoxDone,
+}
+
 impl Indexing {
-    async fn open(&self, context: &Context) -> Result<Open, JobError> {
-        let boxed: Boxed = serde_json::from_slice(context.payload())
-            .map_err(|error| JobError::retry(format!("the box cannot be read: {error}")))?;
-        let store = context.client().store();
-        let (entity_type, spec) = match self.types.find(store.as_ref(), &boxed.entity_type).await {
-            Ok(found) => found,
-            Err(error) => return Err(JobError::retry(error.chain())),
+    fn open(&self, context: Context) -> Opened {
+        let boxed: Boxed = match serde_json::from_slice(context.payload()) {
+            Ok(boxed) => boxed,
+            Err(error) => {
+                let read = Err(JobError::retry(format!("the box cannot be read: {error}")));
+                return Opened { context, type_name: UNREADABLE.to_owned(), read, known: true };
+            }
         };
-        let texts = parts(&spec, &boxed.fields);
-        let (hash, text) = (content_hash(&texts), text_of(&texts));
-        Ok(Open { entity_type, id: boxed.id, hash, text })
+        let found = self.types.named(&boxed.entity_type);
+        let known = found.is_some();
+        let unknown = || JobError::retry(format!("the type `{}` is not known here", boxed.entity_type));
+        let read = found.ok_or_else(unknown).map(|(entity_type, spec)| {
+            let texts = parts(&spec, &boxed.fields);
+            let (hash, text) = (content_hash(&texts), text_of(&texts));
+            Open { entity_type, id: boxed.id, hash, text }
+        });
+        Opened { context, type_name: boxed.entity_type, read, known }
     }
 
-    async fn embed(&self, opened: Vec<(Context, Result<Open, JobError>)>) -> Vec<HandlerResult> {
-        let embedder = self.embedder.clone();
-        let embedding = tokio::task::spawn_blocking(move || {
-            let texts: Vec<&str> = opened
-                .iter()
-                .filter_map(|(_, open)| open.as_ref().ok())
-                .map(|open| open.text.as_str())
-                .collect();
-            let vectors = embedder.embed(&texts);
-            (opened, vectors, embedder.space().to_owned())
-        });
-        let Ok((opened, vectors, space)) = embedding.await else { return Vec::new() };
-        // Whose text it was is unknown: a call without answers is halved until the bad one stands alone.
-        if vectors.is_err() && opened.len() > 1 {
-            return Vec::new();
+    fn open_and_embed(&self, contexts: Vec<Context>) -> Embedded {
+        let opened: Vec<Opened> = contexts.into_iter().map(|context| self.open(context)).collect();
+        let texts = opened.iter().filter_map(|one| one.read.as_ref().ok()).map(|open| open.text.as_str());
+        let vectors = self.embedder.embed(&texts.collect::<Vec<_>>());
+        Embedded { opened, vectors }
+    }
+
+    /// `None` when a text made the embedder panic.
+    async fn embed_apart(&self, contexts: Vec<Context>) -> Option<Embedded> {
+        let here = self.clone();
+        let many = contexts.len() >= MANY;
+        let work = move || here.open_and_embed(contexts);
+        let background = self.background.get_or_init(|| Background::start().ok()).as_ref();
+        match background.filter(|_| many) {
+            Some(background) => background.run(work).await,
+            None => tokio::task::spawn_blocking(work).await.ok(),
         }
+    }
+
+    /// Looks for types that another process has added since.
+    async fn embed(&self, contexts: Vec<Context>) -> Option<Embedded> {
+        let embedded = self.embed_apart(contexts).await?;
+        let Some(stranger) = embedded.opened.iter().find(|one| !one.known) else { return Some(embedded) };
+        let store = stranger.context.client().store().clone();
+        match self.types.load(store.as_ref()).await {
+            Ok(()) => {
+                let contexts = embedded.opened.into_iter().map(|one| one.context);
+                self.embed_apart(contexts.collect()).await
+            }
+            // What is known goes on; the rest is told that it is not.
+            Err(_) => Some(embedded),
+        }
+    }
+}
+
+impl Turn {
+    async fn embed(&self, contexts: Vec<Context>) -> Vec<HandlerResult> {
+        let (count, first) = (contexts.len(), contexts.first().map(type_named));
+        match self.indexing.embed(contexts).await {
+            // Whose text it was is unknown: a call without answers is halved until the bad one stands alone.
+            Some(Embedded { vectors: Err(_), .. }) | None if count > 1 => Vec::new(),
+            Some(Embedded { opened, vectors }) => {
+                let space = self.indexing.embedder.space().to_owned();
+                self.end(opened, vectors, &space).await
+            }
+            None => {
+                self.tried(first.as_deref().unwrap_or(UNREADABLE), false);
+                Vec::new()
+            }
+        }
+    }
+
+    async fn end(
+        &self,
+        opened: Vec<Opened>,
+        vectors: Result<Vec<Vector>, EmbedError>,
+        space: &str,
+    ) -> Vec<HandlerResult> {
         let mut vectors = vectors.map(Vec::into_iter);
-        let store = opened.first().map(|(context, _)| context.client().store().clone());
-        let (mut answers, mut done) = (Vec::with_capacity(opened.len()), Vec::with_capacity(opened.len()));
-        for (context, open) in opened {
-            let open = match open {
+        let store = opened.first().map(|one| one.context.client().store().clone());
+        let (mut answers, mut ended) = (Vec::with_capacity(opened.len()), Vec::with_capacity(opened.len()));
+        for Opened { context, type_name, read, .. } in opened {
+            let Open { entity_type, id, hash, .. } = match read {
                 Ok(open) => open,
                 Err(error) => {
+                    self.tried(&type_name, false);
                     answers.push(Err(error));
                     continue;
                 }
@@ -155,17 +239,17 @@ impl Indexing {
             let (result, outcome) = match embedded {
                 Ok(vector) => (
                     Ok(Completion::done()),
-                    BoxOutcome::Embedded { space: space.clone(), vector: vector.to_bytes() },
+                    BoxOutcome::Embedded { space: space.to_owned(), vector: vector.to_bytes() },
                 ),
-                Err(error) => (Err(JobError::retry(&error)), BoxOutcome::Failed { error }),
+                Err(error) => (Err(JobError::retry(error)), BoxOutcome::Failed),
             };
-            let Open { entity_type, id, hash, .. } = open;
             let settlement = context.settlement(result.clone());
-            done.push((context, BoxDone { settlement, entity_type, id, hash, outcome }));
+            let done = BoxDone { settlement, entity_type, id, hash, outcome };
+            ended.push(Ended { context, type_name, done });
             answers.push(result);
         }
         if let Some(store) = store
-            && let Err(error) = self.write(store.as_ref(), done).await
+            && let Err(error) = self.write(store.as_ref(), ended).await
         {
             // Nothing was written; the engine settles all of these as retries.
             return answers.into_iter().map(|_| Err(JobError::retry(error.chain()))).collect();
@@ -173,17 +257,37 @@ impl Indexing {
         answers
     }
 
-    async fn write(&self, store: &dyn Store, done: Vec<(Context, BoxDone)>) -> Result<(), EntityError> {
-        let (contexts, done): (Vec<Context>, Vec<BoxDone>) = done.into_iter().unzip();
-        let settled = store.index(&done).await?;
-        for (context, answer) in contexts.iter().zip(settled) {
-            if answer == Settled::Accepted {
-                context.settled();
+    async fn write(&self, store: &dyn Store, ended: Vec<Ended>) -> Result<(), EntityError> {
+        let done: Vec<BoxDone> = ended.iter().map(|one| one.done.clone()).collect();
+        let answers = store.index(&done).await;
+        if answers.is_err() {
+            ended.iter().for_each(|one| self.tried(&one.type_name, false));
+        }
+        for (one, BoxEnd { settled, searchable_after }) in ended.iter().zip(answers?) {
+            // Who lost the lease has changed nothing; whoever has it now counts.
+            if settled != Settled::Stale {
+                self.tried(&one.type_name, matches!(one.done.outcome, BoxOutcome::Embedded { .. }));
+            }
+            if settled == Settled::Accepted {
+                one.context.settled();
+            }
+            if let Some(after) = searchable_after {
+                self.indexing.meter.searchable(self.strategy, after);
             }
         }
-        self.follower.nudge();
+        self.indexing.follower.nudge();
         Ok(())
     }
+
+    fn tried(&self, type_name: &str, success: bool) {
+        self.indexing.meter.tried(type_name, self.strategy, success, self.begun.elapsed());
+    }
+}
+
+/// For the metrics of a box that could not even be told apart.
+fn type_named(context: &Context) -> String {
+    let boxed = serde_json::from_slice::<Boxed>(context.payload());
+    boxed.map_or_else(|_| UNREADABLE.to_owned(), |boxed| boxed.entity_type)
 }
 
 /// What is embedded: the parts, a line each.

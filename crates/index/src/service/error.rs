@@ -22,6 +22,9 @@ pub enum EntityError {
     #[error("there is no {entity_type} `{id}`")]
     Missing { entity_type: String, id: String },
 
+    #[error("`{id}` has no vector yet: {why}")]
+    NotIndexed { id: String, why: String },
+
     #[error("`{id}` was not written: {}", why(refusal))]
     Refused { id: String, refusal: Refusal },
 
@@ -49,6 +52,7 @@ fn why(refusal: &Refusal) -> String {
         Refusal::Exists { version } => format!("it is there already, at version {version}"),
         Refusal::Version { found } => format!("it is at version {found} now"),
         Refusal::TooLarge { bytes } => format!("it would be {bytes} bytes; at most 1 MiB is taken"),
+        Refusal::KeyUsed => "its idempotency key was used for another request".to_owned(),
     }
 }
 

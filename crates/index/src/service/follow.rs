@@ -4,7 +4,7 @@
 //! that wait together share one.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Mutex, Notify};
@@ -15,7 +15,7 @@ use super::EntityError;
 use super::types::Types;
 use crate::live::LiveIndex;
 
-const PAGE: u32 = 1_000;
+const PAGE: u32 = 500;
 
 pub(crate) struct Follower {
     pub(crate) live: Arc<LiveIndex>,
@@ -23,6 +23,8 @@ pub(crate) struct Follower {
     types: Arc<Types>,
     /// Drains asked for so far.
     asked: AtomicU64,
+    /// The index has been in step once: this process searches.
+    begun: AtomicBool,
     read: Mutex<Read>,
     nudge: Notify,
 }
@@ -41,6 +43,7 @@ impl Follower {
             space: space.to_owned(),
             types,
             asked: AtomicU64::new(0),
+            begun: AtomicBool::new(false),
             read: Mutex::default(),
             nudge: Notify::new(),
         }
@@ -55,16 +58,27 @@ impl Follower {
         let _ = tokio::time::timeout(patience, self.nudge.notified()).await;
     }
 
-    /// Returns when everything committed before the call is in the index.
-    pub(crate) async fn drain(&self, store: &dyn Store) -> Result<(), EntityError> {
+    /// Lets a writer of many go no faster than the index. Nothing to wait for where nobody searches.
+    pub(crate) async fn keep_up(&self, store: &dyn Store) {
+        if self.begun.load(Ordering::Relaxed)
+            && let Err(error) = self.drain(store).await
+        {
+            tracing::debug!(error = error.chain(), "the change feed could not be read; the next look will");
+        }
+    }
+
+    /// Returns when everything committed before the call is in the index; says whether it found anything new.
+    pub(crate) async fn drain(&self, store: &dyn Store) -> Result<bool, EntityError> {
         let ticket = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
         let mut read = self.read.lock().await;
         if read.served >= ticket {
-            return Ok(());
+            return Ok(true);
         }
         let serves = self.asked.load(Ordering::SeqCst);
+        let mut found = false;
         loop {
             let changes = store.changes(&read.mark, &self.space, PAGE).await?;
+            found |= !changes.entities.is_empty();
             let unknown = |id| self.types.numbered(id).is_none();
             if changes.entities.iter().any(|changed| unknown(changed.entity_type)) {
                 self.types.load(store).await?;
@@ -81,6 +95,7 @@ impl Follower {
             }
         }
         read.served = serves;
-        Ok(())
+        self.begun.store(true, Ordering::Relaxed);
+        Ok(found)
     }
 }

@@ -3,39 +3,44 @@
 //! Owns the types in force and the follower that keeps the index in step with the store. Every search drains the change
 //! feed first, so what was committed before it began, by whichever process, is in its answer.
 
+mod background;
 mod boxes;
 mod error;
 mod follow;
+mod meter;
 mod request;
 mod search;
 mod types;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use windlass_core::entity::{
     BoxKind, BoxKinds, Change, EntityWrite, Expected, IndexState, Operation, Prepared, Strategy,
 };
 use windlass_core::entity::{content_hash, parts, resolve};
-use windlass_core::store::{EntityRecord, Saved, Written};
+use windlass_core::store::{DEPTH_SHOWN, EntityRecord, Saved, Written};
 use windlass_core::{Store, TxRef, TypeSpec};
 use windlass_engine::Client;
 
 pub use boxes::{ASYNC_KIND, BATCH_KIND, Indexing, kinds, queues};
 pub use error::EntityError;
-pub use request::{SaveRequest, new_id};
+pub use meter::{Attempts, Meter};
+pub use request::SaveRequest;
 pub use search::{Hit, SearchAnswer, SearchRequest};
 
 use crate::embed::Embedder;
 use follow::Follower;
 use types::Types;
 
-/// Entities counted as pending stop here.
-const PENDING_SHOWN: u64 = 1_000_000;
 /// A sync write whose entity changes under it is prepared again this often, then queued.
 const SYNC_TRIES: usize = 3;
-/// How often the index looks for other processes' changes when nobody searches; a search looks by itself.
+/// How often the index looks for other processes' changes when nobody searches; a search looks by itself. Soon after it
+/// found some, so that a search beside a load has little to catch up with; seldom when all is quiet.
+const LOOK_SOONEST: Duration = Duration::from_millis(100);
 const LOOK_EVERY: Duration = Duration::from_secs(60);
+/// Entities per transaction of a bulk save: a search beside it waits for about one of them.
+const SAVED_TOGETHER: usize = 250;
 
 /// Cheap to clone; all clones share one index.
 #[derive(Clone)]
@@ -48,12 +53,14 @@ struct Inner {
     embedder: Arc<dyn Embedder>,
     types: Arc<Types>,
     follower: Arc<Follower>,
+    meter: Arc<Meter>,
     boxes: BoxKinds,
 }
 
 /// Figures of all entities together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntityStats {
+    /// Counted no further than [`DEPTH_SHOWN`].
     pub pending: u64,
     pub indexed: u64,
 }
@@ -76,24 +83,32 @@ impl Entities {
         }
         let boxes = box_kinds(&client)?;
         let (embedder, types) = (indexing.embedder.clone(), indexing.types.clone());
-        let follower = indexing.follower.clone();
-        Ok(Entities { inner: Arc::new(Inner { client, embedder, types, follower, boxes }) })
+        let (follower, meter) = (indexing.follower.clone(), indexing.meter.clone());
+        Ok(Entities { inner: Arc::new(Inner { client, embedder, types, follower, meter, boxes }) })
     }
 
     fn store(&self) -> &dyn Store {
         self.inner.client.store().as_ref()
     }
 
+    /// What this process indexed.
+    pub fn meter(&self) -> &Meter {
+        &self.inner.meter
+    }
+
     /// Keeps the index in step until dropped or aborted.
     pub async fn follow(self) {
+        let mut patience = LOOK_EVERY;
         loop {
-            if let Err(error) = self.inner.follower.drain(self.store()).await {
-                tracing::debug!(
+            match self.inner.follower.drain(self.store()).await {
+                Ok(true) => patience = LOOK_SOONEST,
+                Ok(false) => patience = (2 * patience).min(LOOK_EVERY),
+                Err(error) => tracing::debug!(
                     error = error.chain(),
                     "the change feed could not be read; the next look will"
-                );
+                ),
             }
-            self.inner.follower.nudged(LOOK_EVERY).await;
+            self.inner.follower.nudged(patience).await;
         }
     }
 
@@ -121,21 +136,25 @@ impl Entities {
         let mut tries = 0;
         loop {
             tries += 1;
+            let begun = Instant::now();
             self.prepare(&mut write).await?;
             let saved = self.store().save(&self.inner.boxes, std::slice::from_ref(&write)).await?;
             let saved = saved.into_iter().next().ok_or(EntityError::Unanswered)?;
+            self.count_sync(&write, &saved, begun);
             let written = refused(saved, &write.id)?;
             self.inner.follower.nudge();
             // A patch may meet another write between its preparation and its lock; then its vector is of other content.
-            // It is safe to patch again, unless the caller named a version, which is gone by now.
+            // It is safe to patch again, unless the caller named a version, which is gone by now, or a key, which is used.
             let missed = write.prepared.is_some() && written.state == IndexState::Pending;
-            if !missed || write.expected != Expected::Anything || tries == SYNC_TRIES {
+            let once = write.expected != Expected::Anything || write.idempotency.is_some();
+            if !missed || once || tries == SYNC_TRIES {
                 return Ok(written);
             }
         }
     }
 
-    /// One transaction for all; each has its own answer.
+    /// In transactions of a few hundred, each beside the indexing of the one before, so that searches meanwhile have
+    /// little to catch up with. Each has its own answer. When the store fails, what was written before stays.
     pub async fn save_many(
         &self,
         requests: Vec<SaveRequest>,
@@ -152,12 +171,18 @@ impl Entities {
                 Err(error) => answers.push(Some(Err(error))),
             }
         }
+        let begun = Instant::now();
         for write in &mut writes {
             self.prepare(write).await?;
         }
-        let saved = self.store().save(&self.inner.boxes, &writes).await?;
-        for ((saved, write), place) in saved.into_iter().zip(&writes).zip(places) {
-            answers[place] = Some(refused(saved, &write.id));
+        let mut places = places.into_iter();
+        for together in writes.chunks(SAVED_TOGETHER) {
+            let saving = self.store().save(&self.inner.boxes, together);
+            let (saved, ()) = tokio::join!(saving, self.inner.follower.keep_up(self.store()));
+            for ((saved, write), place) in saved?.into_iter().zip(together).zip(&mut places) {
+                self.count_sync(write, &saved, begun);
+                answers[place] = Some(refused(saved, &write.id));
+            }
         }
         self.inner.follower.nudge();
         Ok(answers.into_iter().map(|answer| answer.unwrap_or(Err(EntityError::Unanswered))).collect())
@@ -169,6 +194,11 @@ impl Entities {
         let saved = self.store().save_in(tx, &self.inner.boxes, std::slice::from_ref(&write)).await?;
         let saved = saved.into_iter().next().ok_or(EntityError::Unanswered)?;
         refused(saved, &write.id)
+    }
+
+    /// What a repeat of the write that took this idempotency key is answered from now on.
+    pub async fn restate(&self, key: &str, written: &Written) -> Result<(), EntityError> {
+        Ok(self.store().restate(key, written).await?)
     }
 
     async fn check(&self, request: SaveRequest) -> Result<EntityWrite, EntityError> {
@@ -195,11 +225,30 @@ impl Entities {
         };
         let texts = parts(spec, &fields);
         let hash = content_hash(&texts);
-        let vectors = self.inner.embedder.embed(&[&boxes::text_of(&texts)])?;
+        let begun = Instant::now();
+        let vectors = self.inner.embedder.embed(&[&boxes::text_of(&texts)]);
+        if vectors.is_err() {
+            self.inner.meter.tried(&spec.name, Strategy::Sync, false, begun.elapsed());
+        }
+        let vectors = vectors?;
         let Some(vector) = vectors.first() else { return Ok(()) };
         let (space, vector) = (self.inner.embedder.space().to_owned(), vector.to_bytes());
         write.prepared = Some(Prepared { hash, space, vector });
         Ok(())
+    }
+
+    /// A write that came with its vector is an attempt, unless there was nothing to index.
+    fn count_sync(&self, write: &EntityWrite, saved: &Saved, begun: Instant) {
+        let (Some(_), Saved::Written(written)) = (&write.prepared, saved) else { return };
+        let (meter, took) = (&self.inner.meter, begun.elapsed());
+        match written.strategy {
+            None => {}
+            Some(Strategy::Sync) => {
+                meter.tried(&write.spec.name, Strategy::Sync, true, took);
+                meter.searchable(Strategy::Sync, took);
+            }
+            Some(_) => meter.tried(&write.spec.name, Strategy::Sync, false, took),
+        }
     }
 
     // Reading --------------------------------------------------------------------------------------------------
@@ -222,7 +271,7 @@ impl Entities {
     }
 
     pub async fn stats(&self) -> Result<EntityStats, EntityError> {
-        let pending = self.store().pending_entities(PENDING_SHOWN).await?;
+        let pending = self.store().pending_entities(DEPTH_SHOWN).await?;
         self.inner.follower.drain(self.store()).await?;
         Ok(EntityStats { pending, indexed: self.inner.follower.live.indexed() })
     }
@@ -242,7 +291,7 @@ async fn put_type(store: &dyn Store, types: &Types, spec: TypeSpec) -> Result<Ar
 
 fn refused(saved: Saved, id: &str) -> Result<Written, EntityError> {
     match saved {
-        Saved::Written(written) => Ok(written),
+        Saved::Written(written) | Saved::Replayed(written) => Ok(written),
         Saved::Refused(refusal) => Err(EntityError::Refused { id: id.to_owned(), refusal }),
     }
 }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use windlass_core::entity::{Change, EntityWrite, Expected, Fields, Strategy, check_id};
 use windlass_core::input::MAX_DELAY;
-use windlass_core::{Invalid, TypeId, TypeSpec};
+use windlass_core::{Idempotency, Invalid, TypeId, TypeSpec};
 
 /// A write as a caller describes it.
 #[derive(Clone, Debug)]
@@ -20,6 +21,8 @@ pub struct SaveRequest {
     pub priority: Option<i64>,
     pub delay: Option<Duration>,
     pub max_attempts: Option<i64>,
+    /// The same request with the same key again is answered as the first was, and writes nothing.
+    pub idempotency_key: Option<String>,
 }
 
 impl SaveRequest {
@@ -33,13 +36,14 @@ impl SaveRequest {
             priority: None,
             delay: None,
             max_attempts: None,
+            idempotency_key: None,
         }
     }
 
     /// One line of a bulk load, `{"id", …fields}`; what else there is to say stands in `template`.
     pub fn from_line(line: &[u8], template: &SaveRequest) -> Result<SaveRequest, Invalid> {
-        let mut fields: Fields = serde_json::from_slice(line)
-            .map_err(|error| Invalid::one("line", format!("is not a JSON object: {error}")))?;
+        let mut fields: Fields =
+            serde_json::from_slice(line).map_err(|error| Invalid::one("line", not_an_object(&error)))?;
         let id = match fields.shift_remove("id") {
             Some(Value::String(id)) => Some(id),
             Some(Value::Number(id)) => Some(id.to_string()),
@@ -51,6 +55,7 @@ impl SaveRequest {
 
     pub(crate) fn checked(self, type_id: TypeId, spec: Arc<TypeSpec>) -> Result<EntityWrite, Invalid> {
         let mut invalid = Invalid::default();
+        let fingerprint = self.idempotency_key.is_some().then(|| self.fingerprint());
         let id = self.id.unwrap_or_else(new_id);
         check_id(&mut invalid, "id", &id);
         if let Change::Put(fields) | Change::Patch(fields) = &self.change {
@@ -70,6 +75,12 @@ impl SaveRequest {
         if self.delay.is_some_and(|delay| delay > MAX_DELAY) {
             invalid.add("delay", "must be at most 366 days");
         }
+        if self.delay.is_some() && self.strategy == Some(Strategy::Sync) {
+            invalid.add("delay", "is for async and batch; sync is embedded with the write");
+        }
+        if let Some(key) = &self.idempotency_key {
+            invalid.check_key("idempotency_key", key);
+        }
         invalid.into_result()?;
         Ok(EntityWrite {
             type_id,
@@ -82,12 +93,64 @@ impl SaveRequest {
             delay: self.delay,
             max_attempts: self.max_attempts.and_then(|attempts| u16::try_from(attempts).ok()),
             prepared: None,
+            idempotency: self
+                .idempotency_key
+                .zip(fingerprint)
+                .map(|(key, fingerprint)| Idempotency { key, fingerprint }),
         })
+    }
+
+    /// What has to be the same when an idempotency key is used again: everything that was said. What was not said leaves
+    /// no trace, so a field added to this type changes no fingerprint that is stored. No job's begins with NUL.
+    fn fingerprint(&self) -> Vec<u8> {
+        let SaveRequest {
+            entity_type,
+            id,
+            change,
+            expected,
+            strategy,
+            priority,
+            delay,
+            max_attempts,
+            idempotency_key: _,
+        } = self;
+        let (operation, fields) = match change {
+            Change::Put(fields) => ("put", Some(fields)),
+            Change::Patch(fields) => ("patch", Some(fields)),
+            Change::Delete => ("delete", None),
+        };
+        let expected = match expected {
+            Expected::Anything => None,
+            Expected::Absent => Some("absent".to_owned()),
+            Expected::Version(version) => Some(version.to_string()),
+        };
+        let mut hash = Sha256::new();
+        let mut said = |name: &str, value: Option<String>| {
+            if let Some(value) = value {
+                hash.update(format!("\0{name}={}:{value}", value.len()));
+            }
+        };
+        said(operation, Some(entity_type.clone()));
+        said("id", id.clone());
+        said("fields", fields.map(|fields| serde_json::to_string(fields).unwrap_or_default()));
+        said("expected", expected);
+        said("strategy", strategy.map(|strategy| strategy.name().to_owned()));
+        said("priority", priority.map(|priority| priority.to_string()));
+        said("delay", delay.map(|delay| delay.as_micros().to_string()));
+        said("max_attempts", max_attempts.map(|attempts| attempts.to_string()));
+        hash.finalize().to_vec()
     }
 }
 
+/// A line is one line: only where in it is worth saying.
+fn not_an_object(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let what = text.split(" at line ").next().unwrap_or(&text);
+    format!("is not a JSON object: {what} at column {}", error.column())
+}
+
 /// The time and chance, in letters that need no quoting anywhere; ids made later sort later.
-pub fn new_id() -> String {
+fn new_id() -> String {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let mut number = (now.as_millis() << 64) | u128::from(fastrand::u64(..));
     let mut letters = [0u8; 22];
@@ -111,13 +174,39 @@ mod tests {
     }
 
     #[test]
+    fn a_fingerprint_is_of_everything_that_was_said() {
+        let fields = |text: &str| serde_json::json!({ "text": text }).as_object().unwrap().clone();
+        let first = SaveRequest::new("document", "a", Change::Put(fields("x")));
+        let keyed = |key: &str| SaveRequest { idempotency_key: Some(key.to_owned()), ..first.clone() };
+        assert_eq!(keyed("k").fingerprint(), keyed("other").fingerprint());
+        let others = [
+            SaveRequest { id: None, ..first.clone() },
+            SaveRequest::new("document", "b", Change::Put(fields("x"))),
+            SaveRequest::new("product", "a", Change::Put(fields("x"))),
+            SaveRequest::new("document", "a", Change::Put(fields("y"))),
+            SaveRequest::new("document", "a", Change::Patch(fields("x"))),
+            SaveRequest::new("document", "a", Change::Delete),
+            SaveRequest { expected: Expected::Version(1), ..first.clone() },
+            SaveRequest { expected: Expected::Absent, ..first.clone() },
+            SaveRequest { strategy: Some(Strategy::Sync), ..first.clone() },
+            SaveRequest { priority: Some(1), ..first.clone() },
+            SaveRequest { delay: Some(Duration::from_secs(1)), ..first.clone() },
+            SaveRequest { max_attempts: Some(1), ..first.clone() },
+        ];
+        let prints: std::collections::HashSet<Vec<u8>> =
+            others.iter().chain([&first]).map(SaveRequest::fingerprint).collect();
+        assert_eq!(prints.len(), others.len() + 1);
+    }
+
+    #[test]
     fn every_problem_is_named() {
         let mut request = SaveRequest::new("document", "", Change::Delete);
         request.priority = Some(11);
         request.max_attempts = Some(0);
+        request.idempotency_key = Some(String::new());
         let spec = Arc::new(TypeSpec::document());
         let invalid = request.checked(TypeId(1), spec).unwrap_err().to_string();
-        for field in ["id:", "priority:", "max_attempts:"] {
+        for field in ["id:", "priority:", "max_attempts:", "idempotency_key:"] {
             assert!(invalid.contains(field), "{invalid}");
         }
     }

@@ -10,6 +10,7 @@ use windlass_core::{Invalid, TypeId, TypeSpec};
 
 use super::{Entities, EntityError};
 use crate::analysis;
+use crate::facet::{self, Counts, Facet};
 use crate::filter::Filter;
 use crate::keyword::Stems;
 use crate::rank::{Mode, Question, Ranked};
@@ -32,6 +33,9 @@ pub struct SearchRequest {
     pub offset: usize,
     pub filter: Option<Filter>,
     pub mode: Mode,
+    /// Fields whose values are counted over all entities that match words and filter, not only the hits shown. Without
+    /// words (no query, or [`Mode::Vector`]): over all that the filter lets through.
+    pub facets: Vec<String>,
 }
 
 impl SearchRequest {
@@ -44,6 +48,7 @@ impl SearchRequest {
             offset: 0,
             filter: None,
             mode: Mode::Hybrid,
+            facets: Vec::new(),
         }
     }
 
@@ -51,6 +56,9 @@ impl SearchRequest {
         let mut invalid = Invalid::default();
         if self.query.is_none() && self.vector.is_none() {
             invalid.add("query", "must be given, or a vector");
+        }
+        if self.query.as_ref().is_some_and(|query| query.trim().is_empty()) {
+            invalid.add("query", "must not be empty");
         }
         if self.query.as_ref().is_some_and(|query| query.len() > MAX_QUERY_BYTES) {
             invalid.add("query", format!("must be at most {MAX_QUERY_BYTES} bytes"));
@@ -69,6 +77,7 @@ impl SearchRequest {
         if !(1..=MAX_LIMIT).contains(&self.limit) {
             invalid.add("limit", format!("must be 1 to {MAX_LIMIT}, not {}", self.limit));
         }
+        facet::check(&mut invalid, &self.facets);
         if self.offset > MAX_OFFSET {
             invalid.add(
                 "offset",
@@ -85,6 +94,8 @@ pub struct SearchAnswer {
     pub total: u64,
     /// `total` is exact, not a lower bound.
     pub exact: bool,
+    /// In the order of the request.
+    pub facets: Vec<Facet>,
     pub took: Duration,
 }
 
@@ -104,6 +115,7 @@ struct Page {
     ranked: Vec<(TypeId, Ranked)>,
     total: u64,
     exact: bool,
+    facets: Vec<Facet>,
 }
 
 impl Entities {
@@ -132,7 +144,10 @@ impl Entities {
         let record = self.get(entity_type, id).await?;
         let (type_id, spec) = self.inner.types.find(self.store(), entity_type).await?;
         self.inner.follower.drain(self.store()).await?;
-        let vector = self.inner.follower.live.vector_of(type_id, record.no);
+        let Some(vector) = self.inner.follower.live.vector_of(type_id, record.no) else {
+            let why = record.error.unwrap_or_else(|| "its box is still to be embedded".to_owned());
+            return Err(EntityError::NotIndexed { id: record.id, why });
+        };
         let request = SearchRequest {
             query: None,
             vector: Some(vec![0.0; self.inner.embedder.dimension()]),
@@ -141,7 +156,7 @@ impl Entities {
             ..SearchRequest::new(entity_type, "")
         };
         request.check(self.inner.embedder.dimension())?;
-        self.answer(request, vec![(type_id, spec)], vector, Some(record.no), begun).await
+        self.answer(request, vec![(type_id, spec)], Some(vector), Some(record.no), begun).await
     }
 
     async fn searched(&self, names: &[String]) -> Result<Vec<(TypeId, Arc<TypeSpec>)>, EntityError> {
@@ -151,7 +166,10 @@ impl Entities {
             types.extend(self.inner.types.all().iter().filter_map(|spec| self.inner.types.named(&spec.name)));
         }
         for name in names {
-            types.push(self.inner.types.find(self.store(), name).await?);
+            let found = self.inner.types.find(self.store(), name).await?;
+            if !types.contains(&found) {
+                types.push(found);
+            }
         }
         Ok(types)
     }
@@ -185,7 +203,8 @@ impl Entities {
                 continue;
             }
             let hits = shown(&request, &types, page.ranked, rows);
-            return Ok(SearchAnswer { hits, total: page.total, exact: page.exact, took: begun.elapsed() });
+            let (total, exact, facets, took) = (page.total, page.exact, page.facets, begun.elapsed());
+            return Ok(SearchAnswer { hits, total, exact, facets, took });
         }
     }
 }
@@ -204,12 +223,15 @@ fn rank(
         filter: request.filter.as_ref(),
         depth: request.offset + request.limit,
         without,
+        facets: &request.facets,
     };
     let (mut ranked, mut total, mut exact) = (Vec::new(), 0, true);
+    let mut facets = vec![Counts::default(); request.facets.len()];
     for entity_type in types {
         let Some(ranking) = live.rank(*entity_type, &question) else { continue };
         total += ranking.total;
         exact &= !ranking.more;
+        facets.iter_mut().zip(ranking.facets).for_each(|(all, of_type)| all.add(of_type));
         ranked.extend(ranking.hits.into_iter().map(|hit| (*entity_type, hit)));
     }
     if types.len() > 1 {
@@ -218,7 +240,8 @@ fn rank(
         });
     }
     let ranked = ranked.into_iter().skip(request.offset).take(request.limit).collect();
-    Page { ranked, total, exact }
+    let facets = facets.into_iter().zip(&request.facets).map(|(counts, field)| counts.into_facet(field));
+    Page { ranked, total, exact, facets: facets.collect() }
 }
 
 fn shown(

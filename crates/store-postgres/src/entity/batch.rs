@@ -10,7 +10,7 @@ use windlass_core::entity::{
 };
 use windlass_core::id::EntityNo;
 use windlass_core::store::{Saved, Written};
-use windlass_core::{JobId, NewJob, StoreError, TypeId};
+use windlass_core::{JobId, NewJob, StoreError, Strategy, TypeId};
 
 pub(super) struct Batch<'w> {
     writes: &'w [EntityWrite],
@@ -173,6 +173,7 @@ impl<'w> Entity<'w> {
         match &plan.index {
             IndexPlan::Keep => {}
             IndexPlan::Ready(prepared) => {
+                strategy = Some(Strategy::Sync);
                 self.end_box();
                 self.vectors.push(prepared.clone());
             }
@@ -194,9 +195,11 @@ impl<'w> Entity<'w> {
             _ => self.indexed_version,
         };
         let Plan { operation, version, fields, hash, .. } = plan;
-        self.now = Some(Current { version, fields, hash, state, waiting: strategy });
+        let waiting = job.as_ref().and(strategy);
+        self.now = Some(Current { version, fields, hash, state, waiting });
         // The row's number and the box's id are known once they are written.
-        (Written { no: EntityNo(0), version, operation, state, job: None, strategy }, job)
+        let id = write.id.clone();
+        (Written { no: EntityNo(0), id, version, operation, state, job: None, strategy }, job)
     }
 
     fn put_box(&mut self) {

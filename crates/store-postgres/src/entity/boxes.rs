@@ -15,7 +15,7 @@ use crate::row::{get, text_in, time};
 /// newer one takes their place or not, so that a thousand replacements cost no more round trips than one.
 const END_BOXES: &str = "
     with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
-    d as (delete from windlass.ready where unique_key = any ($2::text[]) and unique_key is not null
+    d as (delete from windlass.ready where unique_key = any ($2::text[]) and unique_key is not null and lane is null
           returning id, attempt, run_at, unique_key),
     k as (delete from windlass.cancels where job_id in (select id from d)),
     f as (insert into windlass.finished (id, state, attempt, finished_at)

@@ -1,46 +1,54 @@
 //! Ending boxes: settlement and vector in one transaction.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
 use sqlx::PgConnection;
-use windlass_core::entity::ContentHash;
-use windlass_core::store::{BoxDone, BoxOutcome, Settled};
-use windlass_core::{Settlement, StoreError, TypeId, Verdict};
+use windlass_core::entity::{ContentHash, IndexState, why_settled};
+use windlass_core::store::{BoxDone, BoxEnd, BoxOutcome, Settled};
+use windlass_core::{Settlement, StoreError, TypeId};
 
 use super::TRIES;
 use super::boxes::Vectors;
-use super::rows::read_hash;
+use super::rows::{read_hash, read_state};
 use crate::PostgresStore;
 use crate::error::{failed, is_conflict};
-use crate::row::{get, text_in};
+use crate::row::get;
 use crate::settle::places;
 
-/// As a writer locks, without reading the content.
+/// As a writer locks, without reading the content. `age`: since it was written, in microseconds.
 const LOCK_HASHES: &str = "
-    select k.n, e.no, e.hash
+    select k.n, e.no, e.hash, e.state, e.job_id,
+           (extract(epoch from statement_timestamp() - e.updated_at) * 1000000)::bigint + $3 as age
     from unnest($1::int[], $2::text[]) with ordinality k (type, id, n)
     cross join lateral (
-        select no, hash from windlass.entities where type = k.type and id = k.id for update) e";
+        select no, hash, state, job_id, updated_at from windlass.entities where type = k.type and id = k.id for update) e";
 
 const EMBEDDED: &str = "
     update windlass.entities
     set state = 2, waiting = null, error = null, indexed_version = version, changed = pg_current_xact_id()
     where no = any ($1)";
 
-const FAILED: &str = "
-    update windlass.entities e set state = 3, waiting = null, error = u.error
-    from unnest($1::bigint[], $2::text[]) u (no, error)
-    where e.no = u.no and e.state = 1";
-
 const OP: &str = "index entities";
 /// Boxes of one transaction, each with its vector.
 const ROWS: usize = 1_000;
 
-/// Entities under lock, with the content each has now.
-type Locked<'d> = HashMap<(TypeId, &'d str), (i64, Option<ContentHash>)>;
+/// Entities under lock.
+type Locked<'d> = HashMap<(TypeId, &'d str), Row>;
+
+/// An entity as it stands.
+struct Row {
+    no: i64,
+    hash: Option<ContentHash>,
+    state: IndexState,
+    /// Its newest box.
+    job: Option<i64>,
+    /// How long ago it was written.
+    age: Duration,
+}
 
 impl PostgresStore {
-    pub(super) async fn end_boxes(&self, done: &[BoxDone]) -> Result<Vec<Settled>, StoreError> {
+    pub(super) async fn end_boxes(&self, done: &[BoxDone]) -> Result<Vec<BoxEnd>, StoreError> {
         let mut answers = Vec::with_capacity(done.len());
         for some in done.chunks(ROWS) {
             let mut tries = 0;
@@ -54,21 +62,34 @@ impl PostgresStore {
         Ok(answers)
     }
 
-    async fn end_boxes_once(&self, done: &[BoxDone]) -> Result<Vec<Settled>, StoreError> {
+    async fn end_boxes_once(&self, done: &[BoxDone]) -> Result<Vec<BoxEnd>, StoreError> {
         let settlements: Vec<Settlement> = done.iter().map(|one| one.settlement.clone()).collect();
         let mut tx = self.pool.begin().await.map_err(failed(OP))?;
         // Differs from SQLite, which settles first: a job that returns takes its unique key, for which a writer may
         // wait while it holds an entity. Entities before jobs, here as there, so neither waits for the other.
         let locked = self.lock_boxed(&mut tx, done).await?;
+        let read = Instant::now();
         let answers = self.settle_on(&mut tx, &settlements).await?;
         let accepted = done.iter().zip(&answers).filter(|(_, answer)| **answer == Settled::Accepted);
-        self.write_outcomes(&mut tx, &locked, accepted.map(|(one, _)| one)).await?;
+        self.write_vectors(&mut tx, &locked, accepted.map(|(one, _)| one)).await?;
+        let failed_of = |(one, answer): (&BoxDone, &Settled)| {
+            let row = locked.get(&(one.entity_type, one.id.as_str()))?;
+            let why = why_settled(&one.settlement, *answer)?;
+            (row.job == Some(one.settlement.id.0)).then_some((row.no, why))
+        };
+        self.fail_entities(&mut tx, done.iter().zip(&answers).filter_map(failed_of)).await?;
         tx.commit().await.map_err(failed(OP))?;
-        let woken = places(&settlements);
+        let woken = places(&settlements, &self.limited);
         if !woken.is_empty() {
             self.waker.jobs(woken);
         }
-        Ok(answers)
+        let since = read.elapsed();
+        let end = |(one, settled): (&BoxDone, Settled)| {
+            let embedded = settled == Settled::Accepted && matches!(one.outcome, BoxOutcome::Embedded { .. });
+            let row = written_of(&locked, one).filter(|row| embedded && row.state != IndexState::Indexed);
+            BoxEnd { settled, searchable_after: row.map(|row| row.age + since) }
+        };
+        Ok(done.iter().zip(answers).map(end).collect())
     }
 
     async fn lock_boxed<'d>(
@@ -80,7 +101,7 @@ impl PostgresStore {
         keys.sort_unstable();
         keys.dedup();
         let (types, ids): (Vec<i32>, Vec<&str>) = keys.iter().map(|(of, id)| (of.0, *id)).unzip();
-        let query = sqlx::query(self.sql(LOCK_HASHES)).bind(types).bind(ids);
+        let query = sqlx::query(self.sql(LOCK_HASHES)).bind(types).bind(ids).bind(self.offset());
         let rows = query.fetch_all(conn).await.map_err(failed(OP))?;
         rows.iter()
             .map(|row| {
@@ -88,38 +109,25 @@ impl PostgresStore {
                 let key = usize::try_from(n - 1).ok().and_then(|n| keys.get(n));
                 let key =
                     key.ok_or_else(|| StoreError::Corrupt { what: format!("row {n} of the locked") })?;
-                Ok((*key, (get(row, "no")?, read_hash(row)?)))
+                let age = Duration::from_micros(u64::try_from(get::<i64>(row, "age")?).unwrap_or(0));
+                let state = read_state(get(row, "state")?)?;
+                let (no, job, hash) = (get(row, "no")?, get(row, "job_id")?, read_hash(row)?);
+                Ok((*key, Row { no, hash, state, job, age }))
             })
             .collect()
     }
 
-    /// Each only while the content is the one that was embedded; a tombstone has none.
-    async fn write_outcomes(
+    async fn write_vectors(
         &self,
         conn: &mut PgConnection,
         locked: &Locked<'_>,
         accepted: impl Iterator<Item = &BoxDone>,
     ) -> Result<(), StoreError> {
-        let (mut vectors, mut errors) = (Vectors::new(), BTreeMap::new());
+        let mut vectors = Vectors::new();
         for one in accepted {
-            let Some((no, hash)) = locked.get(&(one.entity_type, one.id.as_str())) else { continue };
-            if *hash != Some(one.hash) {
-                continue;
-            }
-            match &one.outcome {
-                BoxOutcome::Embedded { space, vector } => {
-                    vectors.insert((*no, space), (&one.hash, vector));
-                }
-                BoxOutcome::Failed { error } if matches!(one.settlement.verdict, Verdict::End { .. }) => {
-                    errors.insert(*no, text_in(error).into_owned());
-                }
-                BoxOutcome::Failed { .. } => {}
-            }
-        }
-        if !errors.is_empty() {
-            let (numbers, errors): (Vec<i64>, Vec<String>) = errors.into_iter().unzip();
-            let query = sqlx::query(self.sql(FAILED)).bind(numbers).bind(errors);
-            query.execute(&mut *conn).await.map_err(failed(OP))?;
+            let BoxOutcome::Embedded { space, vector } = &one.outcome else { continue };
+            let Some(Row { no, .. }) = written_of(locked, one) else { continue };
+            vectors.insert((*no, space), (&one.hash, vector));
         }
         if !vectors.is_empty() {
             let mut numbers: Vec<i64> = vectors.keys().map(|(no, _)| *no).collect();
@@ -129,4 +137,9 @@ impl PostgresStore {
         }
         self.put_vectors(conn, &vectors).await
     }
+}
+
+/// The entity while its content is the one that was boxed; a tombstone has none.
+fn written_of<'l>(locked: &'l Locked<'_>, one: &'l BoxDone) -> Option<&'l Row> {
+    locked.get(&(one.entity_type, one.id.as_str())).filter(|row| row.hash == Some(one.hash))
 }

@@ -1,21 +1,25 @@
 //! Entities: rows, tombstones, boxes and the change feed.
 //!
 //! Owns: types, entities and vectors. What a write does is `core::entity::decide`'s, under the row's lock; here it is
-//! written down, box and all, in one transaction. Whoever takes locks on entities takes them before any on jobs, by
-//! type and id, so that writers and indexers wait for each other in one direction.
+//! written down, box and all, in one transaction. Whoever takes locks takes an idempotency key first, then entities by type
+//! and id, then jobs, so that writers and indexers wait for each other in one direction.
 
 mod batch;
 mod boxes;
+mod fate;
 mod feed;
 mod index;
+mod keys;
 mod read;
 mod rows;
 mod save;
 
+pub(crate) use fate::Waiting;
+
 use async_trait::async_trait;
 use windlass_core::entity::{BoxKinds, EntityWrite, TypeSpec};
 use windlass_core::id::EntityNo;
-use windlass_core::store::{BoxDone, Changes, EntityRecord, EntityStore, FeedMark, Saved, Settled};
+use windlass_core::store::{BoxDone, BoxEnd, Changes, EntityRecord, EntityStore, FeedMark, Saved, Written};
 use windlass_core::{StoreError, TxRef, TypeId};
 
 use crate::PostgresStore;
@@ -43,6 +47,10 @@ impl EntityStore for PostgresStore {
         self.save_entities_in(tx, boxes, writes).await
     }
 
+    async fn restate(&self, key: &str, written: &Written) -> Result<()> {
+        self.restate_answer(key, written).await
+    }
+
     async fn entity(&self, entity_type: TypeId, id: &str) -> Result<Option<EntityRecord>> {
         self.one_entity(entity_type, id).await
     }
@@ -60,7 +68,7 @@ impl EntityStore for PostgresStore {
         self.numbered(numbers).await
     }
 
-    async fn index(&self, done: &[BoxDone]) -> Result<Vec<Settled>> {
+    async fn index(&self, done: &[BoxDone]) -> Result<Vec<BoxEnd>> {
         self.end_boxes(done).await
     }
 

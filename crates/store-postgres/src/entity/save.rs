@@ -4,6 +4,8 @@
 //! boxes, write vectors. A racing creator is met by the unique key: the loser waits for the winner, reads its row and
 //! decides again.
 
+use std::collections::BTreeSet;
+
 use sqlx::PgConnection;
 use windlass_core::entity::{BoxKinds, EntityWrite, TypeSpec};
 use windlass_core::store::Saved;
@@ -91,7 +93,29 @@ impl PostgresStore {
         }
     }
 
+    /// Differs from SQLite, which does all writes one by one: here only those with a key, each by itself.
     async fn save_on(
+        &self,
+        conn: &mut PgConnection,
+        boxes: &BoxKinds,
+        writes: &[EntityWrite],
+    ) -> Result<(Vec<Saved>, Places), StoreError> {
+        let (mut answers, mut places) = (Vec::with_capacity(writes.len()), (BTreeSet::new(), Time(i64::MAX)));
+        for some in writes.chunk_by(|a, b| a.idempotency.is_none() && b.idempotency.is_none()) {
+            let (saved, (queues, stands)) = match some {
+                [EntityWrite { idempotency: Some(key), .. }] => {
+                    self.save_keyed(conn, boxes, some, key).await?
+                }
+                _ => self.save_batch(conn, boxes, some).await?,
+            };
+            answers.extend(saved);
+            places.0.extend(queues);
+            places.1 = places.1.min(stands);
+        }
+        Ok((answers, places))
+    }
+
+    pub(super) async fn save_batch(
         &self,
         conn: &mut PgConnection,
         boxes: &BoxKinds,

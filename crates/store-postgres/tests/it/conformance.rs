@@ -7,7 +7,7 @@ use windlass_testkit::conformance::{Handle, Harness, suite};
 use crate::place::{drop_schema, fresh_schema, open};
 
 /// Runs after the case's runtime has ended, so it needs one of its own.
-struct Schema(String);
+pub(crate) struct Schema(pub(crate) String);
 
 impl Drop for Schema {
     fn drop(&mut self) {

@@ -28,6 +28,7 @@ async fn puts(place: &Place, ids: impl Iterator<Item = String>, text: &str) -> V
         delay: None,
         max_attempts: None,
         prepared: None,
+        idempotency: None,
     };
     ids.map(put).collect()
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use windlass_core::outcome::{Return, ReturnAt, ReturnWhy};
 use windlass_core::store::Settled;
 use windlass_core::{
-    Idempotency, JobState, NewJob, OnConflict, RunAt, Store, StoreError, TxRef, Unique, Verdict,
+    Idempotency, JobState, KeyUse, NewJob, OnConflict, RunAt, Store, StoreError, TxRef, Unique, Verdict,
 };
 
 use crate::place::{Place, settlement};
@@ -16,7 +16,7 @@ fn once(place: &Place, key: &str, print: &[u8]) -> NewJob {
 }
 
 fn unique(place: &Place, key: &str, on_conflict: OnConflict) -> NewJob {
-    NewJob { unique: Some(Unique { key: key.to_owned(), on_conflict }), ..place.job() }
+    NewJob { unique: Some(Unique::new(key, on_conflict)), ..place.job() }
 }
 
 #[tokio::test]
@@ -29,7 +29,7 @@ async fn the_same_key_gives_the_same_job_and_another_payload_nothing() {
     let before = place.number("select count(*) from windlass.jobs").await;
     let refused = place.store.enqueue(&[place.job(), once(&place, "b", b"1"), once(&place, "a", b"2")]).await;
     assert!(
-        matches!(refused, Err(StoreError::IdempotencyMismatch { existing, .. }) if existing == first[0].id)
+        matches!(refused, Err(StoreError::IdempotencyMismatch { existing, .. }) if existing == KeyUse::Job(first[0].id))
     );
     assert_eq!(place.number("select count(*) from windlass.jobs").await, before);
     assert_eq!(place.number("select count(*) from windlass.idempotency").await, 1);
@@ -41,10 +41,7 @@ async fn the_same_key_gives_the_same_job_and_another_payload_nothing() {
 async fn a_loser_takes_over_when_the_winner_rolls_back() {
     for commit in [false, true] {
         let place = Place::new().await;
-        let job = NewJob {
-            unique: Some(Unique { key: "u".to_owned(), on_conflict: OnConflict::Keep }),
-            ..once(&place, "a", b"1")
-        };
+        let job = NewJob { unique: Some(Unique::new("u", OnConflict::Keep)), ..once(&place, "a", b"1") };
         let mut tx = place.pool.begin().await.unwrap();
         let winner = place.store.enqueue_in(TxRef::new(&mut *tx), std::slice::from_ref(&job)).await.unwrap();
         let batch = [job];

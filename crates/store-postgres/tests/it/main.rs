@@ -2,12 +2,19 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod backup;
+mod budgets;
 mod conformance;
+mod deadline;
 mod entities;
 mod keys;
+mod lanes;
 mod migrations;
 mod operate;
 mod partitions;
 mod place;
+mod pooler;
+mod views;
 mod wake;
 mod work;
+mod workflows;

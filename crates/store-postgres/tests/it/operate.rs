@@ -137,7 +137,12 @@ async fn reports_of_a_lost_lease_are_dropped_and_logs_are_bounded() {
 #[tokio::test]
 async fn live_settings_outlive_configuration_and_a_kind_stays_home() {
     let place = Place::new().await;
-    let update = QueueUpdate { paused: Some(true), concurrency: Some(3), depth_cap: Some(Some(8)) };
+    let update = QueueUpdate {
+        paused: Some(true),
+        concurrency: Some(3),
+        depth_cap: Some(Some(8)),
+        ..QueueUpdate::default()
+    };
     assert!(place.store.update_queue(place.queue, &update).await.unwrap());
     let spec = QueueSpec { concurrency: 50, depth_cap: Some(1), ..QueueSpec::named("Q") };
     place.store.sync_registry(&[spec], &[KindSpec::new("k", "Q")]).await.unwrap();

@@ -69,10 +69,14 @@ impl Place {
 
     /// Until one of the store's sessions waits for a lock that somebody holds in this schema.
     pub(crate) async fn somebody_waits(&self) {
+        self.so_many_wait(1).await;
+    }
+
+    pub(crate) async fn so_many_wait(&self, many: i64) {
         let waiting = "select count(*) from pg_stat_activity
                        where wait_event_type = 'Lock' and query like '%' || rtrim('windlass.', '.') || '.%'";
-        wait_until("a session to wait for a lock", Duration::from_secs(20), || async {
-            Seen::when(self.number(waiting).await, |sessions| *sessions > 0)
+        wait_until("sessions to wait for a lock", Duration::from_secs(20), || async {
+            Seen::when(self.number(waiting).await, |sessions| *sessions >= many)
         })
         .await;
     }
@@ -154,6 +158,7 @@ pub(crate) fn settlement(job: &LeasedJob, verdict: Verdict) -> Settlement {
         queue: job.queue,
         attempt: job.attempt,
         started_at: job.claimed_at,
+        workflow: job.workflow,
         verdict,
     }
 }

@@ -3,17 +3,21 @@
 //! Owns: types, entities and vectors. The writer thread is the row's lock. What a write does is `core::entity::decide`'s;
 //! here it is written down, box and all, in one transaction.
 
+mod fate;
 mod index;
+mod keys;
 mod read;
 mod save;
+
+pub(crate) use fate::{box_ended, box_waits_again};
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use windlass_core::entity::{BoxKinds, EntityWrite, TypeSpec};
 use windlass_core::id::EntityNo;
-use windlass_core::store::{BoxDone, Changes, EntityRecord, EntityStore, FeedMark, Saved, Settled};
-use windlass_core::{StoreError, TxRef, TypeId};
+use windlass_core::store::{BoxDone, BoxEnd, Changes, EntityRecord, EntityStore, FeedMark, Saved, Written};
+use windlass_core::{StoreError, Time, TxRef, TypeId};
 
 use crate::SqliteStore;
 
@@ -42,6 +46,11 @@ impl EntityStore for SqliteStore {
         self.write_in("save entities", tx, |scope| save::save(scope, boxes, writes)).await
     }
 
+    async fn restate(&self, key: &str, written: &Written) -> Result<(), StoreError> {
+        let (key, written) = (key.to_owned(), written.clone());
+        self.write("keep an answer", 1, move |scope| keys::restate(scope, &key, &written)).await
+    }
+
     async fn entity(&self, entity_type: TypeId, id: &str) -> Result<Option<EntityRecord>, StoreError> {
         let id = id.to_owned();
         self.read("read an entity", move |connection| read::entity(connection, entity_type, &id)).await
@@ -63,9 +72,16 @@ impl EntityStore for SqliteStore {
         self.read("read entities", move |connection| read::numbered(connection, &numbers)).await
     }
 
-    async fn index(&self, done: &[BoxDone]) -> Result<Vec<Settled>, StoreError> {
+    async fn index(&self, done: &[BoxDone]) -> Result<Vec<BoxEnd>, StoreError> {
         let done = done.to_vec();
-        self.write("index entities", done.len() * 2, move |scope| index::index(scope, &done)).await
+        let ends =
+            self.write("index entities", done.len() * 2, move |scope| index::index(scope, &done)).await?;
+        let committed = self.now_here();
+        let after = |written: Time| committed.since(written);
+        Ok(ends
+            .into_iter()
+            .map(|(settled, written)| BoxEnd { settled, searchable_after: written.map(after) })
+            .collect())
     }
 
     async fn changes(&self, after: &FeedMark, space: &str, limit: u32) -> Result<Changes, StoreError> {

@@ -7,12 +7,12 @@ use windlass_core::entity::{
 };
 use windlass_core::id::EntityNo;
 use windlass_core::store::{Saved, Written};
-use windlass_core::{JobId, JobState, Strategy, TypeId};
+use windlass_core::{JobId, Strategy, TypeId};
 
-use crate::enqueue::{enqueue, twin_of};
+use super::keys;
+use crate::enqueue::{enqueue, supersede, twin_of};
 use crate::error::{Answer, Fault};
 use crate::scope::Scope;
-use crate::settle::{End, finish};
 
 pub(super) fn put_type(scope: &mut Scope<'_>, spec: &TypeSpec) -> Answer<TypeId> {
     let text = serde_json::to_string(spec).map_err(|error| Fault::corrupt(error.to_string()))?;
@@ -30,17 +30,32 @@ pub(super) fn save(scope: &mut Scope<'_>, boxes: &BoxKinds, writes: &[EntityWrit
     let mut seq = next_seq(scope.connection)?;
     let mut answers = Vec::with_capacity(writes.len());
     for write in writes {
-        let current = current(scope.connection, write)?;
-        match decide(current.as_ref().map(|(_, row)| row), write) {
-            Decision::Refused(refusal) => answers.push(Saved::Refused(refusal)),
-            Decision::Write(plan) => {
-                let row = Row { no: current.as_ref().map(|(no, _)| *no), seq };
-                answers.push(Saved::Written(put(scope, boxes, write, &plan, row)?));
-                seq += 1;
+        let known =
+            write.idempotency.as_ref().map(|key| keys::look(scope.connection, key)).transpose()?.flatten();
+        let answer = match known {
+            Some(answer) => answer,
+            None => save_one(scope, boxes, write, seq)?,
+        };
+        if let Saved::Written(written) = &answer {
+            seq += 1;
+            if let Some(key) = &write.idempotency {
+                keys::keep(scope, key, written)?;
             }
         }
+        answers.push(answer);
     }
     Ok(answers)
+}
+
+fn save_one(scope: &mut Scope<'_>, boxes: &BoxKinds, write: &EntityWrite, seq: i64) -> Answer<Saved> {
+    let current = current(scope.connection, write)?;
+    match decide(current.as_ref().map(|(_, row)| row), write) {
+        Decision::Refused(refusal) => Ok(Saved::Refused(refusal)),
+        Decision::Write(plan) => {
+            let row = Row { no: current.as_ref().map(|(no, _)| *no), seq };
+            put(scope, boxes, write, &plan, row).map(Saved::Written)
+        }
+    }
 }
 
 /// The place behind every change so far.
@@ -94,7 +109,10 @@ fn put(
     let (mut state, mut job, mut strategy) = (IndexState::Indexed, None, None);
     match &plan.index {
         IndexPlan::Keep => {}
-        IndexPlan::Ready(_) => end_box(scope, write)?,
+        IndexPlan::Ready(_) => {
+            end_box(scope, write)?;
+            strategy = Some(Strategy::Sync);
+        }
         IndexPlan::Box(wanted) => {
             let new = boxes.boxed(write, plan, *wanted);
             job = enqueue(scope, std::slice::from_ref(&new))?.first().map(|enqueued| enqueued.id);
@@ -119,7 +137,8 @@ fn put(
         IndexPlan::Keep | IndexPlan::Box(_) => {}
     }
     let (version, operation) = (plan.version, plan.operation);
-    Ok(Written { no: EntityNo(no), version, operation, state, job, strategy })
+    let id = write.id.clone();
+    Ok(Written { no: EntityNo(no), id, version, operation, state, job, strategy })
 }
 
 fn write_row(
@@ -136,7 +155,7 @@ fn write_row(
     let version = i64::try_from(plan.version).unwrap_or(i64::MAX);
     // A new row has been indexed with this very version, or never; an old one keeps what it had.
     let indexed = (state == IndexState::Indexed).then_some(version);
-    let waiting = strategy.map(Strategy::code);
+    let waiting = job.and(strategy).map(Strategy::code);
     let (hash, job, now) = (plan.hash.as_ref(), job.map(|job| job.0), scope.now.0);
     match row.no {
         None => {
@@ -180,12 +199,11 @@ fn write_row(
 /// A box that waits has nothing left to do.
 fn end_box(scope: &mut Scope<'_>, write: &EntityWrite) -> Answer<()> {
     let Some(twin) = twin_of(scope.connection, &box_key(&write.spec.name, &write.id))? else { return Ok(()) };
-    scope.connection.prepare_cached("delete from windlass_ready where id = ?1")?.execute([twin.id.0])?;
     scope
         .connection
         .prepare_cached("delete from windlass_cancels where job_id = ?1")?
         .execute([twin.id.0])?;
-    finish(scope, &End::waiting(twin.id, JobState::Superseded, twin.attempt))
+    supersede(scope, &twin)
 }
 
 pub(super) fn put_vector(

@@ -17,6 +17,7 @@ fn done(job: &windlass_core::LeasedJob) -> Settlement {
         queue: job.queue,
         attempt: job.attempt,
         started_at: job.claimed_at,
+        workflow: job.workflow,
         verdict: Verdict::End { state: JobState::Completed, result: None, error: None },
     }
 }
@@ -27,7 +28,7 @@ async fn a_refused_command_undoes_only_itself() {
     let setup = Setup::new().await;
     let unique = || {
         let mut job = setup.job();
-        job.unique = Some(Unique { key: "k".to_owned(), on_conflict: OnConflict::Reject });
+        job.unique = Some(Unique::new("k", OnConflict::Reject));
         job
     };
     let tx = setup.store.begin().await.unwrap();

@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod backup;
 mod begin;
+mod budgets;
 mod conformance;
 mod contend;
 mod disk;
@@ -11,4 +13,5 @@ mod processes;
 mod report;
 mod schema;
 mod setup;
+mod views;
 mod wal;

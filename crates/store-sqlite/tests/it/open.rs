@@ -76,7 +76,7 @@ async fn calls_after_close_fail_and_the_file_is_whole() {
 async fn every_finding_is_well() {
     let setup = crate::setup::Setup::new().await;
     let findings = setup.store.examine().await.unwrap();
-    assert_eq!(findings.len(), 6);
+    assert_eq!(findings.len(), 8);
     for line in findings.iter().filter(|line| line.name != "disk") {
         assert!(line.ok && line.remedy.is_none(), "{line:?}");
     }

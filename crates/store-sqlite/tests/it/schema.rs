@@ -4,7 +4,7 @@ use std::path::Path;
 
 use windlass_core::{Store, StoreError};
 
-use crate::setup::{Setup, open};
+use crate::setup::{Setup, ask, open, worker};
 
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/schema/schema.sql");
 
@@ -36,7 +36,7 @@ async fn twice_is_harmless_and_down_leaves_nothing() {
     let setup = Setup::new().await;
     let before = dump(&setup.path());
     assert!(setup.store.migrate_up(None).await.unwrap().is_empty());
-    assert_eq!(setup.store.migrate_down(0).await.unwrap(), [3, 2, 1]);
+    assert_eq!(setup.store.migrate_down(0).await.unwrap(), [14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1]);
     assert_eq!(
         dump(&setup.path()).matches("CREATE TABLE").count(),
         1,
@@ -44,7 +44,7 @@ async fn twice_is_harmless_and_down_leaves_nothing() {
     );
     assert!(matches!(setup.store.check_schema().await, Err(StoreError::SchemaMissing)));
     assert!(matches!(setup.store.enqueue(&[setup.job()]).await, Err(StoreError::SchemaMissing)));
-    assert_eq!(setup.store.migrate_up(None).await.unwrap(), [1, 2, 3]);
+    assert_eq!(setup.store.migrate_up(None).await.unwrap(), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14]);
     assert_eq!(dump(&setup.path()), before);
     setup.store.check_schema().await.unwrap();
 }
@@ -54,7 +54,7 @@ async fn newer_and_changed_are_told_apart() {
     let setup = Setup::new().await;
     let connection = rusqlite::Connection::open(setup.path()).unwrap();
     connection.execute("insert into windlass_migrations values (99, 'later', 'x', 0)", []).unwrap();
-    assert!(matches!(setup.store.check_schema().await, Err(StoreError::SchemaNew { found: 99, known: 3 })));
+    assert!(matches!(setup.store.check_schema().await, Err(StoreError::SchemaNew { found: 99, known: 14 })));
     assert!(setup.store.migrate_up(None).await.is_err());
     connection.execute("delete from windlass_migrations where version = 99", []).unwrap();
     connection.execute("update windlass_migrations set checksum = 'y'", []).unwrap();
@@ -69,7 +69,7 @@ async fn two_handles_may_migrate_at_once() {
     let (a, b) = tokio::join!(one.migrate_up(None), two.migrate_up(None));
     let mut applied = [a.unwrap(), b.unwrap()].concat();
     applied.sort_unstable();
-    assert_eq!(applied, [1, 2, 3], "one of them did it");
+    assert_eq!(applied, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14], "one of them did it");
     one.check_schema().await.unwrap();
     two.check_schema().await.unwrap();
 }
@@ -82,4 +82,29 @@ async fn the_schema_lists_the_finished_states() {
     let codes: Vec<String> =
         JobState::ALL.iter().filter(|s| s.is_finished()).map(|s| s.code().to_string()).collect();
     assert!(dump(&setup.path()).contains(&format!("state in ({})", codes.join(", "))));
+}
+
+/// The step that brings workflows makes a column of the waiting jobs anew.
+#[tokio::test]
+async fn a_line_stays_a_line_across_the_workflows_step() {
+    use windlass_core::NewJob;
+    let setup = Setup::new().await;
+    let keyed = NewJob { concurrency_key: Some("key".to_owned()), ..setup.job() };
+    setup.store.enqueue(&[keyed.clone(), keyed, setup.job()]).await.unwrap();
+    let ask = ask(worker(&setup.store, setup.queue).await, setup.queue, setup.kind, 1);
+    let head = setup.store.claim(&ask).await.unwrap().remove(0);
+    let standing = || {
+        let connection = rusqlite::Connection::open(setup.path()).unwrap();
+        let mut statement =
+            connection.prepare("select id, queue, lane is not null from windlass_ready order by id").unwrap();
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
+        rows.map(|row| row.unwrap()).collect::<Vec<(i64, i32, bool)>>()
+    };
+    let before = standing();
+    assert_eq!(before.iter().map(|row| row.1).collect::<Vec<_>>(), [-setup.queue.0, setup.queue.0]);
+    assert_eq!(setup.store.migrate_down(9).await.unwrap(), [14, 13, 12, 11, 10]);
+    assert_eq!(standing(), before);
+    setup.store.migrate_up(None).await.unwrap();
+    assert_eq!(standing(), before);
+    assert_ne!(head.id.0, before[0].0);
 }

@@ -70,6 +70,7 @@ async fn short_readers_without_a_gap_do_not_let_it_grow() {
     const PAGES: u64 = 1_500;
     /// Several times as long as two cuts lie apart.
     const WRITING: Duration = Duration::from_secs(6);
+    const PATIENCE: Duration = Duration::from_secs(120);
     /// What a job leaves in the log here: between these.
     const BYTES: std::ops::Range<u64> = 500..1_000;
     let options = SqliteOptions { checkpoint_pages: PAGES as u32, ..SqliteOptions::default() };
@@ -78,7 +79,13 @@ async fn short_readers_without_a_gap_do_not_let_it_grow() {
     let readers = read_in_turns(setup.path(), stop.clone());
     let (mut longest, mut largest, mut written) = (Duration::ZERO, 0, 0);
     let begun = Instant::now();
-    while begun.elapsed() < WRITING {
+    // Cut at four times the configured length, but at most once a second, and readers are waited for half of one.
+    let allowed = |written: u64, took: Duration| {
+        4 * PAGES * 4_120 + (2.0 * written as f64 / took.as_secs_f64()) as u64 * BYTES.end
+    };
+    // Until a log that is never cut would be longer than that, whatever the machine's speed.
+    while begun.elapsed() < WRITING || written * BYTES.start <= allowed(written, begun.elapsed()) {
+        assert!(begun.elapsed() < PATIENCE, "{written} jobs are too few to tell");
         let asked = Instant::now();
         setup.store.enqueue(&vec![setup.job(); 100]).await.unwrap();
         longest = longest.max(asked.elapsed());
@@ -89,10 +96,7 @@ async fn short_readers_without_a_gap_do_not_let_it_grow() {
     let turns = readers.join().unwrap();
     println!("{written} jobs beside {turns} readers; log up to {largest} bytes; longest write {longest:?}");
     assert!(turns >= 8, "{turns} readers");
-    // Cut at four times the configured length, but at most once a second, and readers are waited for half of one.
-    let a_second = written as u64 / WRITING.as_secs();
-    let allowed = 4 * PAGES * 4_120 + 2 * a_second * BYTES.end;
-    assert!(written as u64 * BYTES.start > allowed, "{written} jobs are too few to tell");
+    let allowed = allowed(written, begun.elapsed());
     assert!(largest < allowed, "{largest} bytes after {written} jobs, {allowed} were expected at most");
     assert!(longest < Duration::from_secs(2), "a write waited {longest:?}");
 }

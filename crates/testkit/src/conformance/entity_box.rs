@@ -121,7 +121,10 @@ pub async fn a_sync_write_is_indexed_at_once(h: Harness) {
     let shelf = Shelf::new(&h).await;
     let waiting = shelf.saved(shelf.put("a", "one")).await.job.unwrap();
     let written = shelf.saved(shelf.prepared("a", "two", &[2])).await;
-    assert_eq!((written.state, written.job, written.strategy), (IndexState::Indexed, None, None));
+    assert_eq!(
+        (written.state, written.job, written.strategy),
+        (IndexState::Indexed, None, Some(Strategy::Sync))
+    );
     assert_eq!(h.state(waiting).await, JobState::Superseded);
     assert!(h.claim(shelf.worker, 10).await.is_empty());
     assert_eq!(shelf.get("a").await.indexed_version, Some(2));

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use windlass_core::entity::IndexState;
+use windlass_core::entity::{Change, IndexState};
 use windlass_core::store::{BoxDone, BoxOutcome, Settled};
 use windlass_core::{JobState, Outcome, Token};
 
 use super::Harness;
-use super::shelf::{Follower, Shelf};
+use super::shelf::{Follower, Shelf, fields};
 
 async fn vector(h: &Harness, id: &str) -> (Option<Vec<u8>>, bool) {
     let mut follower = Follower::default();
@@ -102,6 +102,42 @@ pub async fn an_old_content_writes_nothing(h: Harness) {
     assert_eq!(shelf.get("a").await.indexed_version, Some(3));
 }
 
+/// From the write to the commit of the vector, once, and only where a vector was written.
+pub async fn it_says_how_long_it_took_to_be_searchable(h: Harness) {
+    let shelf = Shelf::new(&h).await;
+    let minute = Duration::from_secs(60);
+    shelf.saved(shelf.put("a", "x")).await;
+    let job = shelf.run().await;
+    h.advance(minute);
+    let back = Outcome::Retry { after: Some(Duration::ZERO), error: "soon".to_owned() };
+    assert_eq!(shelf.end(shelf.failed(&job, "a", "x", back)).await.searchable_after, None);
+    let job = shelf.run().await;
+    let dearer = shelf.write("a", Change::Patch(fields(r#"{"price":2}"#)));
+    shelf.saved(dearer).await;
+    let again = shelf.run().await;
+    h.advance(minute);
+    let end = shelf.end(shelf.embedded(&job, "a", "x", &[1])).await;
+    assert_eq!(end.settled, Settled::Accepted);
+    let after = end.searchable_after.unwrap();
+    assert!((minute..2 * minute).contains(&after), "{after:?} after the last write");
+    let twice = shelf.end(shelf.embedded(&again, "a", "x", &[1])).await;
+    assert_eq!(
+        (twice.settled, twice.searchable_after),
+        (Settled::Accepted, None),
+        "it was searchable already"
+    );
+    shelf.saved(shelf.put("a", "y")).await;
+    let late = shelf.run().await;
+    shelf.saved(shelf.put("a", "z")).await;
+    assert_eq!(
+        shelf.end(shelf.embedded(&late, "a", "y", &[2])).await.searchable_after,
+        None,
+        "content that went"
+    );
+    let stale = shelf.end(shelf.embedded(&late, "a", "y", &[2])).await;
+    assert_eq!((stale.settled, stale.searchable_after), (Settled::Stale, None));
+}
+
 pub async fn a_failed_end_marks_the_entity(h: Harness) {
     let shelf = Shelf::new(&h).await;
     shelf.saved(shelf.put("a", "x")).await;
@@ -113,7 +149,7 @@ pub async fn a_failed_end_marks_the_entity(h: Harness) {
     let fail = || Outcome::Fail { error: "never".to_owned() };
     assert_eq!(shelf.index(shelf.failed(&job, "a", "x", fail())).await, Settled::Accepted);
     let found = shelf.get("a").await;
-    assert_eq!((found.state, found.error.as_deref()), (IndexState::Failed, Some("no such model")));
+    assert_eq!((found.state, found.error.as_deref()), (IndexState::Failed, Some("its box failed: never")));
     assert_eq!(h.state(job.id).await, JobState::Failed);
     assert_eq!(h.store.pending_entities(9).await.unwrap(), 0);
     let again = shelf.saved(shelf.put("a", "x")).await;
@@ -143,7 +179,8 @@ pub async fn answers_follow_the_question(h: Harness) {
         shelf.embedded(&jobs[0], "a", "x", &[1]),
         shelf.embedded(&jobs[0], "a", "x", &[8]),
     ];
-    let answers = h.store.index(&done).await.unwrap();
+    let ends = h.store.index(&done).await.unwrap();
+    let answers: Vec<Settled> = ends.iter().map(|end| end.settled).collect();
     use Settled::{Accepted, Stale, Superseded};
     assert_eq!(answers, [Accepted, Stale, Superseded, Accepted, Stale]);
     let mut states = Vec::new();

@@ -136,7 +136,7 @@ pub async fn indexing_races_writing(h: Harness) {
             .collect();
         let writes = put(&newer);
         let (answers, saved) = tokio::join!(h.store.index(&done), shelf.save_on(&*other, &writes));
-        assert!(answers.unwrap().iter().all(|a| *a != Settled::Stale), "round {round}");
+        assert!(answers.unwrap().iter().all(|end| end.settled != Settled::Stale), "round {round}");
         assert_eq!(saved.len(), 8);
         for id in &ids {
             let found = shelf.get(id).await;

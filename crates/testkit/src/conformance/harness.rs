@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use windlass_core::outcome::{Settlement, decide};
 use windlass_core::store::{
-    Action, Beat, Bulk, Claim, EntityStore, JobDetail, JobFilter, Poll, QueueKinds, Reclaimed, Settled,
-    WorkerInfo,
+    Action, Beat, Bulk, Claim, EntityStore, JobDetail, JobFilter, Poll, QueueKinds, Reclaimed, ScheduleStore,
+    Settled, WorkerInfo,
 };
 use windlass_core::time::micros;
 use windlass_core::{
@@ -30,9 +30,9 @@ pub const OTHER_KIND: &str = "elsewhere";
 /// How long a worker of a case may be silent.
 pub(super) const LEASE: Duration = Duration::from_secs(60);
 
-/// Both halves of the contract.
-pub trait Handle: Store + EntityStore {}
-impl<S: Store + EntityStore> Handle for S {}
+/// Every part of the contract.
+pub trait Handle: Store + EntityStore + ScheduleStore {}
+impl<S: Store + EntityStore + ScheduleStore> Handle for S {}
 
 type Opening = Pin<Box<dyn Future<Output = Arc<dyn Handle>> + Send>>;
 type Handles = Arc<Mutex<Vec<Arc<dyn Handle>>>>;
@@ -141,7 +141,7 @@ impl Harness {
     }
 
     pub fn unique(&self, key: &str, on_conflict: OnConflict) -> NewJob {
-        NewJob { unique: Some(Unique { key: key.to_owned(), on_conflict }), ..self.job() }
+        NewJob { unique: Some(Unique::new(key, on_conflict)), ..self.job() }
     }
 
     /// Enqueues a job that must be new.
@@ -261,6 +261,7 @@ pub fn settlement(job: &LeasedJob, outcome: Outcome) -> Settlement {
         queue: job.queue,
         attempt: job.attempt,
         started_at: job.claimed_at,
+        workflow: job.workflow,
         verdict: decide(job, outcome, &Backoff::default(), 0.5),
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use windlass_core::store::{Enqueued, JobFilter, StoreError};
-use windlass_core::{Idempotency, JobId, JobState, NewJob};
+use windlass_core::{Idempotency, JobId, JobState, KeyUse, NewJob};
 
 use super::Harness;
 
@@ -36,7 +36,7 @@ pub async fn another_payload_is_refused(h: Harness) {
     let first = h.put(keyed(&h, "k", b"f")).await;
     match h.store.enqueue(&[h.job(), keyed(&h, "fresh", b"f"), keyed(&h, "k", b"other")]).await {
         Err(StoreError::IdempotencyMismatch { key, existing }) => {
-            assert_eq!((key.as_str(), existing), ("k", first))
+            assert_eq!((key.as_str(), existing), ("k", KeyUse::Job(first)))
         }
         other => panic!("expected IdempotencyMismatch, got {other:?}"),
     }

@@ -18,6 +18,59 @@ macro_rules! conformance_cases {
                 change_can_bring_a_job_forward
                 change_fits_only_waiting_jobs
             }
+            backup {
+                everything_there_and_back
+                leased_jobs_wait_again
+                two_leased_twins_come_back_as_one
+                an_export_is_of_one_moment
+                only_an_empty_database_is_restored_to
+                what_is_not_finished_leaves_nothing
+                numbers_go_on_above_everything
+                restored_entities_are_changes
+                copies_are_remembered
+            }
+            budget {
+                specs_there_and_back
+                a_new_limit_holds_from_this_month_on
+                a_live_limit_survives_a_sync
+                booked_money_keeps_its_currency
+                several_processes_sync_at_once
+                history_is_newest_first_and_bounded
+                nothing_is_known_of_an_unknown_budget
+                the_state_follows_what_is_used
+            }
+            budget_alert {
+                each_fires_once_a_month
+                racing_calls_fire_once
+                a_charge_above_its_estimate_fires
+                a_changed_limit_fires_and_rearms
+                a_sweep_swallows_no_alert
+            }
+            budget_call {
+                reserved_then_settled
+                books_agree_to_the_cent
+                a_lease_that_is_not_live_reserves_nothing
+                refused_by_state_and_by_size
+                when_everything_is_settled_the_next_month_is_next
+                tokens_bound_a_budget_too
+                a_race_at_the_limit_never_passes_it
+                a_call_may_cost_more_than_was_reserved
+                settling_twice_says_so
+                leaks_are_booked_in_full
+                a_charge_that_comes_before_the_sweep_is_booked
+                sweeping_races_settling
+                a_reservation_belongs_to_the_month_it_was_made_in
+                costs_by_kind_user_and_provider
+            }
+            budget_change {
+                a_raised_limit_counts_at_once
+                a_lowered_limit_stops_at_once
+                tokens_are_limited_live_too
+                a_reset_begins_the_month_anew
+                the_audit_says_who_changed_what
+                a_month_that_is_over_is_closed
+                a_month_ahead_can_be_prepared
+            }
             cancel {
                 waiting_jobs_end_at_once
                 the_worker_is_asked
@@ -85,6 +138,17 @@ macro_rules! conformance_cases {
                 a_delete_ends_the_waiting_box
                 a_cancelled_box_is_made_again_by_the_next_write
             }
+            entity_fate {
+                a_cancelled_box_fails_its_entity_and_a_replay_mends_it
+                a_cancelled_run_fails_its_entity
+                a_box_settled_outside_the_index_fails_its_entity
+                a_box_that_kills_its_worker_fails_its_entity
+                an_older_box_says_nothing
+                a_deleted_box_leaves_it_failed_until_the_next_write
+                a_job_that_is_no_box_says_nothing
+                many_at_once
+                ends_race_writes
+            }
             entity_feed {
                 it_begins_with_every_entity_and_no_tombstone
                 each_change_once_as_it_is_now
@@ -102,8 +166,23 @@ macro_rules! conformance_cases {
                 a_delete_takes_the_vector
                 a_stale_lease_writes_nothing
                 an_old_content_writes_nothing
+                it_says_how_long_it_took_to_be_searchable
                 a_failed_end_marks_the_entity
                 answers_follow_the_question
+            }
+            entity_key {
+                the_same_write_is_answered_again
+                an_id_is_made_once
+                every_sort_of_write_is_answered_again
+                another_write_with_the_key_is_refused
+                jobs_and_entities_share_the_keys
+                a_refused_write_leaves_its_key_free
+                a_key_twice_in_one_call
+                two_racing_writes_are_one
+                the_winner_commits
+                the_winner_rolls_back
+                a_restated_answer_is_given_again
+                a_key_outlives_its_box_and_goes_with_its_age
             }
             entity_race {
                 two_writers_racing_take_turns
@@ -131,6 +210,17 @@ macro_rules! conformance_cases {
                 late_writes_to_a_deleted_job
                 rescue_races_completion
             }
+            global {
+                never_more_than_the_limit
+                other_queues_go_on
+                it_is_changed_live
+                configuration_sets_it_and_the_operator_wins
+                the_poll_tells
+                whatever_ends_a_lease_makes_room
+                a_suspect_counts_like_any_other
+                lanes_keep_their_own_limit
+                eight_claimers_never_lease_more
+            }
             idempotency {
                 the_same_request_gets_the_same_job
                 the_key_outlives_the_run
@@ -140,12 +230,77 @@ macro_rules! conformance_cases {
                 the_winner_commits
                 the_winner_rolls_back
             }
+            lane {
+                one_of_a_key_at_a_time
+                as_many_as_the_kind_says
+                other_keys_and_jobs_without_one_go_on
+                a_key_of_another_kind_is_another_lane
+                in_line_by_priority_then_time_then_id
+                keys_take_turns
+                a_lined_job_waits_like_any_other
+                a_scheduled_one_comes_in_time
+                a_free_lane_costs_no_place
+                more_room_is_used_at_once_and_less_in_time
+                a_lined_job_holds_its_unique_key
+                a_paused_queue_promotes_nobody
+                lanes_of_other_kinds_are_left_to_others
+                in_a_callers_transaction
+            }
+            lane_end {
+                done_lets_the_next_run
+                a_retry_blocks_nobody
+                a_snooze_blocks_nobody
+                a_failure_lets_the_next_run
+                a_retry_goes_to_the_end_of_the_line
+                a_hand_back_keeps_its_slot
+                a_dead_workers_lanes_stay_taken
+                a_crash_too_many_lets_the_next_run
+                a_cancelled_head_lets_the_next_run
+                a_lost_and_cancelled_one_lets_the_next_run
+                a_replayed_one_gets_in_line
+                a_scheduled_one_can_be_run_now
+                a_replaced_head_gives_back_its_slot
+                a_head_moved_ahead_goes_back_in_line
+                a_lined_one_moved_ahead_is_passed
+                a_mixed_batch
+                a_stale_settlement_frees_nothing
+            }
+            lane_race {
+                eight_claimers_never_run_two_of_a_key
+                eight_claimers_never_run_more_than_three_of_a_key
+                many_lanes_at_once
+                claimers_racing_keep_the_order
+                parking_races_freeing
+                freeing_races_freeing
+                cancelling_races_promoting
+                moving_races_promoting
+                replacing_races_promoting
+                a_sweep_races_settling
+            }
+            lane_twin {
+                a_retry_meets_its_twin
+                a_snooze_meets_its_twin
+                a_hand_back_meets_its_twin
+                settle_in_meets_its_twin
+                a_sweep_meets_its_twin
+                a_goodbye_meets_its_twin
+                a_replay_meets_its_twin
+            }
             model {
                 random_operations_agree_with_the_model
             }
             moves {
                 every_legal_move_can_be_made
                 final_states_are_final
+            }
+            order {
+                the_longest_due_come_first_whatever_their_priority
+                late_jobs_are_settled_like_others
+                a_limited_queue_stays_limited
+                a_paused_queue_gives_no_late_jobs
+                each_queue_has_its_own_patience
+                low_priority_is_served_within_its_bound_under_full_high_load
+                without_a_boost_it_would_starve
             }
             poll {
                 an_idle_queue
@@ -154,6 +309,8 @@ macro_rules! conformance_cases {
                 other_kinds_are_not_due
                 a_suspect_is_announced
                 live_settings_are_seen
+                each_set_of_kinds_has_its_own_answer
+                limits_in_force_are_told
                 an_enqueue_wakes_every_handle
                 an_enqueue_wakes_every_listener
             }
@@ -173,7 +330,18 @@ macro_rules! conformance_cases {
                 by_state
                 by_everything_else
                 a_rare_match_is_found
+                dead_letters_are_counted_by_queue
                 examine_names_a_remedy
+            }
+            rate {
+                without_a_rate_all_that_is_wanted
+                tokens_come_at_the_rate
+                no_more_than_wanted
+                unspent_tokens_come_back
+                a_token_goes_to_one_of_many
+                kinds_have_their_own_tokens
+                a_raised_rate_is_in_force_at_once
+                an_operator_s_rate_outlives_a_sync
             }
             registry {
                 specs_there_and_back
@@ -185,6 +353,7 @@ macro_rules! conformance_cases {
                 unknown_ids
                 depth_counts_waiting_jobs_up_to_the_cap
                 figures_equal_the_table
+                the_backlog_is_what_is_due
             }
             report {
                 the_last_progress_is_shown
@@ -192,6 +361,13 @@ macro_rules! conformance_cases {
                 lost_leases_report_nothing
                 rollups_there_and_back
                 rollups_of_one_minute_add_up
+            }
+            resource {
+                kinds_share_what_one_of_them_states
+                a_queue_s_resource_is_its_kinds_
+                an_operator_s_permits_outlive_a_sync
+                in_use_is_what_is_leased
+                a_dead_worker_reports_nothing
             }
             returning {
                 retry_meets_its_twin
@@ -205,6 +381,29 @@ macro_rules! conformance_cases {
                 triplets_reclaimed_together
                 triplets_retired_together
                 triplets_replayed_together
+            }
+            schedule {
+                a_new_one_starts_now
+                everything_said_comes_back
+                the_same_again_writes_nothing
+                a_changed_one_keeps_its_last_tick
+                listed_by_the_bytes_of_the_name
+                a_deleted_one_is_gone_and_its_jobs_stay
+                a_paused_one_is_never_due_and_late_afterwards
+                unknown_names
+                many_put_the_same_at_once
+            }
+            schedule_tick {
+                due_in_order_and_no_further_than_asked
+                a_tick_moves_on_and_enqueues
+                one_that_lost_enqueues_nothing_and_holds_nobody_up
+                many_tick_the_same_at_once
+                a_refused_job_moves_nothing
+                a_unique_key_keeps_the_waiting_job
+                many_schedules_in_one_call
+                one_that_never_ticks_again
+                the_poll_tells_the_next_tick
+                ticks_and_changes_wake_every_handle
             }
             schema {
                 migrating_twice_changes_nothing
@@ -253,6 +452,7 @@ macro_rules! conformance_cases {
                 a_foreign_connection_is_refused
             }
             unique {
+                while_one_runs_exactly_one_waits_behind_it
                 keep_answers_with_the_waiting_one
                 a_scheduled_one_counts_as_waiting
                 reject_refuses_and_names_the_waiting_one
@@ -266,6 +466,20 @@ macro_rules! conformance_cases {
                 racing_replacements_leave_one_waiting
                 replacing_races_claiming
             }
+            unique_window {
+                a_finished_one_is_still_the_one
+                after_the_window_comes_the_next
+                a_running_one_has_none_behind_it
+                a_cancelled_one_counts_and_a_deleted_one_does_not
+                a_waiting_one_is_replaced_without_a_new_window
+                a_late_one_still_holds_its_key
+                who_asks_for_no_window_meets_none
+                twins_of_one_call
+                a_rollback_opens_no_window
+                an_idempotency_key_remembers_the_duplicate
+                two_racing_enqueues_make_one
+                old_windows_are_pruned
+            }
             worker {
                 register_and_list
                 heartbeat_moves_on
@@ -275,6 +489,36 @@ macro_rules! conformance_cases {
                 an_idle_worker_is_reclaimed_with_nothing
                 unknown_leases_are_handed_back
                 reclaim_takes_only_what_is_left
+            }
+            workflow {
+                a_child_waits_for_all_its_parents
+                one_batch_ends_many
+                a_retry_of_a_parent_keeps_the_child_waiting
+                results_reach_the_children
+                a_waiting_job_cannot_be_hurried
+                a_delay_counts_from_the_release
+                a_released_job_goes_into_its_lane
+                a_callers_transaction_decides
+                listed_newest_first_and_by_state
+                retention_waits_for_the_workflow
+                an_end_that_was_not_noticed_is_mended
+                the_largest_run_to_their_end
+            }
+            workflow_failure {
+                stop_cancels_what_comes_after
+                every_bad_end_stops
+                continue_runs_the_children_and_tells_them
+                one_job_may_go_on
+                compensate_undoes_from_the_end
+                an_undo_that_fails_can_be_retried
+                a_retried_job_revives_what_was_cancelled_below_it
+                the_whole_is_cancelled_and_retried
+                a_deleted_parent_is_not_waited_for
+            }
+            workflow_race {
+                the_last_of_two_parents_releases
+                batches_that_share_workflows_do_not_lock_each_other_up
+                ends_race_cancels_and_retries
             }
         }
     };

@@ -6,6 +6,7 @@ use std::time::Duration;
 use windlass_core::store::{Action, Bulk, Change, Claim, JobFilter, StoreError};
 use windlass_core::{JobId, JobState, NewJob, OnConflict, Outcome, RunAt, Time, Unique, WorkerId};
 
+use super::lane::{limit, sound};
 use super::sketch::{Model, Place, Sketch};
 use super::{Harness, settlement};
 use crate::seed::Seed;
@@ -13,6 +14,8 @@ use crate::seed::Seed;
 const STEPS: usize = 300;
 /// More would only wait longer for the same meetings.
 const JOBS: usize = 12;
+/// Jobs of one lane.
+const AT_ONCE: usize = 2;
 /// Every span is a multiple of this and the whole case takes less: no due time falls between two looks.
 const SPAN: Duration = Duration::from_secs(600);
 
@@ -28,12 +31,17 @@ struct Walk {
 
 pub async fn random_operations_agree_with_the_model(h: Harness) {
     let (busy, alone) = (h.worker().await, h.worker().await);
-    let mut walk = Walk { h, seed: Seed::from_environment(), model: Model::default(), busy, alone };
+    let model = Model { at_once: AT_ONCE, ..Model::default() };
+    limit(&h, AT_ONCE as u16).await;
+    let mut walk = Walk { h, seed: Seed::from_environment(), model, busy, alone };
     for step in 0..STEPS {
         let did = walk.step().await;
         // Shown when the case fails: how the walk came to where it is.
         println!("step {step}: {did}");
         walk.compare(&format!("step {step}, {did}")).await;
+        if step % 10 == 9 {
+            sound(&walk.h).await;
+        }
     }
 }
 
@@ -61,17 +69,20 @@ impl Walk {
         }
         let delay = SPAN * self.seed.below(3) as u32;
         let key = ["a", "b", "c"].get(self.seed.below(5) as usize).map(|k| (*k).to_owned());
+        let lane = ["x", "y"].get(self.seed.below(4) as usize).map(|lane| (*lane).to_owned());
         let policies = [OnConflict::Replace, OnConflict::Keep, OnConflict::Reject];
         let on_conflict = *self.seed.pick(&policies).unwrap();
         let job = NewJob {
             priority: 5 * self.seed.below(3) as u8,
             max_attempts: 1 + self.seed.below(4) as u16,
             run_at: if delay.is_zero() { RunAt::Now } else { RunAt::In(delay) },
-            unique: key.clone().map(|key| Unique { key, on_conflict }),
+            unique: key.clone().map(|key| Unique::new(key, on_conflict)),
+            concurrency_key: lane.clone(),
             ..self.h.job()
         };
+        let now = self.h.now().await;
         let sketch = Sketch {
-            at: Place::Waiting { run_at: self.h.now().await.plus(delay) },
+            at: Place::Waiting { run_at: now.plus(delay) },
             attempt: 0,
             max_attempts: job.max_attempts,
             crashes: 0,
@@ -79,6 +90,8 @@ impl Walk {
             cancel: false,
             priority: job.priority,
             key: key.clone(),
+            lane: lane.clone(),
+            head: false,
         };
         let twin = key.as_deref().and_then(|key| self.model.waiting(key));
         match (twin, on_conflict, self.h.store.enqueue(std::slice::from_ref(&job)).await) {
@@ -92,10 +105,10 @@ impl Walk {
             (_, _, got) => {
                 let got = got.unwrap()[0];
                 assert!(!got.duplicate, "nothing waits under {key:?}");
-                self.model.enqueued(got.id, sketch, Some(on_conflict));
+                self.model.enqueued(got.id, sketch, Some(on_conflict), now);
             }
         }
-        format!("enqueue {key:?} {on_conflict:?}")
+        format!("enqueue {key:?} {on_conflict:?} in {lane:?}")
     }
 
     async fn claim(&mut self) -> String {
@@ -164,6 +177,7 @@ impl Walk {
         match (action, state) {
             (Action::Cancel, JobState::Scheduled | JobState::Pending) => {
                 job.at = Place::Over(JobState::Cancelled);
+                self.model.release(id, now);
                 expected.done = 1;
             }
             (Action::Cancel, JobState::Running) if job.cancel => return "asked already".to_owned(),
@@ -194,11 +208,13 @@ impl Walk {
     async fn change(&mut self) -> String {
         let ids: Vec<JobId> = self.model.jobs.keys().copied().collect();
         let Some(id) = self.seed.pick(&ids).copied() else { return "no jobs".to_owned() };
-        let later = self.h.now().await.plus(SPAN);
+        let now = self.h.now().await;
+        let later = now.plus(SPAN);
         let job = self.model.jobs.get_mut(&id).unwrap();
         let waits = matches!(job.at, Place::Waiting { .. });
         if waits {
             job.at = Place::Waiting { run_at: later };
+            self.model.release(id, now);
         }
         let change = Change { priority: None, run_at: Some(later) };
         assert_eq!(self.h.store.change(id, &change).await.unwrap(), waits, "change {id}");
@@ -215,9 +231,10 @@ impl Walk {
         self.h.advance(SPAN);
         let beat = self.h.beat(worker).await;
         assert!(beat.expired);
+        let now = self.h.now().await;
         let got = self.h.store.reclaim(&beat).await.unwrap().unwrap();
         let at = got.dead_letters.first().map_or(Time(0), |dead| dead.ended_at);
-        assert_eq!(got, self.model.lost(worker, at), "lose a worker with {held} jobs");
+        assert_eq!(got, self.model.lost(worker, at, now), "lose a worker with {held} jobs");
         let fresh = self.h.worker().await;
         if worker == self.busy {
             self.busy = fresh
@@ -231,8 +248,9 @@ impl Walk {
         if self.model.holds_twins(self.busy) {
             return "twins".to_owned();
         }
+        let now = self.h.now().await;
         self.h.store.retire_worker(self.busy).await.unwrap();
-        self.model.retired(self.busy);
+        self.model.retired(self.busy, now);
         self.busy = self.h.worker().await;
         "retire".to_owned()
     }

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use windlass_core::state::MOVES;
 use windlass_core::store::{Action, Bulk, Change, JobFilter};
+use windlass_core::workflow::OnFailure;
 use windlass_core::{JobId, JobState, LeasedJob, NewJob, OnConflict, Outcome, RunAt, WorkerId};
 
 use super::Harness;
+use super::flow::plan;
 
 /// Further ahead than any case moves its clock.
 const FAR: Duration = Duration::from_secs(200 * 86_400);
@@ -138,9 +140,39 @@ async fn end_run(h: &Harness, worker: WorkerId, placed: &Placed, to: JobState) {
     h.settle(lease, outcome).await;
 }
 
+/// A child that ended in `from` after a parent that failed; both are run again.
+async fn replay_with_a_parent(h: &Harness, worker: WorkerId, from: JobState) {
+    let mut workflow = plan(h, OnFailure::Continue, &[("a", &[]), ("b", &["a"])]);
+    for member in &mut workflow.members {
+        (member.job.priority, member.job.max_attempts) = (0, 1);
+    }
+    let started = h.store.enqueue_workflow(&workflow).await.unwrap();
+    let parent = h.claim_one(worker).await;
+    h.settle(&parent, Outcome::Fail { error: no() }).await;
+    let child = started.jobs[1];
+    if from == JobState::Cancelled {
+        assert_eq!(h.act(&[child], Action::Cancel).await.done, 1);
+    } else {
+        let lease = h.claim_one(worker).await;
+        let outcome = match from {
+            JobState::Failed => Outcome::Fail { error: no() },
+            _ => Outcome::Retry { after: None, error: no() },
+        };
+        h.settle(&lease, outcome).await;
+    }
+    assert_eq!(h.state(child).await, from);
+    assert_eq!(h.store.retry_workflow(started.id).await.unwrap().unwrap().done, 2);
+    assert_eq!(h.state(child).await, JobState::Scheduled, "{from}");
+    h.store.cancel_workflow(started.id).await.unwrap();
+}
+
 pub async fn every_legal_move_can_be_made(h: Harness) {
     for (from, to, why) in MOVES {
         let worker = h.worker().await;
+        if from.is_finished() && *to == JobState::Scheduled {
+            replay_with_a_parent(&h, worker, *from).await;
+            continue;
+        }
         let placed = place(&h, worker, *from).await;
         assert_eq!(h.state(placed.id).await, *from, "{from} → {to}: {why}");
         walk(&h, worker, &placed, *from, *to).await;

@@ -3,10 +3,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use windlass_core::store::{QueueDue, QueueKinds, QueueUpdate, Wake};
-use windlass_core::{NewJob, Outcome, QueueId, WorkerId};
+use windlass_core::scale::Bounds;
+use windlass_core::store::{KindLimits, KindUpdate, Permits, QueueDue, QueueKinds, QueueUpdate, Wake};
+use windlass_core::{KindId, KindSpec, NewJob, Outcome, QueueId, Resource, Time, WorkerId};
 
-use super::Harness;
+use super::{Harness, KIND, OTHER_KIND, OTHER_QUEUE, QUEUE};
 use crate::signal::{Seen, wait_until};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -86,16 +87,72 @@ pub async fn a_suspect_is_announced(h: Harness) {
 
 pub async fn live_settings_are_seen(h: Harness) {
     let worker = h.worker().await;
-    let update = QueueUpdate { paused: Some(true), concurrency: Some(3), depth_cap: None };
+    let bounds = Some(Bounds { min: 2, max: 8 });
+    let update = QueueUpdate { paused: Some(true), concurrency: Some(3), bounds, ..QueueUpdate::default() };
     assert!(h.open().await.update_queue(h.queue, &update).await.unwrap());
     let row = due(&h, worker, h.queue).await;
-    assert_eq!((row.paused, row.concurrency), (true, 3));
+    assert_eq!((row.paused, row.concurrency, row.bounds), (true, 3, bounds));
     let row = due(&h, worker, h.other_queue).await;
-    assert_eq!((row.paused, row.concurrency), (false, 10));
+    assert_eq!((row.paused, row.concurrency, row.bounds), (false, 10, None));
     let update = QueueUpdate { paused: Some(false), ..QueueUpdate::default() };
     assert!(h.store.update_queue(h.queue, &update).await.unwrap());
     let row = due(&h, worker, h.queue).await;
     assert_eq!((row.paused, row.concurrency), (false, 3), "what was not named stays");
+}
+
+/// A worker asks about limited kinds apart: what waits for its limit must not make the others look due.
+pub async fn each_set_of_kinds_has_its_own_answer(h: Harness) {
+    let nowhere = QueueId(9_999);
+    let ask = |kinds: &[KindId], queue| QueueKinds { queue, kinds: kinds.to_vec() };
+    let asked = [
+        ask(&[h.kind], h.queue),
+        ask(&[h.other_kind], nowhere),
+        ask(&[h.second_kind], h.queue),
+        ask(&[h.other_kind], h.other_queue),
+    ];
+    let worker = h.worker().await;
+    let second = h.put(NewJob { kind: h.second_kind, ..h.job() }).await;
+    let first = h.put(h.delayed(10 * MINUTE)).await;
+    let answer = |poll: &windlass_core::store::Poll| -> Vec<(usize, QueueId, Option<Time>, bool)> {
+        poll.queues.iter().map(|q| (q.asked, q.queue, q.next_due, q.suspect)).collect()
+    };
+    let (first_at, second_at) = (h.detail(first).await.job.run_at, h.detail(second).await.job.run_at);
+    let poll = h.store.poll(worker, &asked).await.unwrap();
+    let expected =
+        [(0, h.queue, first_at, false), (2, h.queue, second_at, false), (3, h.other_queue, None, false)];
+    assert_eq!(answer(&poll), expected);
+    h.claim_one(worker).await;
+    h.lose(worker).await;
+    let poll = h.store.poll(h.worker().await, &asked).await.unwrap();
+    let suspects: Vec<bool> = poll.queues.iter().map(|q| q.suspect).collect();
+    assert_eq!(suspects, [false, true, false], "only those that may claim it hear of a suspect");
+}
+
+pub async fn limits_in_force_are_told(h: Harness) {
+    let worker = h.worker().await;
+    assert!(h.poll(worker).await.limits.is_empty());
+    let rate = |text: &str| Some(text.parse().unwrap());
+    let browser = |permits| Resource::new("browser", permits);
+    let kinds = [
+        KindSpec { rate: rate("5/s"), ..KindSpec::new(KIND, QUEUE) },
+        KindSpec { resource: Some(browser(3)), ..KindSpec::new(OTHER_KIND, OTHER_QUEUE) },
+    ];
+    h.open().await.sync_registry(&[], &kinds).await.unwrap();
+    let permits = |permits| Some(Permits { resource: "browser".to_owned(), permits });
+    let first = KindLimits { kind: h.kind, rate: rate("5/s"), resource: None };
+    let other = KindLimits { kind: h.other_kind, rate: None, resource: permits(3) };
+    let mut both = [first.clone(), other.clone()];
+    both.sort_by_key(|of| of.kind);
+    assert_eq!(h.poll(worker).await.limits, both);
+    let only = [QueueKinds { queue: h.queue, kinds: vec![h.kind, h.second_kind] }];
+    assert_eq!(h.store.poll(worker, &only).await.unwrap().limits, [first], "of the kinds asked about");
+    assert!(h.store.poll(worker, &[]).await.unwrap().limits.is_empty());
+    let update = KindUpdate { rate: Some(rate("9/m")), permits: Some(7) };
+    assert!(h.open().await.update_kind(h.other_kind, &update).await.unwrap());
+    let update = KindUpdate { rate: Some(None), permits: None };
+    assert!(h.store.update_kind(h.kind, &update).await.unwrap());
+    let other = KindLimits { rate: rate("9/m"), resource: permits(7), ..other };
+    assert_eq!(h.poll(worker).await.limits, [other], "a lifted rate is no limit");
 }
 
 /// The enqueuing handle and another process' are both told.

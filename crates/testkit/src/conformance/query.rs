@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass_core::store::{JobFilter, Page};
+use windlass_core::store::{Action, Claim, DeadCount, JobFilter, Page};
 use windlass_core::{EntityRef, JobId, JobState, NewJob, Outcome};
 
 use super::Harness;
@@ -161,4 +161,34 @@ pub async fn examine_names_a_remedy(h: Harness) {
         assert!(!finding.name.is_empty() && !finding.finding.is_empty(), "{finding:?}");
         assert!(finding.ok || finding.remedy.is_some(), "{finding:?}");
     }
+}
+
+/// The newest of all queues, and no further.
+pub async fn dead_letters_are_counted_by_queue(h: Harness) {
+    let counted = |cap| {
+        let h = &h;
+        async move { h.store.dead_letters(cap).await.unwrap() }
+    };
+    assert_eq!(counted(10).await, []);
+    let worker = h.worker().await;
+    let other = NewJob { kind: h.other_kind, queue: h.other_queue, ..h.job() };
+    let once = NewJob { max_attempts: 1, ..h.job() };
+    for job in [other, once, h.job(), h.job(), h.job()] {
+        h.put(job).await;
+    }
+    let ask = Claim { queue: h.other_queue, kinds: vec![h.other_kind], ..h.ask(worker, 1) };
+    let elsewhere = h.store.claim(&ask).await.unwrap().remove(0);
+    let here = h.claim(worker, 10).await;
+    let fail = || Outcome::Fail { error: "never".to_owned() };
+    h.settle(&elsewhere, fail()).await;
+    h.settle(&here[0], Outcome::Retry { after: None, error: "no".to_owned() }).await;
+    h.settle(&here[1], fail()).await;
+    h.settle(&here[2], fail()).await;
+    h.done(&here[3]).await;
+    let of = |queue, failed, dead_letter| DeadCount { queue, failed, dead_letter };
+    assert_eq!(counted(10).await, [of(h.queue, 2, 1), of(h.other_queue, 1, 0)]);
+    assert_eq!(counted(2).await, [of(h.queue, 2, 0)]);
+    h.act(&[here[1].id], Action::Retry).await;
+    h.act(&[elsewhere.id], Action::Delete).await;
+    assert_eq!(counted(10).await, [of(h.queue, 1, 1)]);
 }

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use windlass_core::store::{KindMoved, QueueState, QueueUpdate, StoreError};
-use windlass_core::{Backoff, KindId, KindSpec, NewJob, QueueId, QueueSpec};
+use windlass_core::scale::Bounds;
+use windlass_core::store::{Backlog, KindMoved, QueueState, QueueUpdate, StoreError};
+use windlass_core::{Backoff, KindId, KindSpec, NewJob, QueueId, QueueSpec, Resource};
 
 use super::{Harness, KIND, OTHER_KIND, OTHER_QUEUE, QUEUE, SECOND_KIND};
 
@@ -31,6 +32,10 @@ pub async fn specs_there_and_back(h: Harness) {
         owner: "us".to_owned(),
         colour: "red".to_owned(),
         depth_cap: Some(9),
+        bounds: Some(Bounds { min: 3, max: 40 }),
+        resource: Some(Resource::new("slot", 6)),
+        global_concurrency: Some(11),
+        boost_after: Some(Duration::from_secs(77)),
     };
     let kind = KindSpec {
         name: "full".to_owned(),
@@ -39,6 +44,9 @@ pub async fn specs_there_and_back(h: Harness) {
         max_attempts: 11,
         timeout: None,
         backoff: Backoff { base: Duration::from_millis(250), cap: Duration::from_secs(9) },
+        key_concurrency: 4,
+        rate: Some("500/s".parse().unwrap()),
+        resource: Some(Resource::new("browser", 2)),
         description: "does all".to_owned(),
     };
     let (queues, kinds) = (std::slice::from_ref(&wanted), std::slice::from_ref(&kind));
@@ -87,9 +95,16 @@ pub async fn changed_specs_are_taken(h: Harness) {
 }
 
 pub async fn live_settings_survive_a_sync(h: Harness) {
-    let update = QueueUpdate { paused: Some(true), concurrency: Some(3), depth_cap: Some(Some(7)) };
+    let update = QueueUpdate {
+        paused: Some(true),
+        concurrency: Some(3),
+        bounds: Some(Bounds { min: 2, max: 5 }),
+        depth_cap: Some(Some(7)),
+        ..QueueUpdate::default()
+    };
     assert!(h.store.update_queue(h.queue, &update).await.unwrap());
     let (mut queues, kinds) = specs();
+    queues[0].bounds = Some(Bounds { min: 1, max: 99 });
     queues[0].owner = "them".to_owned();
     queues[0].concurrency = 33;
     queues[0].depth_cap = Some(99);
@@ -97,6 +112,7 @@ pub async fn live_settings_survive_a_sync(h: Harness) {
     let state = queue(&h, h.queue).await;
     assert!(state.paused);
     assert_eq!((state.spec.concurrency, state.spec.depth_cap), (3, Some(7)));
+    assert_eq!(state.spec.bounds, Some(Bounds { min: 2, max: 5 }));
     assert_eq!(state.spec.owner, "them", "what nobody set live follows the configuration");
     let lift = QueueUpdate { depth_cap: Some(None), ..QueueUpdate::default() };
     assert!(h.store.update_queue(h.queue, &lift).await.unwrap());
@@ -166,4 +182,21 @@ pub async fn figures_equal_the_table(h: Harness) {
     assert!((600..660).contains(&oldest), "{oldest}");
     let other = queue(&h, h.other_queue).await;
     assert_eq!((other.running, other.depth, other.scheduled), (0, 1, 0));
+}
+
+pub async fn the_backlog_is_what_is_due(h: Harness) {
+    let none = Backlog { due: 0, workers: 0 };
+    assert_eq!(h.store.backlog(h.queue, 10).await.unwrap(), none);
+    for priority in [0, 5, 10] {
+        h.store.enqueue(&vec![NewJob { priority, ..h.job() }; 3]).await.unwrap();
+    }
+    h.store.enqueue(&vec![h.delayed(Duration::from_secs(3_600)); 4]).await.unwrap();
+    let worker = h.worker().await;
+    h.claim(worker, 1).await;
+    assert_eq!(h.store.backlog(h.queue, 100).await.unwrap(), Backlog { due: 8, workers: 1 });
+    assert_eq!(h.store.backlog(h.queue, 5).await.unwrap().due, 5);
+    h.advance(Duration::from_secs(4_000));
+    assert_eq!(h.store.backlog(h.queue, 100).await.unwrap().due, 12);
+    h.store.retire_worker(worker).await.unwrap();
+    assert_eq!(h.store.backlog(h.other_queue, 100).await.unwrap(), none);
 }

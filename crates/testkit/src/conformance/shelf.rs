@@ -9,7 +9,7 @@ use windlass_core::entity::{
     content_hash, parts,
 };
 use windlass_core::store::{
-    BoxDone, BoxOutcome, ChangedEntity, Claim, EntityRecord, FeedMark, Saved, Settled, Written,
+    BoxDone, BoxEnd, BoxOutcome, ChangedEntity, Claim, EntityRecord, FeedMark, Saved, Settled, Written,
 };
 use windlass_core::{JobId, LeasedJob, Outcome, Strategy, TypeId, WorkerId};
 
@@ -59,6 +59,7 @@ impl<'h> Shelf<'h> {
             delay: None,
             max_attempts: None,
             prepared: None,
+            idempotency: None,
         }
     }
 
@@ -103,7 +104,7 @@ impl<'h> Shelf<'h> {
     pub(super) async fn refused(&self, write: EntityWrite) -> Refusal {
         match self.save(&[write]).await.remove(0) {
             Saved::Refused(refusal) => refusal,
-            Saved::Written(written) => panic!("{written:?}"),
+            taken => panic!("{taken:?}"),
         }
     }
 
@@ -156,7 +157,7 @@ impl<'h> Shelf<'h> {
 
     /// The provider failed; `outcome` says whether the box comes back.
     pub(super) fn failed(&self, job: &LeasedJob, id: &str, text: &str, outcome: Outcome) -> BoxDone {
-        self.outcome(job, id, text, outcome, BoxOutcome::Failed { error: "no such model".to_owned() })
+        self.outcome(job, id, text, outcome, BoxOutcome::Failed)
     }
 
     fn outcome(&self, job: &LeasedJob, id: &str, text: &str, run: Outcome, outcome: BoxOutcome) -> BoxDone {
@@ -165,9 +166,13 @@ impl<'h> Shelf<'h> {
     }
 
     pub(super) async fn index(&self, done: BoxDone) -> Settled {
-        let answers = self.h.store.index(&[done]).await.unwrap();
-        assert_eq!(answers.len(), 1);
-        answers[0]
+        self.end(done).await.settled
+    }
+
+    pub(super) async fn end(&self, done: BoxDone) -> BoxEnd {
+        let ends = self.h.store.index(&[done]).await.unwrap();
+        assert_eq!(ends.len(), 1);
+        ends[0]
     }
 
     /// Saves an entity and has its box embedded.
@@ -183,7 +188,7 @@ impl<'h> Shelf<'h> {
 pub(super) fn taken(saved: Saved) -> Written {
     match saved {
         Saved::Written(written) => written,
-        Saved::Refused(refusal) => panic!("{refusal:?}"),
+        other => panic!("{other:?}"),
     }
 }
 

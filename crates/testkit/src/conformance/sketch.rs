@@ -4,7 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use windlass_core::outcome::{ReturnAt, Verdict};
+use windlass_core::lane::place;
+use windlass_core::outcome::{ReturnAt, ReturnWhy, Verdict};
 use windlass_core::store::{DeadLetter, Reclaimed, Settled};
 use windlass_core::sweep::{Lost, LostLease, lost};
 use windlass_core::{JobId, JobState, LeasedJob, OnConflict, Time, WorkerId};
@@ -20,6 +21,9 @@ pub(super) struct Sketch {
     pub cancel: bool,
     pub key: Option<String>,
     pub priority: u8,
+    pub lane: Option<String>,
+    /// Holds a slot of its lane.
+    pub head: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -39,6 +43,10 @@ pub(super) enum Place {
 #[derive(Default)]
 pub(super) struct Model {
     pub jobs: BTreeMap<JobId, Sketch>,
+    /// When a slot of a lane got free since the last claim.
+    pub freed: BTreeMap<String, Time>,
+    /// Jobs of one lane that may be ready or running at once.
+    pub at_once: usize,
 }
 
 impl Sketch {
@@ -68,7 +76,7 @@ impl Model {
     }
 
     /// Adds a job the store accepted as new; a waiting twin can only be there to be replaced.
-    pub(super) fn enqueued(&mut self, id: JobId, mut job: Sketch, policy: Option<OnConflict>) {
+    pub(super) fn enqueued(&mut self, id: JobId, mut job: Sketch, policy: Option<OnConflict>, now: Time) {
         if let Some(twin) = self.twin(job.key.as_deref()) {
             assert_eq!(
                 policy,
@@ -80,16 +88,53 @@ impl Model {
                 *run_at = (*run_at).min(*old);
             }
             old.at = Place::Over(JobState::Superseded);
+            self.release(twin, now);
         }
         assert!(self.jobs.insert(id, job).is_none(), "job id {id} was given twice");
     }
 
+    /// The job no longer holds a slot, if it held one.
+    pub(super) fn release(&mut self, id: JobId, now: Time) {
+        let job = self.jobs.get_mut(&id).unwrap();
+        if std::mem::take(&mut job.head) {
+            self.freed.insert(job.lane.clone().unwrap(), now);
+        }
+    }
+
+    /// What a claim does first: in each lane those who stand first become heads, as far as there is room.
+    fn promote(&mut self, now: Time) {
+        let freed = std::mem::take(&mut self.freed);
+        let mut line: Vec<_> = self
+            .jobs
+            .iter()
+            .filter_map(|(id, j)| match j.at {
+                Place::Waiting { run_at } if run_at <= now && !j.head && j.lane.is_some() => {
+                    Some((j.priority, run_at, *id))
+                }
+                _ => None,
+            })
+            .collect();
+        line.sort_unstable();
+        for (_, run_at, id) in line {
+            let lane = self.jobs[&id].lane.clone();
+            if self.jobs.values().filter(|j| j.head && j.lane == lane).count() < self.at_once {
+                let freed_at = lane.and_then(|lane| freed.get(&lane).copied());
+                let job = self.jobs.get_mut(&id).unwrap();
+                job.head = true;
+                job.at = Place::Waiting { run_at: place(run_at, freed_at) };
+            }
+        }
+    }
+
     /// The jobs a claim must return, in order.
-    pub(super) fn due(&self, now: Time, suspect: bool, limit: usize) -> Vec<JobId> {
+    pub(super) fn due(&mut self, now: Time, suspect: bool, limit: usize) -> Vec<JobId> {
+        if !suspect {
+            self.promote(now);
+        }
         let mut due: Vec<_> = self
             .jobs
             .iter()
-            .filter(|(_, j)| j.suspect == suspect)
+            .filter(|(_, j)| j.suspect == suspect && (j.head || j.lane.is_none()))
             .filter_map(|(id, j)| match j.at {
                 Place::Waiting { run_at } if run_at <= now => Some((j.priority, run_at, *id)),
                 _ => None,
@@ -107,21 +152,25 @@ impl Model {
     }
 
     /// Sends a job back to its queue, or past its twin to its end.
-    fn back(&mut self, id: JobId, attempt: u16, run_at: Time) -> Settled {
+    fn back(&mut self, id: JobId, attempt: u16, run_at: Time, why: ReturnWhy, now: Time) -> Settled {
         let key = self.jobs[&id].key.clone();
         let twin = self.twin(key.as_deref());
         let job = self.jobs.get_mut(&id).unwrap();
-        if job.cancel {
+        let settled = if job.cancel {
             job.at = Place::Over(JobState::Cancelled);
-            return Settled::Cancelled;
-        }
-        if twin.is_some() {
+            Settled::Cancelled
+        } else if twin.is_some() {
             job.at = Place::Over(JobState::Superseded);
-            return Settled::Superseded;
+            Settled::Superseded
+        } else {
+            job.attempt = attempt;
+            job.at = Place::Waiting { run_at };
+            Settled::Accepted
+        };
+        if settled != Settled::Accepted || !why.keeps_slot() {
+            self.release(id, now);
         }
-        job.attempt = attempt;
-        job.at = Place::Waiting { run_at };
-        Settled::Accepted
+        settled
     }
 
     pub(super) fn settled(&mut self, id: JobId, verdict: &Verdict, now: Time) -> Settled {
@@ -131,6 +180,7 @@ impl Model {
         let settled = match verdict {
             Verdict::End { state, .. } => {
                 job.at = Place::Over(*state);
+                self.release(id, now);
                 Settled::Accepted
             }
             Verdict::Return(back) => {
@@ -138,7 +188,7 @@ impl Model {
                     ReturnAt::In(delay) => now.plus(delay),
                     ReturnAt::Place(time) => time,
                 };
-                self.back(id, back.attempts_used, run_at)
+                self.back(id, back.attempts_used, run_at, back.why, now)
             }
         };
         self.jobs.get_mut(&id).unwrap().cancel = false;
@@ -151,7 +201,7 @@ impl Model {
     }
 
     /// The worker died. Which of two running twins comes back is the store's choice, so the caller avoids those.
-    pub(super) fn lost(&mut self, worker: WorkerId, at: Time) -> Reclaimed {
+    pub(super) fn lost(&mut self, worker: WorkerId, at: Time, now: Time) -> Reclaimed {
         let mut got = Reclaimed::default();
         for id in self.held_by(worker) {
             let job = self.jobs.get_mut(&id).unwrap();
@@ -167,15 +217,17 @@ impl Model {
                 Lost::Cancelled => {
                     job.at = Place::Over(JobState::Cancelled);
                     got.cancelled += 1;
+                    self.release(id, now);
                 }
                 Lost::DeadLetter { .. } => {
                     job.at = Place::Over(JobState::DeadLetter);
                     let LeasedJob { queue, kind, run_at, .. } = lease;
                     got.dead_letters.push(DeadLetter { id, queue, kind, run_at, ended_at: at });
+                    self.release(id, now);
                 }
                 Lost::Suspect { attempts_used, crashes } => {
                     (job.suspect, job.crashes) = (true, crashes);
-                    match self.back(id, attempts_used, lease.run_at) {
+                    match self.back(id, attempts_used, lease.run_at, ReturnWhy::Lost, now) {
                         Settled::Accepted => got.suspects += 1,
                         Settled::Superseded => got.superseded += 1,
                         other => unreachable!("{other:?}"),
@@ -187,13 +239,13 @@ impl Model {
         got
     }
 
-    pub(super) fn retired(&mut self, worker: WorkerId) {
+    pub(super) fn retired(&mut self, worker: WorkerId, now: Time) {
         for id in self.held_by(worker) {
             let Place::Running { lease, .. } = self.jobs[&id].at.clone() else {
                 unreachable!("held_by filters")
             };
             let attempt = self.jobs[&id].attempt - 1;
-            self.back(id, attempt, lease.run_at);
+            self.back(id, attempt, lease.run_at, ReturnWhy::HandBack, now);
             self.jobs.get_mut(&id).unwrap().cancel = false;
         }
     }
@@ -208,6 +260,6 @@ impl Model {
     pub(super) fn replayed(&mut self, id: JobId, now: Time) -> bool {
         let job = self.jobs.get_mut(&id).unwrap();
         (job.suspect, job.crashes) = (false, 0);
-        self.back(id, 0, now) == Settled::Accepted
+        self.back(id, 0, now, ReturnWhy::Retry, now) == Settled::Accepted
     }
 }

@@ -94,6 +94,22 @@ pub async fn a_running_job_blocks_no_twin(h: Harness) {
     assert_eq!(h.claim_one(worker).await.id, second);
 }
 
+pub async fn while_one_runs_exactly_one_waits_behind_it(h: Harness) {
+    let worker = h.worker().await;
+    h.put(h.unique("k", OnConflict::Keep)).await;
+    let leased = h.claim_one(worker).await;
+    let behind = h.put(h.unique("k", OnConflict::Keep)).await;
+    for _ in 0..2 {
+        let got = h.store.enqueue(&[h.unique("k", OnConflict::Keep)]).await.unwrap();
+        assert_eq!(got, [Enqueued { id: behind, duplicate: true }]);
+    }
+    assert!(h.store.enqueue(&[h.unique("k", OnConflict::Reject)]).await.is_err());
+    let newer = h.put(h.unique("k", OnConflict::Replace)).await;
+    assert_eq!(h.count(JobState::Pending).await, 1);
+    h.done(&leased).await;
+    assert_eq!(h.claim(worker, 10).await.iter().map(|job| job.id).collect::<Vec<_>>(), [newer]);
+}
+
 pub async fn a_finished_job_frees_its_key(h: Harness) {
     let worker = h.worker().await;
     h.put(h.unique("k", OnConflict::Reject)).await;

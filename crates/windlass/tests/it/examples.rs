@@ -27,7 +27,7 @@ fn every_example_is_run_here() {
     let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
     let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
     names.sort();
-    assert_eq!(names, ["batches.rs", "transactional_enqueue.rs"]);
+    assert_eq!(names, ["batches.rs", "budget.rs", "transactional_enqueue.rs", "workflow.rs"]);
 }
 
 #[test]
@@ -41,6 +41,20 @@ fn batches_takes_many_texts_per_call() {
         .collect();
     assert_eq!(sizes.iter().sum::<usize>(), 100, "{printed}");
     assert!(sizes.iter().all(|size| *size <= 32) && sizes.len() < 20, "{printed}");
+}
+
+#[test]
+fn budget_stops_where_scheduled_runs_must() {
+    let folder = tempfile::tempdir().unwrap();
+    let printed = run("budget", folder.path(), &[]);
+    assert_eq!(printed, "15 calls, 0.09 of 0.10 USD used, state QUEUE; 5 jobs wait\n");
+}
+
+#[test]
+fn workflow_adds_up_what_its_parts_returned() {
+    let folder = tempfile::tempdir().unwrap();
+    let printed = run("workflow", folder.path(), &[]);
+    assert_eq!(printed, "3 parts, 9 words\nthe workflow is completed\n");
 }
 
 on_both! {

@@ -162,4 +162,22 @@ on_both! {
         assert_eq!(jobs, 1, "one box, of the entity that is there");
         world.end().await;
     }
+
+    async fn a_deletion_belongs_to_its_transaction(world: World) {
+        let node = node(&world).await;
+        node.save(put("a", "copper kettle")).await.unwrap();
+        let mut tx = node.begin().await.unwrap();
+        node.delete_in(&mut tx, "document", "a").await.unwrap();
+        tx.rollback().await.unwrap();
+        assert_eq!(found(&node, "kettle", Mode::Keyword).await, ["a"], "it never happened");
+        let mut tx = node.begin().await.unwrap();
+        node.delete_in(&mut tx, "document", "a").await.unwrap();
+        tx.commit().await.unwrap();
+        assert!(found(&node, "kettle", Mode::Keyword).await.is_empty());
+        node.save(put("b", "copper kettle")).await.unwrap();
+        assert_eq!(node.delete("document", "b").await.unwrap().version, 2);
+        assert!(found(&node, "kettle", Mode::Keyword).await.is_empty());
+        assert!(node.entities().unwrap().get("document", "b").await.is_err());
+        world.end().await;
+    }
 }

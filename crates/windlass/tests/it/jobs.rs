@@ -6,9 +6,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sqlx::AssertSqlSafe;
-use windlass::{Backoff, Builder, Context, Job, JobError, KindSpec, StoreError, Windlass};
+use windlass::{
+    Backoff, Builder, Completion, Context, HandlerResult, Job, JobError, KindSpec, StoreError, Windlass,
+};
+use windlass_core::Token;
 use windlass_core::store::{Report, ReportBody};
 use windlass_testkit::ledger::Ledger;
+use windlass_testkit::spans::Spans;
 
 /// Writes a line to the ledger, then takes `ms`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -22,6 +26,22 @@ impl Job for Append {
     fn spec() -> KindSpec {
         let backoff = Backoff { base: Duration::from_millis(20), ..Backoff::default() };
         KindSpec { backoff, max_attempts: 100, ..KindSpec::new(Self::KIND, Self::QUEUE) }
+    }
+}
+
+/// A job of a workflow: one line to the ledger when it begins and one, with the token below zero, when it ends. Fails unless it
+/// gets results of as many parents.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Linked {
+    pub(crate) ms: u64,
+    pub(crate) parents: usize,
+}
+
+impl Job for Linked {
+    const KIND: &'static str = "LINKED";
+
+    fn spec() -> KindSpec {
+        KindSpec { name: Self::KIND.to_owned(), ..Append::spec() }
     }
 }
 
@@ -67,6 +87,41 @@ impl Job for Late {
     }
 }
 
+/// Says when it begins and when it ends, `ms` later. Jobs with its key take turns: one at a time, or three.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Turn<const AT_ONCE: u16> {
+    pub(crate) key: String,
+    pub(crate) ms: u64,
+}
+
+impl<const AT_ONCE: u16> Job for Turn<AT_ONCE> {
+    const KIND: &'static str = if AT_ONCE == 1 { "TURN" } else { "WIDE_TURN" };
+
+    fn spec() -> KindSpec {
+        KindSpec { name: Self::KIND.to_owned(), key_concurrency: AT_ONCE, ..Append::spec() }
+    }
+}
+
+/// Where [`Turn`]s say so.
+pub(crate) fn spans_beside(ledger: &Path) -> PathBuf {
+    ledger.with_extension("spans")
+}
+
+/// Says when it begins and when it ends, `ms` later; nothing else is in its queue.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Shared {
+    pub(crate) ms: u64,
+}
+
+impl Job for Shared {
+    const KIND: &'static str = "SHARED";
+    const QUEUE: &'static str = "BULK";
+
+    fn spec() -> KindSpec {
+        KindSpec { name: Self::KIND.to_owned(), queue: Self::QUEUE.to_owned(), ..Append::spec() }
+    }
+}
+
 /// Kills its process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Abort {}
@@ -79,6 +134,7 @@ impl Job for Abort {
 #[derive(Clone)]
 struct Traces {
     ledger: Arc<Mutex<Ledger>>,
+    spans: Arc<Mutex<Spans>>,
     insert: Arc<str>,
 }
 
@@ -86,16 +142,22 @@ struct Traces {
 pub(crate) fn builder(url: &str, ledger: &Path, effects: &str) -> Builder {
     let traces = Traces {
         ledger: Arc::new(Mutex::new(Ledger::append_to(ledger).unwrap())),
+        spans: Arc::new(Mutex::new(Spans::append_to(&spans_beside(ledger)).unwrap())),
         insert: format!("insert into {effects} (job_id) values ($1)").into(),
     };
-    let (one, two, three, four) = (traces.clone(), traces.clone(), traces.clone(), traces);
+    let (one, two, three, four) = (traces.clone(), traces.clone(), traces.clone(), traces.clone());
+    let (five, six, seven, eight) = (traces.clone(), traces.clone(), traces.clone(), traces);
     Windlass::builder()
         .database(url)
         .job(move |context, job| append(one.clone(), context, job))
         .job(move |context, _: Keyed| keyed(two.clone(), context))
         .job(move |context, job| hold(three.clone(), context, job))
         .job(move |context, job| late(four.clone(), context, job))
+        .job(move |context, job: Turn<1>| turn(five.clone(), context, job.key, job.ms))
+        .job(move |context, job: Turn<3>| turn(six.clone(), context, job.key, job.ms))
+        .job(move |context, job: Shared| turn(seven.clone(), context, "shared".to_owned(), job.ms))
         .job(abort)
+        .job(move |context, job| linked(eight.clone(), context, job))
 }
 
 impl Traces {
@@ -110,6 +172,17 @@ async fn append(traces: Traces, context: Context, job: Append) -> Result<(), Job
         tokio::time::sleep(Duration::from_millis(job.ms)).await;
     }
     Ok(())
+}
+
+async fn linked(traces: Traces, context: Context, job: Linked) -> HandlerResult {
+    traces.write(&context)?;
+    let results = context.parent_results().await?;
+    if results.len() != job.parents || results.values().any(|value| !value.is_i64()) {
+        return Err(JobError::fail(format!("{} results instead of {}", results.len(), job.parents)));
+    }
+    tokio::time::sleep(Duration::from_millis(job.ms)).await;
+    traces.ledger.lock().unwrap().write(context.job_id(), Token(-context.token().0))?;
+    Completion::with(&context.token().0)
 }
 
 async fn keyed(traces: Traces, context: Context) -> Result<(), JobError> {
@@ -151,6 +224,13 @@ async fn late(traces: Traces, context: Context, job: Late) -> Result<(), JobErro
     })
     .await?
     .map_err(|error| JobError::retry(error.chain()))
+}
+
+async fn turn(traces: Traces, context: Context, key: String, ms: u64) -> Result<(), JobError> {
+    traces.spans.lock().unwrap().start(&key, context.job_id())?;
+    tokio::time::sleep(Duration::from_millis(ms)).await;
+    traces.spans.lock().unwrap().end(&key, context.job_id())?;
+    Ok(())
 }
 
 async fn abort(_: Context, _: Abort) -> Result<(), JobError> {

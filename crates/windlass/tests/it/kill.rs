@@ -78,7 +78,7 @@ on_both! {
 }
 
 /// What the dead worker leased: nobody else is there to take it back yet, so its claims are as the kill left them.
-async fn leased_by(windlass: &Windlass, dead: &Process) -> u64 {
+pub(crate) async fn leased_by(windlass: &Windlass, dead: &Process) -> u64 {
     let workers = windlass.client().store().workers().await.unwrap();
     let label = format!("pid {}", dead.id());
     workers.iter().find(|worker| worker.label == label).map_or(0, |worker| worker.running)

@@ -4,21 +4,27 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod budget;
 mod child;
 mod clock;
 mod crowd;
 mod disk;
 mod examples;
+mod global;
 mod index;
 mod jobs;
 mod kill;
+mod lanes;
 mod library;
 mod migrate;
 mod outage;
 mod pause;
 mod pickup;
 mod poison;
+mod rate;
 mod reader;
+mod schedules;
+mod workflows;
 mod world;
 
 /// The count for this run: `small` normally, `full` with `WINDLASS_TEST_FULL`.

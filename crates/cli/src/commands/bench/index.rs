@@ -1,5 +1,6 @@
 //! `bench index`: how fast entities are accepted, how fast they become searchable, how long one write takes to.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -56,14 +57,14 @@ impl Desk {
     }
 
     /// Loads entities in bulk and waits until all are indexed; says when the last was accepted.
-    pub(super) async fn load(&self, docs: u64, output: Output) -> Result<Duration, BenchError> {
+    pub(super) async fn load(&self, docs: Range<u64>, output: Output) -> Result<Duration, BenchError> {
         let begun = Instant::now();
-        let mut texts = Texts::new(1);
-        let mut progress = Progress::new(output, "entities", docs);
-        let mut accepted = 0;
-        while accepted < docs {
-            let chunk = CHUNK.min(docs - accepted);
-            let writes = (accepted..accepted + chunk).map(|n| {
+        let mut texts = Texts::new(1 + docs.start);
+        let mut progress = Progress::new(output, "entities", docs.end - docs.start);
+        let mut next = docs.start;
+        while next < docs.end {
+            let chunk = CHUNK.min(docs.end - next);
+            let writes = (next..next + chunk).map(|n| {
                 let change = Change::Put(texts.document(n));
                 SaveRequest {
                     strategy: Some(Strategy::Batch),
@@ -73,10 +74,10 @@ impl Desk {
             for saved in self.entities.save_many(writes.collect()).await? {
                 saved?;
             }
-            accepted += chunk;
-            progress.set(accepted);
+            next += chunk;
+            progress.set(next - docs.start);
         }
-        progress.finish(accepted);
+        progress.finish(docs.end - docs.start);
         let took = begun.elapsed();
         while self.entities.stats().await?.pending > 0 {
             if begun.elapsed() > PATIENCE {
@@ -92,7 +93,7 @@ pub(crate) async fn run(store: Arc<dyn Store>, docs: u64, output: Output) -> Res
     let desk = Desk::open(store).await?;
     let worker = desk.work().await?;
     let begun = Instant::now();
-    let accepted = desk.load(docs, output).await?;
+    let accepted = desk.load(0..docs, output).await?;
     let searchable = begun.elapsed();
     let mut took = Vec::new();
     for n in 0..SINGLES {

@@ -21,7 +21,7 @@ pub(crate) struct PickupReport {
 
 pub(crate) async fn run(store: Arc<dyn Store>) -> Result<PickupReport, BenchError> {
     let name = store.name();
-    let mut bench = Bench::new(store, WORKERS).await?;
+    let mut bench = Bench::new(store, WORKERS, 1).await?;
     let plain = bench.pickup(false).await?;
     let inside = bench.pickup(true).await?;
     Ok(PickupReport {

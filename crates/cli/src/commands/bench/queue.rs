@@ -3,6 +3,7 @@
 //! Every figure is of the whole contract: durable enqueue, leases with tokens, attempt and finished rows. The
 //! limits are the least SQL a fenced queue can do on the same database in the same run.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -18,10 +19,11 @@ use windlass_engine::{
 use super::{percentile, rss_mb};
 
 const KIND: &str = "BENCH";
+const KEYED_KIND: &str = "BENCH_KEYED";
 const PRODUCERS: u64 = 4;
 const BULK: usize = 2_500;
 const MIXED: usize = 1_000;
-const SINGLE_CALLERS: usize = 64;
+const SINGLE_CALLERS: u64 = 64;
 const PICKUPS: usize = 300;
 
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +50,10 @@ pub(crate) struct QueueReport {
     pub(crate) pickup_p50_ms: f64,
     pub(crate) pickup_p95_ms: f64,
     pub(crate) mixed_per_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) keyed_enqueue_per_s: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) keyed_drain_per_s: Option<f64>,
     pub(crate) limit_enqueue_per_s: f64,
     pub(crate) limit_drain_per_s: f64,
     pub(crate) rss_mb: f64,
@@ -59,6 +65,15 @@ pub(crate) struct Size {
     pub(crate) workers: u32,
     /// Finished jobs in the tables beforehand.
     pub(crate) retain: u64,
+    pub(crate) keys: Option<Keys>,
+}
+
+/// Jobs in lanes.
+#[derive(Clone, Copy)]
+pub(crate) struct Keys {
+    pub(crate) keys: u64,
+    /// Of one key at once.
+    pub(crate) limit: u16,
 }
 
 /// Runs all phases one after the other on an empty, migrated store. `phase` is told what begins.
@@ -69,8 +84,8 @@ pub(crate) async fn run(
     phase: impl Fn(&str),
 ) -> Result<QueueReport, BenchError> {
     let name = store.name();
-    let Size { jobs, workers, retain } = size;
-    let mut bench = Bench::new(store, workers).await?;
+    let Size { jobs, workers, retain, keys } = size;
+    let mut bench = Bench::new(store, workers, keys.map_or(1, |keys| keys.limit)).await?;
     if retain > 0 {
         phase("finished jobs to retain");
         bench.bulk(retain).await?;
@@ -80,6 +95,13 @@ pub(crate) async fn run(
     let enqueue_per_s = bench.bulk(jobs).await?;
     phase("burn-down");
     let drain_per_s = bench.drain(jobs).await?;
+    let mut keyed = None;
+    if let Some(Keys { keys, .. }) = keys {
+        phase("bulk enqueue of jobs with keys");
+        let enqueue_per_s = bench.bulk_of(jobs, |n| keyed_request(n, keys)).await?;
+        phase("burn-down of jobs with keys");
+        keyed = Some((enqueue_per_s, bench.drain(jobs).await?));
+    }
     phase("single enqueues from 64 callers");
     let (enqueue_one_per_s, ones) = bench.singles(jobs).await?;
     bench.drain(0).await?;
@@ -100,6 +122,8 @@ pub(crate) async fn run(
         pickup_p50_ms: percentile(&pickups, 0.50),
         pickup_p95_ms: percentile(&pickups, 0.95),
         mixed_per_s: mixed_per_s.round(),
+        keyed_enqueue_per_s: keyed.map(|(enqueue, _)| enqueue.round()),
+        keyed_drain_per_s: keyed.map(|(_, drain)| drain.round()),
         limit_enqueue_per_s: limit.enqueue_per_s.round(),
         limit_drain_per_s: limit.drain_per_s.round(),
         rss_mb: rss_mb(),
@@ -115,32 +139,46 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    pub(super) async fn new(store: Arc<dyn Store>, workers: u32) -> Result<Bench, BenchError> {
+    pub(super) async fn new(
+        store: Arc<dyn Store>,
+        workers: u32,
+        key_concurrency: u16,
+    ) -> Result<Bench, BenchError> {
         let done = Arc::new(AtomicU64::new(0));
         let (sender, started) = mpsc::unbounded_channel();
-        let counter = done.clone();
         let mut handlers = Handlers::default();
-        handlers.add(
-            KindSpec::new(KIND, queue::DEFAULT_QUEUE),
-            handler(move |_, payload: serde_json::Value| {
-                // Only pickups carry a mark: a burn-down must not pay for the measurement.
-                if payload.get("mark").is_some() {
-                    let _ = sender.send(Instant::now());
-                }
-                counter.fetch_add(1, Ordering::Relaxed);
-                async { Ok(()) }
-            }),
-        );
+        let keyed = KindSpec { key_concurrency, ..KindSpec::new(KEYED_KIND, queue::DEFAULT_QUEUE) };
+        for spec in [KindSpec::new(KIND, queue::DEFAULT_QUEUE), keyed] {
+            let (counter, sender) = (done.clone(), sender.clone());
+            handlers.add(
+                spec,
+                handler(move |_, payload: serde_json::Value| {
+                    // Only pickups carry a mark: a burn-down must not pay for the measurement.
+                    if payload.get("mark").is_some() {
+                        let _ = sender.send(Instant::now());
+                    }
+                    counter.fetch_add(1, Ordering::Relaxed);
+                    async { Ok(()) }
+                }),
+            );
+        }
         let client = Client::open(store, &queue::families(), &handlers.specs()).await?;
         let options = WorkerOptions { concurrency: Some(workers), ..WorkerOptions::default() };
         Ok(Bench { client, handlers, options, done, started })
     }
 
     async fn bulk(&self, jobs: u64) -> Result<f64, BenchError> {
+        self.bulk_of(jobs, plain_request).await
+    }
+
+    async fn bulk_of(&self, jobs: u64, request: impl Fn(u64) -> JobRequest) -> Result<f64, BenchError> {
         // Several producers: while one waits for its commit another is encoded. Building the requests is the
         // application's work and stands before the clock.
         let share = jobs.div_ceil(PRODUCERS);
-        let shares = (0..PRODUCERS).map(|n| requests(share.min(jobs.saturating_sub(n * share)), BULK));
+        let shares = (0..PRODUCERS).map(|n| {
+            let first = n * share;
+            requests(first..(first + share).min(jobs), BULK, &request)
+        });
         let shares: Vec<Vec<Vec<JobRequest>>> = shares.collect();
         let begun = Instant::now();
         let mut producers = tokio::task::JoinSet::new();
@@ -165,22 +203,22 @@ impl Bench {
     }
 
     async fn singles(&self, jobs: u64) -> Result<(f64, Vec<f64>), BenchError> {
-        let each = (jobs as usize / SINGLE_CALLERS).max(1);
+        let each = (jobs / SINGLE_CALLERS).max(1);
         let begun = Instant::now();
         let mut callers = Vec::new();
         for _ in 0..SINGLE_CALLERS {
             let client = self.client.clone();
             callers.push(tokio::spawn(async move {
-                let mut took = Vec::with_capacity(each);
+                let mut took = Vec::with_capacity(each as usize);
                 for n in 0..each {
                     let call = Instant::now();
-                    client.enqueue(JobRequest::new(KIND, payload(n))).await?;
+                    client.enqueue(plain_request(n)).await?;
                     took.push(call.elapsed().as_secs_f64() * 1e3);
                 }
                 Ok::<_, EnqueueError>(took)
             }));
         }
-        let mut all = Vec::with_capacity(each * SINGLE_CALLERS);
+        let mut all = Vec::with_capacity((each * SINGLE_CALLERS) as usize);
         for caller in callers {
             all.extend(caller.await.map_err(|error| BenchError::Failed(error.to_string()))??);
         }
@@ -225,7 +263,7 @@ impl Bench {
         self.done.store(0, Ordering::Relaxed);
         let begun = Instant::now();
         let worker = Worker::start(self.client.clone(), &self.handlers, self.options.clone()).await?;
-        send(self.client.clone(), requests(jobs, MIXED)).await?;
+        send(self.client.clone(), requests(0..jobs, MIXED, &plain_request)).await?;
         wait_settled(self, jobs).await?;
         let elapsed = begun.elapsed();
         worker.shutdown().await?;
@@ -233,10 +271,18 @@ impl Bench {
     }
 }
 
-fn requests(jobs: u64, chunk: usize) -> Vec<Vec<JobRequest>> {
-    let all: Vec<usize> = (0..jobs as usize).collect();
-    let request = |n: &usize| JobRequest::new(KIND, payload(*n));
-    all.chunks(chunk).map(|numbers| numbers.iter().map(request).collect()).collect()
+fn requests(jobs: Range<u64>, chunk: usize, request: &impl Fn(u64) -> JobRequest) -> Vec<Vec<JobRequest>> {
+    let all: Vec<u64> = jobs.collect();
+    all.chunks(chunk).map(|numbers| numbers.iter().map(|n| request(*n)).collect()).collect()
+}
+
+fn plain_request(n: u64) -> JobRequest {
+    JobRequest::new(KIND, payload(n))
+}
+
+fn keyed_request(n: u64, keys: u64) -> JobRequest {
+    let concurrency_key = Some(format!("tenant-{}", n % keys));
+    JobRequest { concurrency_key, ..JobRequest::new(KEYED_KIND, payload(n)) }
 }
 
 async fn send(client: Client, chunks: Vec<Vec<JobRequest>>) -> Result<(), EnqueueError> {
@@ -261,7 +307,7 @@ async fn wait_settled(bench: &Bench, expected: u64) -> Result<(), BenchError> {
 }
 
 /// About 200 bytes of JSON.
-fn payload(n: usize) -> Vec<u8> {
+fn payload(n: u64) -> Vec<u8> {
     format!(
         "{{\"n\":{n},\"user\":\"user-{:08}\",\"subject\":\"Weekly summary of what happened\",\"body\":\"{}\"}}",
         n % 100_000,

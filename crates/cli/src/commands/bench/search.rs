@@ -28,21 +28,37 @@ pub(crate) struct SearchReport {
     recall_at_10: f64,
     ready_ms: f64,
     rss_mb: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    during_load: Option<DuringLoad>,
+}
+
+/// Searches beside a bulk load of half as many entities again.
+#[derive(Debug, Serialize)]
+struct DuringLoad {
+    p50_ms: f64,
+    p95_ms: f64,
+    searches: usize,
+    loaded_per_s: f64,
+}
+
+/// Fills the store the benchmark then opens afresh.
+pub(crate) async fn load(store: Arc<dyn Store>, docs: u64, output: Output) -> Result<(), BenchError> {
+    let desk = Desk::open(store).await?;
+    let worker = desk.work().await?;
+    desk.load(0..docs, output).await?;
+    worker.shutdown().await?;
+    Ok(())
 }
 
 pub(crate) async fn run(
     store: Arc<dyn Store>,
     docs: u64,
     queries: u64,
+    during_load: bool,
     output: Output,
 ) -> Result<SearchReport, BenchError> {
-    let desk = Desk::open(store.clone()).await?;
-    let worker = desk.work().await?;
-    desk.load(docs, output).await?;
-    worker.shutdown().await?;
-    drop(desk);
     let begun = Instant::now();
-    let desk = Desk::open(store).await?;
+    let desk = Arc::new(Desk::open(store).await?);
     let mut texts = Texts::new(7);
     desk.entities.search(SearchRequest::new("document", &texts.query())).await?;
     let ready_ms = rounded(begun.elapsed().as_secs_f64() * 1e3);
@@ -57,6 +73,10 @@ pub(crate) async fn run(
     took.sort_by(f64::total_cmp);
     let rss_mb = rss_mb();
     let recall_at_10 = rounded(recall(&desk, docs).await?);
+    let during_load = match during_load {
+        true => Some(search_beside_a_load(&desk, docs, output).await?),
+        false => None,
+    };
     Ok(SearchReport {
         docs,
         p50_ms: percentile(&took, 0.50),
@@ -65,7 +85,28 @@ pub(crate) async fn run(
         recall_at_10,
         ready_ms,
         rss_mb,
+        during_load,
     })
+}
+
+async fn search_beside_a_load(desk: &Arc<Desk>, docs: u64, output: Output) -> Result<DuringLoad, BenchError> {
+    let worker = desk.work().await?;
+    let begun = Instant::now();
+    let mut took = Vec::new();
+    let mut texts = Texts::new(13);
+    let loader = desk.clone();
+    let loading = tokio::spawn(async move { loader.load(docs..docs + docs / 2, output).await });
+    while !loading.is_finished() {
+        let call = Instant::now();
+        desk.entities.search(SearchRequest::new("document", &texts.query())).await?;
+        took.push(call.elapsed().as_secs_f64() * 1e3);
+    }
+    loading.await.map_err(|error| BenchError::Failed(error.to_string()))??;
+    let loaded_per_s = ((docs / 2) as f64 / begun.elapsed().as_secs_f64()).round();
+    worker.shutdown().await?;
+    took.sort_by(f64::total_cmp);
+    let (p50_ms, p95_ms) = (percentile(&took, 0.50), percentile(&took, 0.95));
+    Ok(DuringLoad { p50_ms, p95_ms, searches: took.len(), loaded_per_s })
 }
 
 /// Against comparing the query with every entity's vector, computed again from its text.

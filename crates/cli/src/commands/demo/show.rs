@@ -1,7 +1,5 @@
 //! What the demo says: searches, a price change, a deletion, and what to try next.
 
-use std::net::SocketAddr;
-
 use serde_json::{Map, Value, json};
 use windlass_core::entity::{Change, Fields};
 use windlass_index::filter::Filter;
@@ -9,11 +7,13 @@ use windlass_index::{Entities, Hit, SaveRequest, SearchRequest};
 
 use super::catalogue;
 use crate::commands::Session;
-use crate::config::Database;
+use crate::commands::serve::Site;
 use crate::failure::{During, Failure};
-use crate::output::{short, visible};
+use crate::output::{quoted, short, visible};
 
 const SHOWN: usize = 3;
+/// What is left of eighty columns.
+const TITLE: usize = 62;
 /// The flask, whose price changes and comes back.
 const PRICED: &str = "p003";
 const SALE: f64 = 19.99;
@@ -34,15 +34,19 @@ pub(super) async fn searches(session: &Session, entities: &Entities) -> Result<(
             let mark = if search.expect.contains(&hit.id) { "✓" } else { " " };
             output.line(format_args!("  {mark} {:.2}  {:<6} {}", hit.score, visible(&hit.id), title(hit)))?;
         }
-        output.line(format_args!("         ({})", search.why))?;
+        output.line(format_args!("{:17}({})", "", search.why))?;
     }
-    output.line("\n✓ marks what the person who wrote the catalogue had in mind.")
+    output.line(
+        "\n✓ marks what the person who wrote the catalogue had in mind.\n\
+         A score of 1 is every word of the query found and the same meaning; by meaning\n\
+         alone 0.24 is the most there is.",
+    )
 }
 
 /// The name, the title, or the beginning of the text.
 fn title(hit: &Hit) -> String {
     let named = ["name", "title", "note"].into_iter().find_map(|name| hit.fields.get(name)?.as_str());
-    short(&visible(named.unwrap_or(&hit.snippet)), 90)
+    short(&visible(named.unwrap_or(&hit.snippet)), TITLE)
 }
 
 /// A price is no text: the change is seen by the next search, and nothing is embedded again.
@@ -60,7 +64,7 @@ pub(super) async fn price(session: &Session, entities: &Entities) -> Result<(), 
     let price = found.and_then(|hit| hit.fields.get("price")).and_then(Value::as_f64);
     let seen = if price == Some(SALE) { "the next search has it" } else { "the next search has NOT got it" };
     output.line(format_args!(
-        "\nPrice of {PRICED} changed to {SALE} (version {}): {seen}, and nothing was embedded again.",
+        "\nPrice of {PRICED} changed to {SALE} (version {}): {seen},\nand nothing was embedded again.",
         written.version
     ))
 }
@@ -75,22 +79,24 @@ pub(super) async fn deletion(session: &Session, entities: &Entities) -> Result<(
     output.line(format_args!("Order {DELETED} deleted: {seen}."))
 }
 
-/// Commands that work as they stand while the server is up.
-pub(super) fn next(session: &Session, address: SocketAddr, database: &Database) -> Result<(), Failure> {
+/// Commands that work as they stand while the server is up, each within eighty columns.
+pub(super) fn next(session: &Session, site: &Site) -> Result<(), Failure> {
     let output = &session.output;
-    let json = "-H 'content-type: application/json'";
-    let binary = visible(&std::env::args().next().unwrap_or_else(|| "windlass".to_owned()));
-    output.line(format_args!("\nThe dashboard is at http://{address}/ and the API beside it. Try:"))?;
-    output.line(format_args!(
-        "  curl -s http://{address}/v1/search {json} -d '{{\"type\": \"product\", \"query\": \"quiet gift for a musician\"}}'"
-    ))?;
-    output.line(format_args!(
-        "  curl -s -X PUT http://{address}/v1/entities/document/hello {json} -d '{{\"title\": \"Hello\", \"text\": \"Written a moment ago\"}}'"
-    ))?;
-    output.line(format_args!("  curl -s http://{address}/v1/entities/document/hello"))?;
-    output.line(format_args!("  curl -s http://{address}/v1/entities/product/p001/similar"))?;
-    output.line(format_args!("  curl -s http://{address}/v1/stats"))?;
-    output
-        .line(format_args!("  {binary} search article \"better sleep\" --database {}", database.address))?;
+    let url = quoted(&format!("http://{}", site.address()));
+    let binary = quoted(&visible(&std::env::args().next().unwrap_or_else(|| "windlass".to_owned())));
+    output.line("")?;
+    site.announce(output)?;
+    output.line(format_args!("Try, in another terminal in this folder:\n"))?;
+    output.line(format_args!("  U={url} J='content-type: application/json'"))?;
+    output.line(
+        r#"  curl -s $U/v1/search -H "$J" \
+       -d '{"type": "product", "query": "relief for back pain"}'
+  curl -s -X PUT $U/v1/entities/document/hello -H "$J" \
+       -d '{"title": "Hello", "text": "Written a moment ago"}'
+  curl -s $U/v1/entities/document/hello
+  curl -s $U/v1/entities/product/p001/similar
+  curl -s $U/v1/stats"#,
+    )?;
+    output.line(format_args!("  {binary} search article \"better sleep\"\n"))?;
     output.line("Stop it with Ctrl-C.")
 }

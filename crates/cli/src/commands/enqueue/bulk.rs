@@ -30,7 +30,7 @@ struct Answer {
 
 pub(super) async fn run(session: &Session, file: &Path, json: bool) -> Result<(), Failure> {
     let input = Input::open(file)?;
-    let client = session.client().await?;
+    let client = session.writer().await?;
     let total = check(&input, &client.catalog())?;
     let answer = write(session, &client, &input, total).await?;
     if json {

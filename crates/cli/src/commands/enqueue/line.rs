@@ -2,19 +2,13 @@
 
 use windlass_core::Invalid;
 use windlass_engine::JobRequest;
-use windlass_http::fields::{Fields, Unreadable};
 use windlass_http::job_request;
+
+use super::super::line;
 
 /// What is wrong with a line, without its number.
 pub(super) fn parse(text: &[u8]) -> Result<JobRequest, Vec<String>> {
-    let fields = Fields::read(text, "").map_err(|error| match error {
-        Unreadable::Syntax(error) => {
-            let message = error.to_string();
-            let message = message.split(" at line ").next().unwrap_or_default();
-            vec![format!("column {}: {message}", error.column())]
-        }
-        Unreadable::NotAnObject(sort) => vec![format!("must be an object, not {sort}")],
-    })?;
+    let fields = line::fields(text).map_err(|why| vec![why])?;
     job_request(fields).map_err(texts)
 }
 

@@ -9,6 +9,7 @@ use std::io::Read;
 use std::time::Duration;
 
 use windlass_core::input::{MAX_PAYLOAD_BYTES, shown};
+use windlass_core::store::Enqueued;
 use windlass_core::{JobId, JobRecord, JobState, OnConflict, duration};
 use windlass_engine::{Client, JobRequest, Waited};
 use windlass_http::view::{EnqueuedView, JobView};
@@ -31,12 +32,13 @@ pub(crate) async fn run(session: &Session, args: &args::Enqueue) -> Result<(), F
 async fn one(session: &Session, args: &args::Enqueue, kind: &str) -> Result<(), Failure> {
     let request = JobRequest {
         kind: kind.to_owned(),
-        payload: payload(args.payload.as_deref().unwrap_or("{}"))?,
+        payload: payload(WHAT, args.payload.as_deref())?,
         priority: args.priority,
         run_at: args.at,
         delay: args.delay,
         unique_key: args.unique_key.clone(),
         on_conflict: args.on_conflict,
+        unique_for: args.unique_for,
         idempotency_key: args.idempotency_key.clone(),
         concurrency_key: args.concurrency_key.clone(),
         max_attempts: args.max_attempts,
@@ -44,16 +46,25 @@ async fn one(session: &Session, args: &args::Enqueue, kind: &str) -> Result<(), 
         tags: args.tag.clone(),
         ..JobRequest::default()
     };
-    let client = session.client().await?;
+    let client = session.writer().await?;
     let enqueued = client.enqueue(request).await.during(WHAT)?;
-    match args.wait {
-        Some(patience) => {
-            wait(session, &client, enqueued.id, enqueued.duplicate, patience, args.json.json).await
-        }
+    answer(session, &client, enqueued, args.wait, args.json.json).await
+}
+
+/// The job as it is, or as it is once it has finished.
+pub(super) async fn answer(
+    session: &Session,
+    client: &Client,
+    enqueued: Enqueued,
+    patience: Option<Duration>,
+    json: bool,
+) -> Result<(), Failure> {
+    match patience {
+        Some(patience) => wait(session, client, enqueued.id, enqueued.duplicate, patience, json).await,
         None => {
             let detail = client.store().job(enqueued.id).await.during("cannot read the job back")?;
             let Some(detail) = detail else { return Err(gone(enqueued.id)) };
-            tell(session, &detail.job, enqueued.duplicate, args.json.json)
+            tell(session, &detail.job, enqueued.duplicate, json)
         }
     }
 }
@@ -102,8 +113,9 @@ fn gone(id: JobId) -> Failure {
     Failure::new(format!("job {id} cannot be shown"), "it was deleted meanwhile")
 }
 
-/// JSON text, the content of a file, or standard input.
-fn payload(text: &str) -> Result<Vec<u8>, Failure> {
+/// JSON text, the content of a file, or standard input; nothing is `{}`.
+pub(super) fn payload(what: &str, text: Option<&str>) -> Result<Vec<u8>, Failure> {
+    let text = text.unwrap_or("{}");
     let (bytes, from) = match text.strip_prefix('@') {
         Some(file) => {
             let from = format!("the payload file {}", shown(file));
@@ -116,7 +128,7 @@ fn payload(text: &str) -> Result<Vec<u8>, Failure> {
         }
         None => (text.as_bytes().to_vec(), "the payload".to_owned()),
     };
-    let refuse = |why: String| Failure::new(WHAT, format!("{from} {why}")).hint("nothing was written");
+    let refuse = |why: String| Failure::new(what, format!("{from} {why}")).hint("nothing was written");
     if bytes.len() > MAX_PAYLOAD_BYTES {
         return Err(refuse(format!("is larger than {MAX_PAYLOAD_BYTES} bytes (1 MiB)")));
     }

@@ -3,61 +3,41 @@
 //! Owns reading and chunking. A line that is refused is named and the others are written; with `--wait` the command
 //! embeds by itself what no worker has embedded, so it ends with or without a server.
 
+mod answer;
+
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
 use serde_json::Value;
+use windlass_core::QueueId;
 use windlass_core::entity::{Change, Operation, Strategy, resolve};
 use windlass_core::input::MAX_PAYLOAD_BYTES;
+use windlass_core::store::WorkerRow;
 use windlass_engine::{Worker, WorkerOptions};
-use windlass_index::SaveRequest;
+use windlass_index::{EntityError, SaveRequest, service};
 
 use super::Desk;
 use crate::args;
 use crate::commands::Session;
 use crate::failure::{During, Failure};
 use crate::output::progress::Progress;
-use crate::output::{plural, taken, visible};
+use crate::output::visible;
+use answer::{Answer, tell, why};
 
 const CHUNK: usize = 1_000;
 const MAX_LINE_BYTES: usize = 2 * MAX_PAYLOAD_BYTES;
-const SHOWN_REFUSALS: usize = 20;
 const LOOK: Duration = Duration::from_millis(50);
 
-#[derive(Default, Serialize)]
-struct Answer {
-    accepted: u64,
-    refused: u64,
-    refusals: Vec<Refused>,
-    seconds: f64,
-}
-
-#[derive(Serialize)]
-struct Refused {
-    line: u64,
-    why: String,
-}
-
-impl Answer {
-    fn refuse(&mut self, line: u64, why: String) {
-        self.refused += 1;
-        if self.refusals.len() < SHOWN_REFUSALS {
-            self.refusals.push(Refused { line, why });
-        }
-    }
-}
-
 pub(crate) async fn run(session: &Session, args: &args::Index) -> Result<(), Failure> {
-    let desk = Desk::open(session).await?;
     if args.explain {
-        return explain(session, &desk, args).await;
+        return explain(session, &Desk::open(session).await?, args).await;
     }
     let Some(file) = &args.file else {
         return Err(Failure::usage("cannot index", "no file was named; `-` reads standard input"));
     };
+    let desk = Desk::open_to_write(session).await?;
     desk.entities.type_named(&args.entity_type).await.during("cannot index")?;
     let begun = Instant::now();
     let mut answer = load(session, &desk, file, &args.entity_type, args.strategy).await?;
@@ -65,7 +45,29 @@ pub(crate) async fn run(session: &Session, args: &args::Index) -> Result<(), Fai
         wait(session, &desk).await?;
     }
     answer.seconds = (begun.elapsed().as_secs_f64() * 1e3).round() / 1e3;
-    tell(session, &answer, args, begun.elapsed())
+    let left = if args.wait { None } else { left_to_nobody(session, &desk).await? };
+    tell(session, &answer, args, begun.elapsed(), left)
+}
+
+/// How many entities wait for their embedding while nobody is there to do it.
+async fn left_to_nobody(session: &Session, desk: &Desk) -> Result<Option<u64>, Failure> {
+    let what = "cannot look for workers";
+    let store = desk.client.store();
+    let boxes: Vec<QueueId> = service::queues()
+        .iter()
+        .filter_map(|queue| desk.client.catalog().queue_named(&queue.name).map(|queue| queue.id))
+        .collect();
+    let (workers, now) = (store.workers().await.during(what)?, store.now().await.during(what)?);
+    let at_work = |worker: &WorkerRow| {
+        // One that was killed is listed until somebody sweeps.
+        let heard = now.since(worker.heartbeat_at) < session.config.server.lease;
+        heard && worker.queues.iter().any(|queue| boxes.contains(queue))
+    };
+    if workers.iter().any(at_work) {
+        return Ok(None);
+    }
+    let pending = store.pending_entities(u64::MAX).await.during(what)?;
+    Ok(Some(pending).filter(|pending| *pending > 0))
 }
 
 async fn load(
@@ -76,15 +78,15 @@ async fn load(
     strategy: Option<Strategy>,
 ) -> Result<Answer, Failure> {
     let what = || format!("cannot read {}", file.display());
-    let (mut reader, size): (Box<dyn BufRead>, u64) = if file == Path::new("-") {
-        (Box::new(BufReader::new(std::io::stdin())), 0)
+    let (mut reader, size): (Box<dyn BufRead>, Option<u64>) = if file == Path::new("-") {
+        (Box::new(BufReader::new(std::io::stdin())), None)
     } else {
         let opened = File::open(file).during(what())?;
-        let size = opened.metadata().map(|facts| facts.len()).unwrap_or(0);
+        let size = opened.metadata().ok().filter(|facts| facts.is_file()).map(|facts| facts.len());
         (Box::new(BufReader::new(opened)), size)
     };
     let template = SaveRequest { strategy, ..SaveRequest::new(entity_type, "", Change::Delete) };
-    let mut progress = Progress::new(session.output, "bytes indexed", size);
+    let mut progress = Progress::of_bytes(session.output, "indexed", size);
     let (mut answer, mut number, mut read) = (Answer::default(), 0, 0);
     let mut chunk: Vec<(u64, SaveRequest)> = Vec::with_capacity(CHUNK);
     loop {
@@ -100,11 +102,12 @@ async fn load(
         if !line.trim_ascii().is_empty() {
             match SaveRequest::from_line(&line, &template) {
                 Ok(request) => chunk.push((number, request)),
-                Err(invalid) => answer.refuse(number, invalid.to_string()),
+                Err(invalid) => answer.refuse(number, why(&invalid)),
             }
         }
         if chunk.len() == CHUNK || last {
             write(desk, std::mem::take(&mut chunk), &mut answer).await?;
+            answer.keep_first_refusals();
             progress.set(read);
         }
         if last {
@@ -123,6 +126,7 @@ async fn write(desk: &Desk, chunk: Vec<(u64, SaveRequest)>, answer: &mut Answer)
     for (number, saved) in numbers.into_iter().zip(saved) {
         match saved {
             Ok(_) => answer.accepted += 1,
+            Err(EntityError::Invalid(invalid)) => answer.refuse(number, why(&invalid)),
             Err(error) => answer.refuse(number, error.to_string()),
         }
     }
@@ -150,29 +154,6 @@ async fn wait(session: &Session, desk: &Desk) -> Result<(), Failure> {
     worker.shutdown().await.during("could not stop cleanly")
 }
 
-fn tell(session: &Session, answer: &Answer, args: &args::Index, took: Duration) -> Result<(), Failure> {
-    let output = &session.output;
-    if args.json.json {
-        output.json(answer)?;
-    } else {
-        let rate = answer.accepted as f64 / took.as_secs_f64().max(1e-6);
-        let how = if args.wait { "searchable" } else { "accepted" };
-        let count = plural(answer.accepted, "entity").replace("entitys", "entities");
-        output.line(format_args!("{count} {how} in {}, {rate:.0}/s", taken(took)))?;
-    }
-    if answer.refused == 0 {
-        return Ok(());
-    }
-    let mut why = format!("{} of {} lines", answer.refused, answer.refused + answer.accepted);
-    for refused in &answer.refusals {
-        why.push_str(&format!("\n  line {}: {}", refused.line, visible(&refused.why)));
-    }
-    if answer.refused as usize > answer.refusals.len() {
-        why.push_str(&format!("\n  and {} more", answer.refused as usize - answer.refusals.len()));
-    }
-    Err(Failure::new("some entities were refused", why).hint("the others are written"))
-}
-
 /// Which strategy a write would take, and why.
 async fn explain(session: &Session, desk: &Desk, args: &args::Index) -> Result<(), Failure> {
     let spec = desk.entities.type_named(&args.entity_type).await.during("cannot explain")?;
@@ -189,7 +170,7 @@ async fn explain(session: &Session, desk: &Desk, args: &args::Index) -> Result<(
     }
     for (operation, resolved) in resolved {
         session.output.line(format_args!(
-            "{operation} of {}: {}, because of {}",
+            "{operation} of {}: {} ({})",
             visible(&spec.name),
             resolved.strategy.name(),
             resolved.because

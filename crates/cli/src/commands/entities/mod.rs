@@ -1,5 +1,6 @@
 //! Verbs about entities: load, search, look at types.
 
+mod filter;
 pub(crate) mod index;
 pub(crate) mod search;
 pub(crate) mod types;
@@ -21,8 +22,17 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
+    /// To look at what is there.
     pub(crate) async fn open(session: &Session) -> Result<Desk, Failure> {
-        let client = session.client().await?;
+        Desk::over(session, session.client().await?).await
+    }
+
+    /// To bring entities.
+    pub(crate) async fn open_to_write(session: &Session) -> Result<Desk, Failure> {
+        Desk::over(session, session.writer().await?).await
+    }
+
+    async fn over(session: &Session, client: Client) -> Result<Desk, Failure> {
         let indexing = indexing()?;
         let mut handlers = Handlers::default();
         indexing.add_to(&mut handlers);

@@ -1,56 +1,34 @@
 //! `search` and `similar`.
 
-use serde_json::{Map, Value};
 use windlass_http::view::SearchView;
-use windlass_index::filter::Filter;
-use windlass_index::{SearchAnswer, SearchRequest};
+use windlass_index::{Facet, FacetValue, SearchAnswer, SearchRequest};
 
 use super::Desk;
+use super::filter::filter;
 use crate::args;
 use crate::commands::Session;
 use crate::failure::{During, Failure};
 use crate::output::{short, visible};
 
 pub(crate) async fn search(session: &Session, args: &args::Search) -> Result<(), Failure> {
-    let what = "cannot search";
     let filter = filter(&args.filter)?;
     let desk = Desk::open(session).await?;
     let request = SearchRequest {
-        limit: args.limit,
-        offset: args.offset,
+        limit: args.limit as usize,
+        offset: args.offset as usize,
         mode: args.mode.into(),
         filter,
+        facets: args.facet.clone(),
         ..SearchRequest::new(&args.entity_type, &args.words)
     };
-    let answer = desk.entities.search(request).await.during(what)?;
+    let answer = desk.entities.search(request).await.during("cannot search")?;
     tell(session, answer, args.json.json)
 }
 
 pub(crate) async fn similar(session: &Session, args: &args::Similar) -> Result<(), Failure> {
     let desk = Desk::open(session).await?;
-    let similar = desk.entities.similar(&args.entity_type, &args.id, args.limit).await;
+    let similar = desk.entities.similar(&args.entity_type, &args.id, args.limit as usize).await;
     tell(session, similar.during("cannot look for similar entities")?, args.json.json)
-}
-
-/// `name=value`: a number, true or false where it reads as one, else text.
-fn filter(pairs: &[String]) -> Result<Option<Filter>, Failure> {
-    let mut all = Vec::new();
-    for pair in pairs {
-        let Some((name, value)) = pair.split_once('=') else {
-            let why = format!("--filter {} is not NAME=VALUE", visible(pair));
-            return Err(Failure::usage("cannot search", why));
-        };
-        let value = serde_json::from_str(value)
-            .ok()
-            .filter(|value| matches!(value, Value::Number(_) | Value::Bool(_)))
-            .unwrap_or_else(|| Value::String(value.to_owned()));
-        all.push(Value::Object(Map::from_iter([(name.to_owned(), value)])));
-    }
-    if all.is_empty() {
-        return Ok(None);
-    }
-    let json = Value::Object(Map::from_iter([("all".to_owned(), Value::Array(all))]));
-    Filter::parse(&json).map(Some).map_err(|invalid| Failure::usage("cannot search", invalid))
 }
 
 fn tell(session: &Session, answer: SearchAnswer, json: bool) -> Result<(), Failure> {
@@ -59,7 +37,8 @@ fn tell(session: &Session, answer: SearchAnswer, json: bool) -> Result<(), Failu
     }
     let output = &session.output;
     if answer.hits.is_empty() {
-        return output.line("nothing found");
+        output.line("nothing found")?;
+        return tell_facets(session, &answer.facets);
     }
     for (n, hit) in answer.hits.iter().enumerate() {
         let stale = if hit.stale { "  (not yet embedded)" } else { "" };
@@ -74,5 +53,20 @@ fn tell(session: &Session, answer: SearchAnswer, json: bool) -> Result<(), Failu
     }
     let at_least = if answer.exact { "" } else { "at least " };
     let took = answer.took.as_secs_f64() * 1e3;
-    output.line(format_args!("{} of {at_least}{} in {took:.1} ms", answer.hits.len(), answer.total))
+    output.line(format_args!("{} of {at_least}{} in {took:.1} ms", answer.hits.len(), answer.total))?;
+    tell_facets(session, &answer.facets)
+}
+
+fn tell_facets(session: &Session, facets: &[Facet]) -> Result<(), Failure> {
+    for facet in facets {
+        session.output.line(format_args!("{}", visible(&facet.field)))?;
+        for FacetValue { value, count } in &facet.values {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            session.output.line(format_args!("{count:>8}  {}", visible(&value)))?;
+        }
+        if facet.more {
+            session.output.line("       …  and more")?;
+        }
+    }
+    Ok(())
 }

@@ -112,9 +112,13 @@ pub(crate) async fn show(session: &Session, args: &One, only: &[JobState]) -> Re
         return Err(Failure::new(what, "there is no such job here")
             .hint("it may have been cleaned up; `windlass jobs` lists what is there"));
     };
+    let workflow = match detail.job.workflow {
+        Some(id) => client.store().workflow(id).await.during("cannot read the job's workflow")?,
+        None => None,
+    };
     match args.json.json {
-        true => session.output.json(&DetailView::from(&detail)),
-        false => job::page(&detail, &session.output),
+        true => session.output.json(&DetailView::new(&detail, workflow.as_ref())),
+        false => job::page(&detail, workflow.as_ref(), &session.output),
     }
 }
 

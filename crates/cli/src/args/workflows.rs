@@ -1,0 +1,76 @@
+//! `workflows list|show|cancel|retry|run`.
+
+use clap::{Args, Subcommand};
+use windlass_core::workflow::{UnknownWorkflowState, WorkflowState};
+
+use super::Json;
+
+#[derive(Args)]
+#[command(after_help = "Examples:\n  windlass workflows --state failed\n  \
+    windlass workflows run examples/order.json\n  \
+    echo '{\"jobs\": [{\"name\": \"a\", \"kind\": \"NOOP\"}]}' | windlass workflows run -\n  \
+    windlass workflows show 7466421690327171072\n  \
+    windlass workflows retry 7466421690327171072")]
+pub(crate) struct Workflows {
+    #[command(subcommand)]
+    pub(crate) verb: Option<WorkflowsVerb>,
+    #[command(flatten)]
+    pub(crate) list: ListWorkflows,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum WorkflowsVerb {
+    /// Workflows, newest first (also without a verb)
+    List(ListWorkflows),
+    /// One workflow as a graph of its jobs
+    Show(OneWorkflow),
+    /// Cancel what has not ended; workers of running jobs are asked to stop
+    Cancel(OneWorkflow),
+    /// Run again what failed, died or was cancelled; completed jobs stay
+    Retry(OneWorkflow),
+    /// Enqueue the workflow of a file, all of it or nothing
+    #[command(after_help = "A file is the object of POST /v1/workflows:\n\n  \
+        {\"name\": \"order\", \"on_failure\": \"compensate\", \"jobs\": [\n    \
+        {\"name\": \"charge\", \"kind\": \"CHARGE\", \"compensate\": {\"kind\": \"REFUND\"}},\n    \
+        {\"name\": \"ship\", \"kind\": \"SHIP\", \"after\": [\"charge\"]}]}\n\n\
+        on_failure: stop cancels what comes after a failed job, continue runs it all the\n\
+        same, compensate stops and then undoes completed jobs from the end.")]
+    Run(RunWorkflow),
+}
+
+#[derive(Args)]
+pub(crate) struct ListWorkflows {
+    /// Only this state: running, completed, failed, cancelled, compensating or compensated
+    #[arg(long, value_name = "STATE", value_parser = workflow_state)]
+    pub(crate) state: Option<WorkflowState>,
+    /// Most workflows shown
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) limit: u32,
+    /// Go on after the page that ended with this id
+    #[arg(long, value_name = "ID")]
+    pub(crate) cursor: Option<i64>,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Args)]
+pub(crate) struct OneWorkflow {
+    /// Id of the workflow
+    #[arg(value_name = "ID")]
+    pub(crate) id: i64,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Args)]
+pub(crate) struct RunWorkflow {
+    /// JSON, or - for standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: String,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+fn workflow_state(text: &str) -> Result<WorkflowState, String> {
+    text.parse().map_err(|error: UnknownWorkflowState| error.to_string())
+}

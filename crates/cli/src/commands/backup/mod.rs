@@ -1,0 +1,216 @@
+//! `backup`, `backup verify`, `backup list` and `restore`, and the copies that a server makes by itself.
+
+pub(crate) mod kept;
+
+use std::path::Path;
+
+use serde::Serialize;
+use windlass_core::store::BackupNote;
+use windlass_core::{Store, StoreError, Time};
+use windlass_engine::backup::{self, Contents, Written};
+use windlass_http::view::ListView;
+
+use super::Session;
+use crate::args::{Backup, BackupVerb, Restore};
+use crate::compose::{Address, Scratch};
+use crate::failure::{During, Failure};
+use crate::output::progress::Progress;
+use crate::output::table::Table;
+use crate::output::{plural, visible};
+
+#[derive(Serialize)]
+struct CopyView {
+    file: String,
+    taken_at: String,
+    rows: u64,
+    bytes: u64,
+    sha256: String,
+    verified_at: Option<String>,
+    /// Whether the file is where it was put, seen from here.
+    there: bool,
+}
+
+impl CopyView {
+    fn of(note: &BackupNote) -> CopyView {
+        CopyView {
+            file: note.file.clone(),
+            taken_at: note.taken_at.to_string(),
+            rows: note.rows,
+            bytes: note.bytes,
+            sha256: note.digest.clone(),
+            verified_at: note.verified_at.map(|at| at.to_string()),
+            there: Path::new(&note.file).exists(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ReadView {
+    file: String,
+    taken_at: String,
+    source: String,
+    rows: u64,
+    bytes: u64,
+    sha256: String,
+    tables: Vec<TableView>,
+    /// Of `verify`: noted in the database that made the copy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recorded: Option<bool>,
+}
+
+#[derive(Serialize)]
+struct TableView {
+    table: &'static str,
+    rows: u64,
+}
+
+impl ReadView {
+    fn of(file: &Path, contents: &Contents, recorded: Option<bool>) -> ReadView {
+        let held = contents.tables.iter();
+        ReadView {
+            file: file.display().to_string(),
+            taken_at: contents.head.taken_at.clone(),
+            source: contents.head.source.clone(),
+            rows: contents.rows,
+            bytes: contents.bytes,
+            sha256: contents.digest.clone(),
+            tables: held.map(|held| TableView { table: held.table.name, rows: held.sum.rows }).collect(),
+            recorded,
+        }
+    }
+}
+
+pub(crate) async fn run(session: &Session, args: Backup) -> Result<(), Failure> {
+    match (args.verb, args.file) {
+        (Some(BackupVerb::Verify { file, json }), _) => verify(session, &file, json.json).await,
+        (Some(BackupVerb::List(json)), _) => list(session, json.json).await,
+        (None, None) => list(session, args.json.json).await,
+        (None, Some(file)) => make(session, &file, args.json.json).await,
+    }
+}
+
+async fn make(session: &Session, file: &Path, json: bool) -> Result<(), Failure> {
+    let store = session.existing().await?;
+    let mut bar = Progress::of_bytes(session.output, "copied", None);
+    let written = backup::write(store.as_ref(), file, &mut |_, bytes| bar.set(bytes)).await;
+    let written = written.during("cannot make a backup")?;
+    bar.finish(written.bytes);
+    let note = noted(file, &written);
+    store.note_backup(&note).await.during("the backup was made, but could not be noted in the database")?;
+    if json {
+        return session.output.json(&CopyView::of(&note));
+    }
+    session.output.line(format_args!(
+        "{} copied to {} ({} bytes), as of {}",
+        plural(written.rows, "row"),
+        visible(&file.display().to_string()),
+        written.bytes,
+        written.taken_at
+    ))
+}
+
+pub(super) fn noted(file: &Path, written: &Written) -> BackupNote {
+    let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    BackupNote {
+        digest: written.digest.clone(),
+        file: file.display().to_string(),
+        taken_at: written.taken_at,
+        rows: written.rows,
+        bytes: written.bytes,
+        verified_at: None,
+    }
+}
+
+async fn verify(session: &Session, file: &Path, json: bool) -> Result<(), Failure> {
+    let size = std::fs::metadata(file).during(format!("cannot read {}", file.display()))?.len();
+    let mut bar = Progress::of_bytes(session.output, "verified", Some(size));
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let what = "the backup is not good";
+    let scratch = Scratch::to_verify(&session.config.database, folder).await.during("cannot verify")?;
+    let store = scratch.store();
+    let verified = backup::verify(store.as_ref(), file, &mut |_, bytes| bar.set(bytes)).await;
+    scratch.end().await.during("cannot remove the scratch database")?;
+    let contents = verified.during(what)?;
+    bar.finish(size);
+    let recorded = record(session, &contents).await?;
+    if json {
+        return session.output.json(&ReadView::of(file, &contents, Some(recorded)));
+    }
+    session.output.line(format_args!(
+        "good: {} in {} restored and found equal, as of {}",
+        plural(contents.rows, "row"),
+        plural(contents.tables.len() as u64, "table"),
+        contents.taken_at
+    ))?;
+    match recorded {
+        true => Ok(()),
+        false => session.output.line("not recorded: this database has not made that copy"),
+    }
+}
+
+/// Only in the database that made the copy: a good copy of another one says nothing about this.
+async fn record(session: &Session, contents: &Contents) -> Result<bool, Failure> {
+    let database = &session.config.database;
+    if matches!(&database.address, Address::Sqlite(path) if !path.exists()) {
+        return Ok(false);
+    }
+    let store = session.open(database, false).await?;
+    if store.check_schema().await.is_err() {
+        return Ok(false);
+    }
+    let now = store.now().await.during("cannot read the clock")?;
+    mark_verified(store.as_ref(), &contents.digest, now).await.during("cannot record the verification")
+}
+
+/// False when the copy is not known.
+pub(super) async fn mark_verified(store: &dyn Store, digest: &str, at: Time) -> Result<bool, StoreError> {
+    let notes = store.backups(u32::MAX).await?;
+    let Some(note) = notes.into_iter().find(|note| note.digest == digest) else { return Ok(false) };
+    store.note_backup(&BackupNote { verified_at: Some(at), ..note }).await?;
+    Ok(true)
+}
+
+async fn list(session: &Session, json: bool) -> Result<(), Failure> {
+    const SHOWN: u32 = 1_000;
+    let store = session.existing().await?;
+    let notes = store.backups(SHOWN).await.during("cannot list the backups")?;
+    if json {
+        return session.output.json(&ListView::whole(notes.iter().map(CopyView::of).collect()));
+    }
+    if notes.is_empty() {
+        return session.output.line("no copy was made yet; `windlass backup FILE` makes one");
+    }
+    let mut table = Table::new(&["taken", ">rows", ">bytes", "verified", "file"]);
+    for note in &notes {
+        let there = Path::new(&note.file).exists();
+        let file = if there { note.file.clone() } else { format!("{} (not there)", note.file) };
+        table.row(vec![
+            note.taken_at.to_string(),
+            note.rows.to_string(),
+            note.bytes.to_string(),
+            note.verified_at.map_or("never".to_owned(), |at| at.to_string()),
+            file,
+        ]);
+    }
+    table.print(&session.output)
+}
+
+pub(crate) async fn restore(session: &Session, args: &Restore) -> Result<(), Failure> {
+    let (file, database) = (&args.file, &session.config.database);
+    let size = std::fs::metadata(file).during(format!("cannot read {}", file.display()))?.len();
+    let store = session.ready(database, true).await?;
+    let mut bar = Progress::of_bytes(session.output, "restored", Some(size));
+    let restored = backup::restore(store.as_ref(), file, &mut |_, bytes| bar.set(bytes)).await;
+    let contents = restored.during(format!("cannot restore into {}", database.address))?;
+    bar.finish(size);
+    if args.json.json {
+        return session.output.json(&ReadView::of(file, &contents, None));
+    }
+    session.output.line(format_args!(
+        "{} in {} restored into {}, as of {}",
+        plural(contents.rows, "row"),
+        plural(contents.tables.len() as u64, "table"),
+        database.address,
+        contents.taken_at
+    ))
+}

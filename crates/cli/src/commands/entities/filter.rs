@@ -1,0 +1,81 @@
+//! `--filter NAME=VALUE`: from a few words on the command line to a filter.
+//!
+//! Owns how a condition is spelled there. What it means is [`Filter`]'s business.
+
+use serde_json::{Value, json};
+use windlass_index::filter::Filter;
+
+use crate::failure::Failure;
+use crate::output::visible;
+
+/// The longer ones first: `>=` is not `>` with a value that begins with `=`.
+const OPERATORS: [(&str, &str); 6] =
+    [(">=", "gte"), ("<=", "lte"), ("!=", "ne"), (">", "gt"), ("<", "lt"), ("=", "eq")];
+
+/// All of them hold.
+pub(super) fn filter(conditions: &[String]) -> Result<Option<Filter>, Failure> {
+    if conditions.is_empty() {
+        return Ok(None);
+    }
+    let all: Vec<Value> = conditions.iter().map(|text| condition(text)).collect::<Result<_, _>>()?;
+    let filter = Filter::parse(&json!({ "all": all }));
+    filter.map(Some).map_err(|invalid| Failure::usage("cannot search", invalid))
+}
+
+fn condition(text: &str) -> Result<Value, Failure> {
+    let wrong = |why: &str| {
+        let example = "write NAME=VALUE, or one of != < <= > >= between them, such as 'price<=20'";
+        Failure::usage("cannot search", format!("--filter {}: {why}; {example}", visible(text)))
+    };
+    let place = text.find(['=', '<', '>', '!']).ok_or_else(|| wrong("compares nothing"))?;
+    let (name, rest) = (text[..place].trim(), &text[place..]);
+    if name.is_empty() {
+        return Err(wrong("names no field"));
+    }
+    let known = OPERATORS.iter().find_map(|(sign, test)| Some((rest.strip_prefix(sign)?, *test)));
+    let (value, test) = known.ok_or_else(|| wrong("compares nothing"))?;
+    let values = readings(value.trim()).ok_or_else(|| wrong("its quotes do not end"))?;
+    Ok(match test {
+        "eq" => json!({ name: { "in": values } }),
+        "ne" => json!({ "not": { name: { "in": values } } }),
+        test => json!({ name: { test: values.first() } }),
+    })
+}
+
+/// What a value may stand for. In quotes it is text. Without, what reads as a number, true or false is that, and text as well:
+/// nobody can see from outside how `8001` was stored.
+fn readings(text: &str) -> Option<Vec<Value>> {
+    if text.starts_with('"') {
+        return serde_json::from_str::<String>(text).ok().map(|text| vec![Value::String(text)]);
+    }
+    let read = serde_json::from_str(text).ok();
+    let read = read.filter(|value| matches!(value, Value::Number(_) | Value::Bool(_)));
+    Some(read.into_iter().chain([Value::String(text.to_owned())]).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_value_is_whatever_it_may_be_and_a_quoted_one_is_text() {
+        for (text, expected) in [
+            ("zip=8001", json!({ "zip": { "in": [8001, "8001"] } })),
+            (r#"zip="8001""#, json!({ "zip": { "in": ["8001"] } })),
+            ("zip=08001", json!({ "zip": { "in": ["08001"] } })),
+            ("on = true", json!({ "on": { "in": [true, "true"] } })),
+            ("name=a=b", json!({ "name": { "in": ["a=b"] } })),
+            ("name=", json!({ "name": { "in": [""] } })),
+            ("maker.country!=Japan", json!({ "not": { "maker.country": { "in": ["Japan"] } } })),
+            ("price>=8", json!({ "price": { "gte": 8 } })),
+            ("price<8.5", json!({ "price": { "lt": 8.5 } })),
+            ("made>2026-01-01", json!({ "made": { "gt": "2026-01-01" } })),
+            (r#"zip<="8001""#, json!({ "zip": { "lte": "8001" } })),
+        ] {
+            assert_eq!(condition(text).unwrap(), expected, "{text}");
+        }
+        for wrong in ["price", "=8", "price!8", r#"zip="80"#] {
+            assert_eq!(condition(wrong).unwrap_err().code(), 2, "{wrong}");
+        }
+    }
+}

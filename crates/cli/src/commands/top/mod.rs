@@ -1,0 +1,61 @@
+//! `top`: queues, workers and failures as they are, again and again.
+//!
+//! One reading at most a second, capped and without a count of a big table. On a terminal it draws and listens to keys; elsewhere
+//! it prints a plain table each time; with `--json` one object, and ends.
+
+mod draw;
+mod reading;
+mod screen;
+mod terminal;
+
+use std::io::IsTerminal;
+
+use windlass_core::duration;
+
+use self::reading::{Reader, Reading};
+use super::Session;
+use crate::args::Top;
+use crate::failure::{During, Failure};
+use crate::output::table::Table;
+
+pub(crate) async fn run(session: &Session, args: &Top) -> Result<(), Failure> {
+    let client = session.client().await?;
+    let mut reader = Reader::new(client.store().clone());
+    let what = "cannot read the queues";
+    if args.json.json {
+        return session.output.json(&reader.read().await.during(what)?);
+    }
+    if std::io::stdout().is_terminal() && std::io::stdin().is_terminal() {
+        return terminal::run(session, reader, args.every).await;
+    }
+    loop {
+        print(session, &reader.read().await.during(what)?)?;
+        tokio::select! {
+            () = tokio::time::sleep(args.every) => {}
+            _ = tokio::signal::ctrl_c() => return Ok(()),
+        }
+    }
+}
+
+fn print(session: &Session, reading: &Reading) -> Result<(), Failure> {
+    session.output.line(format_args!(
+        "{}  {} alive",
+        reading.at,
+        crate::output::plural(reading.workers.len() as u64, "worker")
+    ))?;
+    let mut table =
+        Table::new(&["queue", ">waiting", ">running", ">oldest", ">P95 (1 h)", ">SLA", ">done/s", "state"]);
+    for queue in &reading.queues {
+        table.row(vec![
+            queue.name.clone(),
+            queue.shown_depth(),
+            queue.running.to_string(),
+            queue.oldest().map_or("-".to_owned(), duration::format),
+            queue.p95().map_or("-".to_owned(), duration::format),
+            queue.sla().map_or("-".to_owned(), duration::format),
+            format!("{:.1}", queue.completed_per_s),
+            queue.state().to_owned(),
+        ]);
+    }
+    table.print(&session.output)
+}

@@ -1,0 +1,159 @@
+//! The loop on a terminal: readings, keys and changes of size, until somebody quits. Leaves the terminal as it was.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use tokio::sync::mpsc;
+use tokio::time::MissedTickBehavior;
+use windlass_core::StoreError;
+use windlass_core::store::QueueUpdate;
+
+use super::super::Session;
+use super::draw::{Palette, draw};
+use super::reading::Reader;
+use super::screen::{Key, Screen, Wish};
+use crate::failure::{During, Failure};
+
+/// How long a quit may wait for the thread that reads keys.
+const LOOK: Duration = Duration::from_millis(100);
+
+enum Input {
+    Key(Key),
+    Resized,
+}
+
+pub(super) async fn run(session: &Session, mut reader: Reader, every: Duration) -> Result<(), Failure> {
+    let palette = Palette { colour: session.output.colour };
+    let what = "cannot use the terminal";
+    let mut screen = Screen::default();
+    screen.show(reader.read().await.during("cannot read the queues")?);
+    let mut terminal = ratatui::try_init().during(what)?;
+    let (keys, inputs) = Keys::listen();
+    let shown = watch(&mut screen, &mut reader, every, inputs, |screen| {
+        terminal.draw(|frame| draw(frame, screen, palette)).map(drop)
+    });
+    let ended = shown.await;
+    drop(keys);
+    ratatui::try_restore().during(what)?;
+    ended
+}
+
+async fn watch(
+    screen: &mut Screen,
+    reader: &mut Reader,
+    every: Duration,
+    mut inputs: mpsc::Receiver<Input>,
+    mut paint: impl FnMut(&Screen) -> std::io::Result<()>,
+) -> Result<(), Failure> {
+    let mut ticks = tokio::time::interval(every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks.reset();
+    loop {
+        paint(screen).during("cannot draw")?;
+        tokio::select! {
+            _ = ticks.tick() => refresh(screen, reader).await,
+            input = inputs.recv() => match input {
+                None => return Ok(()),
+                Some(Input::Resized) => {}
+                Some(Input::Key(key)) => match screen.key(key) {
+                    Wish::Nothing => {}
+                    Wish::Quit => return Ok(()),
+                    Wish::SetPaused { queue, paused } => {
+                        let word = if paused { "paused" } else { "goes on" };
+                        screen.said = Some(match set_paused(screen, reader, &queue, paused).await {
+                            Ok(true) => format!("{queue} {word}"),
+                            Ok(false) => format!("there is no queue {queue} any more"),
+                            Err(error) => error.chain(),
+                        });
+                        refresh(screen, reader).await;
+                    }
+                },
+            },
+        }
+    }
+}
+
+/// A database that does not answer leaves the last figures, and says so.
+async fn refresh(screen: &mut Screen, reader: &mut Reader) {
+    match reader.read().await {
+        Ok(reading) => {
+            if screen.said.as_ref().is_some_and(|said| said.starts_with(TROUBLE)) {
+                screen.said = None;
+            }
+            screen.show(reading);
+        }
+        Err(error) => screen.said = Some(format!("{TROUBLE}{}", error.chain())),
+    }
+}
+
+const TROUBLE: &str = "no new figures: ";
+
+async fn set_paused(screen: &Screen, reader: &Reader, name: &str, paused: bool) -> Result<bool, StoreError> {
+    let queues = screen.reading.iter().flat_map(|reading| &reading.queues);
+    let Some(queue) = queues.into_iter().find(|queue| queue.name == name) else { return Ok(false) };
+    let update = QueueUpdate { paused: Some(paused), ..QueueUpdate::default() };
+    reader.store().update_queue(queue.id, &update).await
+}
+
+/// Reads keys on a thread of its own until dropped.
+struct Keys {
+    over: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Keys {
+    fn listen() -> (Keys, mpsc::Receiver<Input>) {
+        let (send, inputs) = mpsc::channel(16);
+        let over = Arc::new(AtomicBool::new(false));
+        let ended = over.clone();
+        let thread = std::thread::spawn(move || {
+            while !ended.load(Ordering::Relaxed) {
+                match event::poll(LOOK) {
+                    Ok(false) => continue,
+                    Ok(true) => {}
+                    Err(_) => return,
+                }
+                let Ok(event) = event::read() else { return };
+                if let Some(input) = input(&event)
+                    && send.blocking_send(input).is_err()
+                {
+                    return;
+                }
+            }
+        });
+        (Keys { over, thread: Some(thread) }, inputs)
+    }
+}
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // It ends within one look; a thread that panicked has nothing to say.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn input(event: &Event) -> Option<Input> {
+    match event {
+        Event::Resize(..) => Some(Input::Resized),
+        Event::Key(key) if key.kind != KeyEventKind::Release => {
+            let control = key.modifiers.contains(KeyModifiers::CONTROL);
+            Some(Input::Key(match key.code {
+                KeyCode::Char('c') if control => Key::Quit,
+                KeyCode::Char('q') => Key::Quit,
+                KeyCode::Char('p') => Key::Pause,
+                KeyCode::Char('s') => Key::Sort,
+                KeyCode::Char('?' | 'h') => Key::Help,
+                KeyCode::Char('y' | 'Y') => Key::Yes,
+                KeyCode::Up | KeyCode::Char('k') => Key::Up,
+                KeyCode::Down | KeyCode::Char('j') => Key::Down,
+                _ => Key::Other,
+            }))
+        }
+        _ => None,
+    }
+}

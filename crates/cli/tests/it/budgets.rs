@@ -1,0 +1,80 @@
+//! Budgets from the terminal: described in the file, looked at, changed for a month, begun anew.
+
+use crate::place::Place;
+
+const FILE: &str = "[budgets.ai]\nlimit = 500.00\n[budgets.words]\ntokens = 1000\ncurrency = \"EUR\"\n";
+
+#[test]
+fn what_the_file_describes_is_listed() {
+    let place = Place::new();
+    place.run(&["migrate", "up"]).ok();
+    place.run(&["budgets"]).ok().says(&["no budgets; describe one under [budgets.NAME]"]);
+    place.write("windlass.toml", FILE);
+    place
+        .run(&["budgets"])
+        .ok()
+        .says(&["budget", "state", "ai", "NORMAL", "0.0", "500.00", "words", "EUR", "1000"]);
+    let listed = place.run(&["budgets", "list", "--json"]).ok().json();
+    let ai = &listed["items"][0];
+    assert_eq!(
+        (ai["name"].as_str(), ai["limit"].as_str(), ai["limit_cents"].as_i64()),
+        (Some("ai"), Some("500.00"), Some(50_000))
+    );
+    assert_eq!((ai["state"].as_str(), ai["batch_size"].as_u64()), (Some("NORMAL"), Some(20)));
+    assert_eq!(listed["items"][1]["tokens_limit"].as_u64(), Some(1_000));
+    let shown = place.run(&["config", "show"]).ok();
+    shown.says(&["budgets.ai.limit", "500.00", "windlass.toml:2"]);
+}
+
+#[test]
+fn a_limit_is_changed_for_one_month_and_survives_the_file() {
+    let place = Place::new();
+    place.run(&["migrate", "up"]).ok();
+    place.write("windlass.toml", FILE);
+    let after = place.run(&["budgets", "set", "ai", "--limit", "750.006", "--json"]).ok().json();
+    assert_eq!((after["limit"].as_str(), after["used"].as_str()), (Some("750.006"), Some("0.00")));
+    let server = place.serve(&["serve"]);
+    drop(server);
+    let listed = place.run(&["budgets", "--json"]).ok().json();
+    let ai = &listed["items"][0];
+    assert_eq!((ai["limit"].as_str(), ai["limits_are_live"].as_bool()), (Some("750.006"), Some(true)));
+    place.run(&["budgets", "set", "words", "--tokens", "0"]).ok().says(&["HARD_STOP", "100.0"]);
+    place
+        .run(&["budgets", "set", "ai", "--limit", "1", "--month", "2999-12"])
+        .ok()
+        .says(&["2999-12", "1.00"]);
+    place.run(&["budgets", "reset", "ai"]).ok().says(&["NORMAL", "750.006"]);
+    let months = place.run(&["budgets", "history", "ai", "--json"]).ok().json();
+    assert_eq!(months["items"].as_array().unwrap().len(), 1, "what lies ahead is no history: {months}");
+    place.run(&["budgets", "history", "ai", "--months", "3"]).ok().says(&["month", "settled", "750.006"]);
+}
+
+#[test]
+fn mistakes_are_named() {
+    let place = Place::new();
+    place.run(&["migrate", "up"]).ok();
+    place.write("windlass.toml", FILE);
+    let parts = ["there is no budget `nope`: known: ai, words", "hint: nothing was changed"];
+    for args in [
+        &["budgets", "history", "nope"][..],
+        &["budgets", "set", "nope", "--limit", "1"],
+        &["budgets", "reset", "nope"],
+    ] {
+        place.run(args).fails(1, &parts);
+    }
+    place.run(&["budgets", "set", "ai"]).fails(2, &["--limit"]);
+    place.run(&["budgets", "set", "ai", "--limit", "-5"]).fails(2, &["it is negative"]);
+    place.run(&["budgets", "set", "ai", "--limit", "1", "--month", "May"]).fails(2, &["write it as 2026-11"]);
+    place
+        .run(&["budgets", "set", "ai", "--tokens", "99999999999999999"])
+        .fails(1, &["tokens: must be at most"]);
+    place
+        .run(&["budgets", "set", "ai", "--limit", "1", "--month", "2001-01"])
+        .fails(1, &["cannot change 2001-01: it is over and its books are closed"]);
+    place.write("windlass.toml", "[budgets.ai]\nlimit = \"lots\"\ncurency = \"EUR\"\n");
+    let parts = [
+        "windlass.toml:2: budgets.ai.limit: `lots` is not an amount",
+        "windlass.toml:3: `curency` is not a key of budgets.ai; did you mean `currency`?",
+    ];
+    place.run(&["budgets"]).fails(1, &parts);
+}

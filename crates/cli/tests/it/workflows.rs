@@ -1,0 +1,68 @@
+//! Workflows on the command line.
+
+use std::path::Path;
+
+use crate::place::Place;
+
+const CHAIN: &str = r#"{"name": "chain", "jobs": [
+    {"name": "b", "kind": "NOOP", "after": ["a"]}, {"name": "a", "kind": "NOOP"}]}"#;
+
+#[test]
+fn run_show_cancel_and_retry() {
+    let place = Place::new();
+    let made = place.pipe(&["workflows", "run", "-", "--json"], CHAIN).ok().json();
+    let id = made["id"].as_str().unwrap().to_owned();
+    assert_eq!((made["state"].as_str(), made["jobs"][1]["name"].as_str()), (Some("running"), Some("b")));
+    let shown = [
+        "chain · running · 0 of 2 jobs completed · on failure: stop",
+        "\n  a     pending",
+        "\n  `- b  waits",
+    ];
+    place.run(&["workflows", "show", &id]).ok().says(&shown);
+    let child = made["jobs"][1]["id"].as_str().unwrap();
+    let page = ["scheduled (waits for others of its workflow)", "`- b  waits", "<- this job"];
+    place.run(&["jobs", "show", child]).ok().says(&page);
+    let job = place.run(&["jobs", "show", child, "--json"]).ok().json();
+    assert_eq!((&job["waiting_on"][0], &job["graph"]), (&made["jobs"][0]["id"], &made));
+    place.run(&["workflows", "cancel", &id]).ok().says(&["· cancelled ·"]);
+    let why = ["stays as it is: it is cancelled; cancel needs one that has not ended"];
+    place.run(&["workflows", "cancel", &id]).fails(1, &why);
+    place.run(&["workflows", "--state", "cancelled"]).ok().says(&[&id, "chain"]);
+    place.run(&["workflows", "retry", &id]).ok().says(&["· running ·", "a     pending"]);
+    let list = place.run(&["workflows", "--json"]).ok().json();
+    assert_eq!(
+        (list["items"][0]["id"].as_str(), &list["next_cursor"]),
+        (Some(id.as_str()), &serde_json::Value::Null)
+    );
+    place.run(&["workflows", "show", "7"]).fails(1, &["there is no workflow 7 here"]);
+    place.run(&["workflows", "--state", "odd"]).fails(2, &["is not a workflow's state"]);
+}
+
+#[test]
+fn a_file_that_is_no_workflow_is_refused() {
+    let place = Place::new();
+    let circle = r#"{"jobs": [{"name": "a", "kind": "NOOP", "after": ["a"]}, {"kind": "NOOP"}]}"#;
+    let parts = ["jobs[1].name: is required", "nothing was written"];
+    place.pipe(&["workflows", "run", "-"], circle).fails(1, &parts);
+    let unknown = r#"{"jobs": [{"name": "a", "kind": "NO"}]}"#;
+    place.pipe(&["workflows", "run", "-"], unknown).fails(1, &["jobs[0].kind"]);
+    place.run(&["workflows", "run", "nowhere.json"]).fails(1, &["cannot run the workflow of nowhere.json"]);
+    assert_eq!(place.count(&[]), 0);
+}
+
+/// The file in the repository, worked off by a server.
+#[test]
+fn the_example_runs_to_its_end() {
+    let place = Place::new();
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/order.json");
+    let made = place.run(&["workflows", "run", file.to_str().unwrap(), "--json"]).ok().json();
+    assert_eq!(made["jobs"].as_array().unwrap().len(), 4);
+    let last = made["jobs"][3]["id"].as_str().unwrap();
+    let _worker = place.serve(&["serve"]);
+    let begun = std::time::Instant::now();
+    while place.count(&["--state", "completed"]) < 4 {
+        assert!(begun.elapsed().as_secs() < 60, "{}", place.run(&["jobs", "show", last]).ok().out);
+    }
+    let id = made["id"].as_str().unwrap();
+    place.run(&["workflows", "show", id]).ok().says(&["order · completed · 4 of 4 jobs completed"]);
+}

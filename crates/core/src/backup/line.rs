@@ -1,0 +1,209 @@
+//! The lines of a backup file.
+//!
+//! A head, then for each table its own head, a JSON array per row and its end with count and digest, and at last a line
+//! with the SHA-256 of everything above it. A file that was cut off has no such line; one that was changed has another.
+//! Each table's head names its columns, so a newer binary reads older files: a column that is not there takes its default.
+
+use std::io::Write;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Cell, Column, ColumnKind, FORMAT, Row, Sum, Table, table};
+
+/// The first line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Head {
+    pub windlass_backup: u32,
+    /// The schema the rows are of.
+    pub schema: i64,
+    /// `sqlite` or `postgres`.
+    pub source: String,
+    pub taken_at: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableHead {
+    pub table: String,
+    pub columns: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableEnd {
+    pub end: String,
+    pub rows: u64,
+    pub digest: String,
+}
+
+/// The last line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tail {
+    pub rows: u64,
+    /// Of every byte above.
+    pub sha256: String,
+}
+
+impl Head {
+    pub fn read(line: &[u8], known_schema: i64) -> Result<Head, String> {
+        #[derive(Deserialize)]
+        struct Probe {
+            windlass_backup: u32,
+        }
+        let probe: Probe = serde_json::from_slice(line)
+            .map_err(|_| "it does not begin like a backup of windlass".to_owned())?;
+        if probe.windlass_backup > FORMAT {
+            let format = probe.windlass_backup;
+            return Err(format!(
+                "it has format {format}, this binary knows up to {FORMAT}; use a newer windlass"
+            ));
+        }
+        let head: Head = serde_json::from_slice(line).map_err(|error| format!("its head: {error}"))?;
+        if head.schema > known_schema {
+            return Err(format!(
+                "it is of schema {}, this binary knows up to {known_schema}; use a newer windlass",
+                head.schema
+            ));
+        }
+        Ok(head)
+    }
+}
+
+impl TableHead {
+    pub fn of(table: &Table) -> TableHead {
+        let columns = table.columns.iter().map(|column| column.name.to_owned()).collect();
+        TableHead { table: table.name.to_owned(), columns }
+    }
+
+    /// The table and which of its columns the file has, in the file's order.
+    pub fn resolve(&self) -> Result<(&'static Table, Vec<usize>), String> {
+        let known = table(&self.table).ok_or_else(|| format!("there is no table `{}`", self.table))?;
+        let columns = self
+            .columns
+            .iter()
+            .map(|name| known.column(name).ok_or_else(|| format!("`{}` has no column `{name}`", self.table)));
+        Ok((known, columns.collect::<Result<_, _>>()?))
+    }
+}
+
+impl TableEnd {
+    pub fn of(table: &Table, sum: &Sum) -> TableEnd {
+        TableEnd { end: table.name.to_owned(), rows: sum.rows, digest: sum.hex() }
+    }
+}
+
+/// Appends a row without a line end. `columns` picks some of the row's cells.
+pub fn write_row(out: &mut Vec<u8>, row: &Row, columns: impl Iterator<Item = usize>) {
+    out.push(b'[');
+    for (n, at) in columns.enumerate() {
+        if n > 0 {
+            out.push(b',');
+        }
+        write_cell(out, row.get(at).unwrap_or(&Cell::Null));
+    }
+    out.push(b']');
+}
+
+fn write_cell(out: &mut Vec<u8>, cell: &Cell) {
+    // Writing to a Vec cannot fail, and none of these values can fail to be JSON.
+    let _ = match cell {
+        Cell::Null => out.write_all(b"null"),
+        Cell::Int(number) | Cell::Time(number) => write!(out, "{number}"),
+        Cell::Real(number) => write!(out, "{number}"),
+        Cell::Flag(flag) => write!(out, "{flag}"),
+        Cell::Text(text) => serde_json::to_writer(out, text).map_err(Into::into),
+        Cell::Bytes(bytes) => write!(out, "\"{}\"", BASE64.encode(bytes)),
+        Cell::Ints(ints) => serde_json::to_writer(out, ints).map_err(Into::into),
+        Cell::Texts(texts) => serde_json::to_writer(out, texts).map_err(Into::into),
+    };
+}
+
+/// A row with one cell per entry of `columns`.
+pub fn read_row(line: &[u8], columns: &[Column]) -> Result<Row, String> {
+    let values: Vec<Value> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    if values.len() != columns.len() {
+        return Err(format!("{} values for {} columns", values.len(), columns.len()));
+    }
+    let cells = values.into_iter().zip(columns).map(|(value, column)| {
+        read_cell(value, column.kind).ok_or_else(|| format!("`{}` is not what it should be", column.name))
+    });
+    cells.collect()
+}
+
+fn read_cell(value: Value, kind: ColumnKind) -> Option<Cell> {
+    if value.is_null() {
+        return Some(Cell::Null);
+    }
+    Some(match (kind, value) {
+        (ColumnKind::Int, value) => Cell::Int(value.as_i64()?),
+        (ColumnKind::Time, value) => Cell::Time(value.as_i64()?),
+        // Digits enough for one come back as the same.
+        (ColumnKind::Real, value) => Cell::Real(value.as_f64()? as f32),
+        (ColumnKind::Flag, value) => Cell::Flag(value.as_bool()?),
+        (ColumnKind::Text | ColumnKind::Json, Value::String(text)) => Cell::Text(text),
+        (ColumnKind::Bytes, Value::String(text)) => Cell::Bytes(BASE64.decode(text).ok()?),
+        (ColumnKind::Ints, Value::Array(items)) => {
+            Cell::Ints(items.iter().map(Value::as_i64).collect::<Option<_>>()?)
+        }
+        (ColumnKind::Texts, Value::Array(items)) => {
+            Cell::Texts(items.iter().map(|item| item.as_str().map(str::to_owned)).collect::<Option<_>>()?)
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn columns() -> Vec<Column> {
+        use ColumnKind::*;
+        let column = |kind| Column { name: "c", kind, serial: false };
+        [Int, Real, Flag, Time, Text, Json, Bytes, Ints, Texts].map(column).to_vec()
+    }
+
+    #[test]
+    fn every_value_there_and_back() {
+        let full = vec![
+            Cell::Int(i64::MIN),
+            Cell::Real(12.3),
+            Cell::Flag(true),
+            Cell::Time(i64::MAX),
+            Cell::Text("a\"\\\n\u{0}\u{202e}é".to_owned()),
+            Cell::Text("{\"b\":1, \"a\": 2}".to_owned()),
+            Cell::Bytes((0..=255).collect()),
+            Cell::Ints(vec![1, -2, i64::MAX]),
+            Cell::Texts(vec![String::new(), "x,y".to_owned()]),
+        ];
+        for row in [full, vec![Cell::Null; 9]] {
+            let mut line = Vec::new();
+            write_row(&mut line, &row, 0..row.len());
+            assert!(!line.contains(&b'\n'), "{}", String::from_utf8_lossy(&line));
+            assert_eq!(read_row(&line, &columns()).unwrap(), row);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let one = [Column { name: "n", kind: ColumnKind::Int, serial: false }];
+        for bad in ["[]", "[1,2]", "[\"1\"]", "[1.5]", "{}", "[1", "[9223372036854775808]"] {
+            assert!(read_row(bad.as_bytes(), &one).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn newer_files_are_told_apart_from_broken_ones() {
+        let head = Head {
+            windlass_backup: FORMAT,
+            schema: 5,
+            source: "sqlite".to_owned(),
+            taken_at: "2026-11-15T20:10:56Z".to_owned(),
+        };
+        let text = serde_json::to_vec(&head).unwrap();
+        assert_eq!(Head::read(&text, 5), Ok(head));
+        assert!(Head::read(&text, 4).unwrap_err().contains("schema 5"));
+        assert!(Head::read(br#"{"windlass_backup": 9}"#, 5).unwrap_err().contains("format 9"));
+        assert!(Head::read(b"PK\x03\x04", 5).unwrap_err().contains("does not begin"));
+    }
+}

@@ -1,0 +1,119 @@
+//! One provider call: what it may cost, what it did cost, and the alerts it set off.
+
+use super::spec::check_amount;
+use super::{Amount, Standing, Sums, Threshold, Trigger};
+use crate::Invalid;
+use crate::input::MAX_TOKENS;
+
+/// What a call may cost at most. Whatever it costs more than this is booked all the same, but was not guarded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Estimate {
+    pub amount: Amount,
+    /// Input and output together.
+    pub tokens: u64,
+    pub trigger: Trigger,
+    /// For whom; else the job's tag `user:ID` says so.
+    pub user: Option<String>,
+}
+
+impl Estimate {
+    pub fn sums(&self) -> Sums {
+        Sums { amount: self.amount, tokens: self.tokens }
+    }
+
+    pub fn check(&self) -> Result<(), Invalid> {
+        let mut invalid = Invalid::default();
+        check_amount(&mut invalid, "amount", self.amount);
+        check_tokens(&mut invalid, "tokens", self.tokens);
+        if let Some(user) = &self.user {
+            invalid.check_key("user", user);
+        }
+        invalid.into_result()
+    }
+}
+
+/// What a call did cost, as the provider's answer says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    pub amount: Amount,
+    pub tokens_in: u64,
+    pub tokens_out: u64,
+    pub provider: Option<String>,
+    pub model: Option<String>,
+}
+
+impl Usage {
+    pub fn sums(&self) -> Sums {
+        Sums { amount: self.amount, tokens: self.tokens_in.saturating_add(self.tokens_out) }
+    }
+
+    pub fn check(&self) -> Result<(), Invalid> {
+        let mut invalid = Invalid::default();
+        check_amount(&mut invalid, "amount", self.amount);
+        check_tokens(&mut invalid, "tokens_in", self.tokens_in);
+        check_tokens(&mut invalid, "tokens_out", self.tokens_out);
+        for (field, text) in [("provider", &self.provider), ("model", &self.model)] {
+            if let Some(text) = text {
+                invalid.check_key(field, text);
+            }
+        }
+        invalid.into_result()
+    }
+}
+
+fn check_tokens(invalid: &mut Invalid, field: &str, tokens: u64) {
+    if tokens > MAX_TOKENS {
+        invalid.add(field, format!("must be at most {MAX_TOKENS}, not {tokens}"));
+    }
+}
+
+const USER_TAG: &str = "user:";
+
+/// The originating user among a job's tags.
+pub fn user_of(tags: &[String]) -> Option<&str> {
+    tags.iter().find_map(|tag| tag.strip_prefix(USER_TAG)).filter(|user| !user.is_empty())
+}
+
+/// A threshold that was reached, once a month.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alert {
+    pub budget: String,
+    pub currency: String,
+    pub threshold: Threshold,
+    /// When it was reached.
+    pub standing: Standing,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_user_is_the_first_tag_that_names_one() {
+        let tags = |tags: &[&str]| tags.iter().map(|tag| (*tag).to_owned()).collect::<Vec<_>>();
+        assert_eq!(user_of(&tags(&["nightly", "user:42", "user:7"])), Some("42"));
+        assert_eq!(user_of(&tags(&["users:1", "user:"])), None);
+    }
+
+    #[test]
+    fn figures_that_no_call_has_are_refused_by_name() {
+        let text = |checked: Result<(), Invalid>| checked.err().map(|e| e.to_string()).unwrap_or_default();
+        assert_eq!(Estimate::default().check(), Ok(()));
+        let estimate = Estimate {
+            amount: Amount(-1),
+            tokens: u64::MAX,
+            user: Some(String::new()),
+            ..Estimate::default()
+        };
+        let said = text(estimate.check());
+        assert!(["amount:", "tokens:", "user:"].iter().all(|field| said.contains(field)), "{said}");
+        let usage = Usage {
+            amount: Amount(-1),
+            tokens_out: u64::MAX,
+            model: Some("\0".to_owned()),
+            ..Usage::default()
+        };
+        let said = text(usage.check());
+        assert!(["amount:", "tokens_out:", "model:"].iter().all(|field| said.contains(field)), "{said}");
+    }
+}

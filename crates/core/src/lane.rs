@@ -1,0 +1,91 @@
+//! Lanes: jobs of one kind that share a concurrency key, of which only so many may be ready or running at once.
+//!
+//! A lane's **heads** each hold one of its **slots**, from the moment they are promoted until their attempt ends; the
+//! others wait in line, where no claim looks. A slot that gets free and a job whose time comes leave a **look**: the
+//! next claim looks at that lane and promotes what there is room for. Pure rules; a store keeps slots, line and looks.
+
+use sha2::{Digest, Sha256};
+
+use crate::outcome::ReturnWhy;
+use crate::{KindId, LaneId, Time};
+
+/// Jobs of one lane that may be ready or running at once when nobody says otherwise.
+pub const DEFAULT_KEY_CONCURRENCY: u16 = 1;
+pub const MAX_KEY_CONCURRENCY: u16 = 10_000;
+
+impl LaneId {
+    /// The same in every process and for ever, so that nobody has to keep a list of keys. Of a million keys two share a
+    /// number once in forty million databases; they would then share their slots, so never run too many.
+    pub fn of(kind: KindId, key: &str) -> LaneId {
+        let mut hash = Sha256::new();
+        hash.update(kind.0.to_be_bytes());
+        hash.update(key.as_bytes());
+        let mut first = [0; 8];
+        first.copy_from_slice(&hash.finalize()[..8]);
+        LaneId(i64::from_be_bytes(first))
+    }
+}
+
+impl ReturnWhy {
+    /// A job that goes back unrun stays a head; one that waits for its retry or its snooze goes back in line and blocks
+    /// nobody.
+    pub fn keeps_slot(self) -> bool {
+        match self {
+            ReturnWhy::HandBack | ReturnWhy::Lost => true,
+            ReturnWhy::Retry | ReturnWhy::Snooze => false,
+        }
+    }
+}
+
+/// The slots that may be given now, lowest first. A limit that was lowered waits until enough were given back.
+pub fn free_slots(taken: &[u16], limit: u16) -> Vec<u16> {
+    let room = usize::from(limit).saturating_sub(taken.len());
+    (1..=limit).filter(|slot| !taken.contains(slot)).take(room).collect()
+}
+
+/// Where a promoted job stands among all that are ready: its own time when it did not have to wait for its lane, else the
+/// moment its slot got free. So keys take turns, and a key with thousands of jobs delays no other.
+pub fn place(run_at: Time, freed_at: Option<Time>) -> Time {
+    freed_at.map_or(run_at, |freed| freed.max(run_at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lane_is_a_kind_and_a_key() {
+        let lane = LaneId::of(KindId(1), "tenant 7");
+        assert_eq!(lane, LaneId::of(KindId(1), "tenant 7"));
+        assert_ne!(lane, LaneId::of(KindId(2), "tenant 7"));
+        assert_ne!(lane, LaneId::of(KindId(1), "tenant 8"));
+        // Stored in databases: it must never change.
+        assert_eq!(LaneId::of(KindId(1), "a"), LaneId(8_286_459_498_212_470_165));
+    }
+
+    #[test]
+    fn slots_are_given_up_to_the_limit() {
+        assert_eq!(free_slots(&[], 3), [1, 2, 3]);
+        assert_eq!(free_slots(&[2], 3), [1, 3]);
+        assert_eq!(free_slots(&[1], 1), [0; 0]);
+        assert_eq!(free_slots(&[2, 3], 1), [0; 0], "lowered from 3: slot 1 is free, but two run");
+        assert_eq!(free_slots(&[3], 2), [1]);
+    }
+
+    #[test]
+    fn a_job_that_waited_for_its_lane_stands_where_its_slot_got_free() {
+        assert_eq!(place(Time(5), None), Time(5));
+        assert_eq!(place(Time(5), Some(Time(9))), Time(9));
+        assert_eq!(place(Time(5), Some(Time(3))), Time(5), "free before its time came");
+    }
+
+    #[test]
+    fn only_a_job_that_was_not_run_keeps_its_slot() {
+        let keep: Vec<&str> = [ReturnWhy::Retry, ReturnWhy::Snooze, ReturnWhy::HandBack, ReturnWhy::Lost]
+            .into_iter()
+            .filter(|why| why.keeps_slot())
+            .map(ReturnWhy::name)
+            .collect();
+        assert_eq!(keep, ["handed_back", "lost"]);
+    }
+}

@@ -1,0 +1,99 @@
+//! Order beyond priority: who has been due too long, and which share of the slots is theirs.
+//!
+//! A job that has been due for longer than its queue's `boost_after`, or for three quarters of its SLA, is **late**. One
+//! slot in four is reserved for late jobs, whatever their priority: those due longest first, which are the nearest to
+//! their SLA or the furthest beyond. So urgent work never waits for more than a quarter of the slots, and no work waits
+//! for ever. Pure rules; a store finds who is due, a worker keeps the reserve.
+
+use std::time::Duration;
+
+use crate::Time;
+
+pub const DEFAULT_BOOST_AFTER: Duration = Duration::from_secs(600);
+/// One slot in so many is for late jobs.
+pub const RESERVED: u32 = 4;
+/// Slots that may be saved up for late jobs.
+const MOST_SAVED: u32 = 1_000;
+
+/// From when on a due job is late; never, where nothing is boosted.
+pub fn late_after(boost_after: Option<Duration>, sla: Option<Duration>) -> Option<Duration> {
+    let boost_after = boost_after?;
+    Some(sla.map_or(boost_after, |sla| boost_after.min(sla * 3 / 4)))
+}
+
+/// The slots of one worker and queue that late jobs have earned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reserve {
+    /// In parts of a slot.
+    saved: u32,
+}
+
+impl Reserve {
+    /// So many slots are about to be filled.
+    pub fn earn(&mut self, slots: u32) {
+        self.saved = self.saved.saturating_add(slots).min(MOST_SAVED * RESERVED);
+    }
+
+    /// How many of the slots are for late jobs; they count as spent, whether late jobs are found or not.
+    pub fn spend(&mut self, slots: u32) -> u32 {
+        let share = (self.saved / RESERVED).min(slots);
+        self.saved -= share * RESERVED;
+        share
+    }
+}
+
+/// How many jobs of each priority are among the `most` that have been due longest. `due` has enough of each priority, by
+/// time.
+pub fn longest_due(due: &[(u8, Time)], most: u32) -> Vec<(u8, u32)> {
+    let mut due = due.to_vec();
+    due.sort_by_key(|(priority, at)| (*at, *priority));
+    let mut counts: Vec<(u8, u32)> = Vec::new();
+    for (priority, _) in due.into_iter().take(most as usize) {
+        match counts.iter_mut().find(|(known, _)| *known == priority) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((priority, 1)),
+        }
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn late_is_ten_minutes_or_near_the_sla() {
+        let default = Some(DEFAULT_BOOST_AFTER);
+        assert_eq!(late_after(default, None), Some(10 * MINUTE));
+        assert_eq!(late_after(default, Some(30 * MINUTE)), Some(10 * MINUTE));
+        assert_eq!(late_after(default, Some(4 * MINUTE)), Some(3 * MINUTE));
+        assert_eq!(late_after(None, Some(4 * MINUTE)), None, "turned off");
+    }
+
+    #[test]
+    fn a_quarter_of_the_slots_is_reserved() {
+        let mut reserve = Reserve::default();
+        let mut one_by_one = Vec::new();
+        for _ in 0..8 {
+            reserve.earn(1);
+            one_by_one.push(reserve.spend(1));
+        }
+        assert_eq!(one_by_one, [0, 0, 0, 1, 0, 0, 0, 1]);
+        reserve.earn(10);
+        assert_eq!(reserve.spend(10), 2);
+        reserve.earn(2);
+        assert_eq!(reserve.spend(10), 1, "what was left over counts");
+        reserve.earn(u32::MAX);
+        assert_eq!(reserve.spend(2_000), 1_000, "no more is saved");
+    }
+
+    #[test]
+    fn the_longest_due_come_first_whatever_their_priority() {
+        let due = [(0, Time(5)), (0, Time(6)), (7, Time(1)), (7, Time(9)), (9, Time(1)), (9, Time(2))];
+        assert_eq!(longest_due(&due, 4), [(7, 1), (9, 2), (0, 1)]);
+        assert_eq!(longest_due(&due, 1), [(7, 1)], "of two due as long the more urgent");
+        assert_eq!(longest_due(&[], 4), []);
+    }
+}

@@ -1,0 +1,401 @@
+//! How many jobs of a queue to run at once, and how many processes it deserves.
+//!
+//! Owns two decisions, both pure: [`Tuner`] moves one worker's concurrency between its bounds, [`desired_workers`] is the
+//! figure an outside autoscaler follows. Both ask the same question, how long the backlog would take against half the
+//! SLA, so that they never pull in opposite directions.
+
+use std::time::Duration;
+
+/// Between which figures a worker may move its concurrency by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    pub min: u32,
+    pub max: u32,
+}
+
+impl Bounds {
+    /// From what was said: what was not is as it is, or else the concurrency itself. `None` when nothing was said.
+    pub fn of(
+        concurrency: u32,
+        min: Option<u32>,
+        max: Option<u32>,
+        before: Option<Bounds>,
+    ) -> Result<Option<Bounds>, String> {
+        if min.is_none() && max.is_none() {
+            return Ok(None);
+        }
+        let min = min.or(before.map(|bounds| bounds.min)).unwrap_or(concurrency);
+        let max = max.or(before.map(|bounds| bounds.max)).unwrap_or(concurrency);
+        match min <= max {
+            true => Ok(Some(Bounds { min, max })),
+            false => {
+                Err(format!("runs from {min} to {max}; the lower bound must not be above the upper one"))
+            }
+        }
+    }
+
+    fn clamp(self, concurrency: u32) -> u32 {
+        concurrency.clamp(self.min.min(self.max), self.max)
+    }
+}
+
+/// A queue without an SLA should still be through with its backlog some time.
+const BEST_EFFORT: Duration = Duration::from_secs(1_800);
+
+/// How long a backlog may take before something is done about it.
+pub fn patience(sla: Option<Duration>) -> Duration {
+    sla.unwrap_or(BEST_EFFORT) / 2
+}
+
+/// What a worker saw of one queue since its last step.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    /// Due jobs.
+    pub backlog: u64,
+    /// Jobs all processes together end per second.
+    pub drain_per_s: f64,
+    /// Most runs at once.
+    pub busiest: u32,
+    pub sla: Option<Duration>,
+}
+
+/// Steps without growth after run times got worse.
+const HOLD: u32 = 12;
+/// Run times have got worse when their P95 is this many times what it was. Growth that only shares what is there among
+/// more shows as more than this, because it is by half.
+const WORSE: f64 = 1.25;
+/// Fewer runs than this say nothing about a P95.
+const MIN_RUNS: u64 = 8;
+
+/// Moves the concurrency of one queue in one process.
+///
+/// It grows by half while the backlog would take longer than [`patience`] and every slot is in use, but only when
+/// the runs since the last growth show that it did no harm. Growth that made the P95 of run times worse is taken back;
+/// run times that get worse by themselves shrink it by a quarter. Then it holds still for a while. Idle, it sinks to what
+/// is in use.
+#[derive(Debug)]
+pub struct Tuner {
+    bounds: Bounds,
+    current: u32,
+    /// Since the last judgement.
+    times: RunTimes,
+    usual: Option<Duration>,
+    /// What the concurrency was before a growth that nobody has judged yet.
+    grown_from: Option<u32>,
+    hold: u32,
+}
+
+impl Tuner {
+    pub fn new(bounds: Bounds, start: u32) -> Tuner {
+        let current = bounds.clamp(start);
+        Tuner { bounds, current, times: RunTimes::default(), usual: None, grown_from: None, hold: 0 }
+    }
+
+    pub fn current(&self) -> u32 {
+        self.current
+    }
+
+    /// New bounds or a new starting point, by an operator.
+    pub fn set(&mut self, bounds: Bounds, start: u32) {
+        *self = Tuner::new(bounds, start);
+    }
+
+    pub fn bounds(&self) -> Bounds {
+        self.bounds
+    }
+
+    pub fn ran(&mut self, took: Duration) {
+        self.times.add(took);
+    }
+
+    /// The concurrency from here on.
+    pub fn step(&mut self, seen: &Seen) -> u32 {
+        self.hold = self.hold.saturating_sub(1);
+        // A judgement needs as many runs as there are slots: each has shown one.
+        if self.times.count >= MIN_RUNS.max(u64::from(self.current)) && self.got_worse() {
+            self.hold = HOLD;
+            let quarter = self.current - (self.current / 4).max(1);
+            self.current = self.bounds.clamp(self.grown_from.take().unwrap_or(quarter));
+            return self.current;
+        }
+        let idle = seen.backlog == 0 && seen.busiest < self.current;
+        let late = seen.backlog as f64 > seen.drain_per_s * patience(seen.sla).as_secs_f64();
+        if idle {
+            self.grown_from = None;
+            let spare = self.current.saturating_sub(seen.busiest);
+            self.current = self.bounds.clamp(self.current - spare.div_ceil(2));
+        } else if late && seen.busiest >= self.current && self.hold == 0 && self.grown_from.is_none() {
+            let more = self.bounds.clamp(self.current + (self.current / 2).max(1));
+            self.grown_from = (more > self.current).then_some(self.current);
+            self.current = more;
+        }
+        self.current
+    }
+
+    /// Judges the runs since the last judgement and takes theirs as the usual time from here on: a lasting change is
+    /// answered once.
+    fn got_worse(&mut self) -> bool {
+        let p95 = self.times.p95();
+        self.times = RunTimes::default();
+        let worse = self.usual.is_some_and(|usual| p95.as_secs_f64() > usual.as_secs_f64() * WORSE);
+        self.usual = Some(p95);
+        if !worse {
+            self.grown_from = None;
+        }
+        worse
+    }
+}
+
+/// Eight buckets an octave from a quarter of a millisecond on: a bound is at most a tenth above the time itself.
+const BUCKETS: usize = 224;
+const PER_OCTAVE: f64 = 8.0;
+const SMALLEST: f64 = 0.000_25;
+
+#[derive(Clone, Debug)]
+struct RunTimes {
+    buckets: [u32; BUCKETS],
+    count: u64,
+}
+
+impl Default for RunTimes {
+    fn default() -> RunTimes {
+        RunTimes { buckets: [0; BUCKETS], count: 0 }
+    }
+}
+
+impl RunTimes {
+    fn add(&mut self, took: Duration) {
+        let octaves = (took.as_secs_f64() / SMALLEST).max(1.0).log2();
+        let bucket = ((octaves * PER_OCTAVE).ceil() as usize).min(BUCKETS - 1);
+        if let Some(count) = self.buckets.get_mut(bucket) {
+            *count += 1;
+            self.count += 1;
+        }
+    }
+
+    fn p95(&self) -> Duration {
+        let wanted = (self.count as f64 * 0.95).ceil().max(1.0) as u64;
+        let mut seen = 0;
+        let found = self.buckets.iter().position(|count| {
+            seen += u64::from(*count);
+            seen >= wanted
+        });
+        let octaves = found.unwrap_or(0) as f64 / PER_OCTAVE;
+        Duration::from_secs_f64(SMALLEST * octaves.exp2())
+    }
+}
+
+/// A queue as all processes together see it.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    pub paused: bool,
+    /// Due jobs.
+    pub backlog: u64,
+    /// Leased jobs.
+    pub running: u64,
+    /// Jobs one process runs at once.
+    pub concurrency: u32,
+    pub sla: Option<Duration>,
+    /// Processes that serve the queue now.
+    pub workers: u64,
+    /// Attempts that ended per second, lately.
+    pub attempts_per_s: f64,
+    /// The handler's own time per attempt; `None` when none has ended lately.
+    pub mean_run: Option<Duration>,
+}
+
+/// Processes that would be through with the backlog within [`patience`] while keeping up with what comes in, and never
+/// fewer than what runs now needs. What one process can do is what its slots allow by the run time, or what each does
+/// now where that is more (batches). One until anything is known of the run time; none when there is nothing to do.
+pub fn desired_workers(load: &Load) -> u64 {
+    if load.paused || load.backlog + load.running == 0 {
+        return 0;
+    }
+    let slots = f64::from(load.concurrency.max(1));
+    let busy = load.running.div_ceil(u64::from(load.concurrency.max(1)));
+    let Some(mean_run) = load.mean_run else { return busy.max(1) };
+    let by_slots = slots / mean_run.as_secs_f64().max(1e-6);
+    let by_rate = load.attempts_per_s / load.workers.max(1) as f64;
+    let needed = load.attempts_per_s + load.backlog as f64 / patience(load.sla).as_secs_f64().max(1e-3);
+    let processes = (needed / by_slots.max(by_rate)).ceil();
+    busy.max(processes as u64).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SLA: Option<Duration> = Some(Duration::from_secs(60));
+    const BOUNDS: Bounds = Bounds { min: 2, max: 64 };
+    const STEP_SECONDS: f64 = 5.0;
+
+    fn millis(ms: f64) -> Duration {
+        Duration::from_secs_f64(ms / 1_000.0)
+    }
+
+    /// A handler whose runs take 100 ms until `knee` of them run at once, then share what is there.
+    fn run_ms(concurrency: u32, knee: u32) -> f64 {
+        100.0 * (f64::from(concurrency) / f64::from(knee)).max(1.0)
+    }
+
+    /// Steps with a backlog that never ends; returns every figure in turn.
+    fn under_load(tuner: &mut Tuner, knee: u32, steps: usize) -> Vec<u32> {
+        let mut figures = Vec::new();
+        for _ in 0..steps {
+            let concurrency = tuner.current();
+            let run = run_ms(concurrency, knee);
+            let ended = (STEP_SECONDS * 1_000.0 / run * f64::from(concurrency)) as u32;
+            (0..ended).for_each(|_| tuner.ran(millis(run)));
+            let drain_per_s = f64::from(ended) / STEP_SECONDS;
+            let seen = Seen { backlog: 1_000_000, drain_per_s, busiest: concurrency, sla: SLA };
+            figures.push(tuner.step(&seen));
+        }
+        figures
+    }
+
+    #[test]
+    fn a_backlog_grows_it_to_the_bound() {
+        let mut tuner = Tuner::new(BOUNDS, 4);
+        let figures = under_load(&mut tuner, 1_000, 40);
+        assert_eq!(figures.last(), Some(&64));
+        assert!(figures.is_sorted(), "{figures:?}");
+    }
+
+    /// Beyond the knee more at once only makes each slower: the growth that shows it is taken back.
+    #[test]
+    fn growth_that_slows_the_runs_is_taken_back() {
+        let mut tuner = Tuner::new(BOUNDS, 4);
+        let figures = under_load(&mut tuner, 10, 200);
+        let most = *figures.iter().max().unwrap();
+        assert!(most <= 18, "never far beyond the knee: {figures:?}");
+        let settled = &figures[20..];
+        let mean = settled.iter().sum::<u32>() as f64 / settled.len() as f64;
+        assert!((8.0..=15.0).contains(&mean), "about the knee: {mean}, {settled:?}");
+        let moves = settled.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        assert!(moves <= settled.len() / 4, "{moves} moves in {}: {settled:?}", settled.len());
+    }
+
+    #[test]
+    fn a_short_backlog_or_a_free_slot_grows_nothing() {
+        for (backlog, drain_per_s, busiest) in [(10, 1.0, 4), (1_000, 1.0, 3), (29, 1.0, 4), (30, 1.0, 4)] {
+            let mut tuner = Tuner::new(BOUNDS, 4);
+            let seen = Seen { backlog, drain_per_s, busiest, sla: SLA };
+            assert_eq!(tuner.step(&seen), 4, "{seen:?}");
+        }
+        let mut tuner = Tuner::new(BOUNDS, 4);
+        assert_eq!(tuner.step(&Seen { backlog: 31, drain_per_s: 1.0, busiest: 4, sla: SLA }), 6);
+        let mut tuner = Tuner::new(BOUNDS, 4);
+        assert_eq!(
+            tuner.step(&Seen { backlog: 1, drain_per_s: 0.0, busiest: 4, sla: None }),
+            6,
+            "nothing ends"
+        );
+    }
+
+    /// Without a run since the last growth nobody knows whether it helped.
+    #[test]
+    fn it_grows_once_per_judgement() {
+        let mut tuner = Tuner::new(BOUNDS, 8);
+        let seen = Seen { backlog: 1_000_000, drain_per_s: 1.0, busiest: 64, sla: SLA };
+        assert_eq!([tuner.step(&seen), tuner.step(&seen), tuner.step(&seen)], [12, 12, 12]);
+        (0..12).for_each(|_| tuner.ran(millis(5.0)));
+        assert_eq!(tuner.step(&seen), 18);
+    }
+
+    #[test]
+    fn idle_it_sinks_to_the_lower_bound_but_not_below_what_is_in_use() {
+        let mut tuner = Tuner::new(BOUNDS, 64);
+        let mut idle = |busiest| tuner.step(&Seen { backlog: 0, drain_per_s: 0.0, busiest, sla: SLA });
+        assert_eq!([idle(10), idle(10), idle(10)], [37, 23, 16]);
+        (0..10).for_each(|_| assert!(idle(10) >= 10));
+        assert_eq!(idle(10), 10);
+        (0..10).for_each(|_| assert!(idle(0) >= 2));
+        assert_eq!(idle(0), 2);
+    }
+
+    #[test]
+    fn slower_runs_shrink_it_once_and_it_comes_back() {
+        let mut tuner = Tuner::new(BOUNDS, 16);
+        let busy = Seen { backlog: 1, drain_per_s: 100.0, busiest: 16, sla: SLA };
+        let mut window = |ms| {
+            (0..20).for_each(|_| tuner.ran(millis(ms)));
+            tuner.step(&busy)
+        };
+        assert_eq!([window(10.0), window(10.0), window(30.0)], [16, 16, 12]);
+        assert_eq!([window(30.0), window(30.0)], [12, 12], "the new time is the usual one");
+        let late = Seen { backlog: 1_000_000, busiest: 64, ..busy };
+        let figures: Vec<u32> = (0..30)
+            .map(|_| {
+                (0..70).for_each(|_| tuner.ran(millis(30.0)));
+                tuner.step(&late)
+            })
+            .collect();
+        assert_eq!(figures.last(), Some(&64), "{figures:?}");
+    }
+
+    #[test]
+    fn bounds_from_what_was_said() {
+        let some = |min, max| Ok(Some(Bounds { min, max }));
+        assert_eq!(Bounds::of(10, None, None, None), Ok(None));
+        assert_eq!(Bounds::of(10, Some(2), None, None), some(2, 10));
+        assert_eq!(Bounds::of(10, None, Some(30), None), some(10, 30));
+        assert_eq!(Bounds::of(10, None, Some(30), Some(Bounds { min: 3, max: 9 })), some(3, 30));
+        assert!(Bounds::of(10, None, Some(9), None).unwrap_err().contains("from 10 to 9"));
+    }
+
+    #[test]
+    fn bounds_are_kept_and_changed_live() {
+        let mut tuner = Tuner::new(BOUNDS, 1_000);
+        assert_eq!(tuner.current(), 64);
+        tuner.set(Bounds { min: 1, max: 3 }, 64);
+        assert_eq!(tuner.current(), 3);
+        tuner.set(Bounds { min: 5, max: 5 }, 64);
+        let seen = Seen { backlog: 1_000_000, drain_per_s: 1.0, busiest: 5, sla: SLA };
+        assert_eq!(tuner.step(&seen), 5, "the same figure twice is a fixed one");
+    }
+
+    #[test]
+    fn a_p95_is_close_above_the_time() {
+        for ms in [0.1, 1.0, 7.0, 333.0, 60_000.0] {
+            let mut times = RunTimes::default();
+            (0..100).for_each(|n| times.add(millis(if n < 95 { ms } else { ms * 50.0 })));
+            let p95 = times.p95().as_secs_f64() * 1_000.0;
+            assert!(p95 >= ms * 0.999 && p95 <= (ms * 1.1).max(0.25), "{ms}: {p95}");
+        }
+    }
+
+    const LOAD: Load = Load {
+        paused: false,
+        backlog: 1_000,
+        running: 20,
+        concurrency: 20,
+        sla: Some(Duration::from_secs(30)),
+        workers: 1,
+        attempts_per_s: 0.0,
+        mean_run: Some(Duration::from_secs(1)),
+    };
+
+    #[test]
+    fn workers_by_backlog_run_time_and_sla() {
+        assert_eq!(desired_workers(&LOAD), 4, "67 a second, 20 each");
+        assert_eq!(desired_workers(&Load { attempts_per_s: 20.0, ..LOAD }), 5, "and what comes in");
+        assert_eq!(desired_workers(&Load { sla: None, ..LOAD }), 1);
+        assert_eq!(desired_workers(&Load { backlog: 0, ..LOAD }), 1);
+        assert_eq!(desired_workers(&Load { backlog: 0, running: 0, ..LOAD }), 0);
+        assert_eq!(desired_workers(&Load { paused: true, ..LOAD }), 0);
+    }
+
+    #[test]
+    fn workers_that_run_something_are_wanted_and_the_unknown_asks_for_one() {
+        let long = Load { mean_run: None, backlog: 0, running: 30, concurrency: 3, ..LOAD };
+        assert_eq!(desired_workers(&long), 10);
+        assert_eq!(desired_workers(&Load { running: 0, backlog: 9_000, ..long }), 1);
+    }
+
+    /// A batch of 64 counts its run time 64 times; what a process is seen to do corrects that.
+    #[test]
+    fn workers_by_what_each_does_where_that_is_more() {
+        let batches = Load { backlog: 3_000, attempts_per_s: 600.0, workers: 2, ..LOAD };
+        assert_eq!(desired_workers(&batches), 3, "800 a second, 300 each");
+    }
+}

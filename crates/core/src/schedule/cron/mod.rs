@@ -1,0 +1,174 @@
+//! A cron expression: read, checked, and its next time of day and day.
+//!
+//! Owns the whole expression; [`field`] reads one field, [`day`] says which days fit. See [`super`] for what is
+//! accepted and what a shifted clock does.
+
+mod day;
+mod field;
+#[cfg(test)]
+mod tests;
+
+use jiff::civil::{DateTime, Time as Clock};
+use jiff::{SignedDuration, Timestamp};
+
+use super::Zone;
+use crate::Invalid;
+use crate::input::shown;
+use day::Days;
+use field::{Mask, Range};
+
+const MAX_BYTES: usize = 1_024;
+/// Two zones are never further apart than this.
+const WIDEST: SignedDuration = SignedDuration::from_hours(26);
+const SECOND: SignedDuration = SignedDuration::from_secs(1);
+
+const SECONDS: Range = Range { name: "second", min: 0, max: 59, names: &[] };
+const MINUTES: Range = Range { name: "minute", min: 0, max: 59, names: &[] };
+const HOURS: Range = Range { name: "hour", min: 0, max: 23, names: &[] };
+
+const MACROS: [(&str, &str); 7] = [
+    ("@yearly", "0 0 1 1 *"),
+    ("@annually", "0 0 1 1 *"),
+    ("@monthly", "0 0 1 * *"),
+    ("@weekly", "0 0 * * 0"),
+    ("@daily", "0 0 * * *"),
+    ("@midnight", "0 0 * * *"),
+    ("@hourly", "0 * * * *"),
+];
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cron {
+    seconds: Mask,
+    minutes: Mask,
+    hours: Mask,
+    days: Days,
+    /// Follows the clock on the wall through what it skips and repeats.
+    wild: bool,
+}
+
+impl Cron {
+    /// Reads an expression; every field that is wrong is named.
+    pub fn parse(text: &str) -> Result<Cron, Invalid> {
+        if text.len() > MAX_BYTES {
+            return Err(refused(format!("is {} bytes; at most {MAX_BYTES} are taken", text.len())));
+        }
+        let text = expanded(text.trim())?;
+        let fields: Vec<&str> = text.split_ascii_whitespace().collect();
+        let [second, minute, hour, day, month, weekday] = match *fields.as_slice() {
+            [minute, hour, day, month, weekday] => ["0", minute, hour, day, month, weekday],
+            [second, minute, hour, day, month, weekday] => [second, minute, hour, day, month, weekday],
+            _ => return Err(refused(wrong_count(text, fields.len()))),
+        };
+        let mut invalid = Invalid::default();
+        let mut read = |range: &Range, text: &str| {
+            range.read(text).unwrap_or_else(|rule| {
+                invalid.add(range.name, rule);
+                field::Set::default()
+            })
+        };
+        let sets = [read(&SECONDS, second), read(&MINUTES, minute), read(&HOURS, hour)];
+        let days = Days::read(day, month, weekday, &mut invalid);
+        invalid.into_result()?;
+        let wild = sets.iter().any(|set| set.star);
+        let [seconds, minutes, hours] = sets.map(|set| set.mask);
+        Ok(Cron { seconds, minutes, hours, days, wild })
+    }
+
+    /// The first tick strictly after `after`.
+    pub(super) fn next(&self, after: Timestamp, zone: &Zone) -> Option<Timestamp> {
+        let from =
+            Timestamp::from_second(after.as_second() - i64::from(after.subsec_nanosecond() < 0)).ok()?;
+        let from = from.checked_add(SECOND).ok()?;
+        if self.wild { self.next_on_the_wall(from, zone) } else { self.next_named(from, zone) }
+    }
+
+    /// Each reading of the wall that fits, in every stretch between two shifts of the clock.
+    fn next_on_the_wall(&self, mut from: Timestamp, zone: &Zone) -> Option<Timestamp> {
+        loop {
+            let offset = zone.offset(from);
+            let found = self.at_or_after(offset.to_datetime(from))?;
+            let at = offset.to_timestamp(found).ok()?;
+            from = match zone.shift(from) {
+                None => return Some(at),
+                Some(shift) if at < shift => return Some(at),
+                // So near, the wall may go back to readings before the one we began with.
+                Some(shift) if shift < from.checked_add(WIDEST).ok()? => shift,
+                // By another offset the reading we found comes earlier, but by no more than the widest.
+                Some(shift) => shift.max(at.checked_sub(WIDEST).ok()?),
+            };
+        }
+    }
+
+    /// Each time of day that is named, once: after the gap it fell into, or the first time it is read.
+    fn next_named(&self, from: Timestamp, zone: &Zone) -> Option<Timestamp> {
+        let mut wall = zone.wall(from);
+        loop {
+            let found = self.at_or_after(wall)?;
+            let at = zone.instant(found)?;
+            if at >= from {
+                return Some(at);
+            }
+            wall = found.checked_add(SECOND).ok()?;
+        }
+    }
+
+    /// The first reading that fits, as if no clock were ever shifted.
+    fn at_or_after(&self, wall: DateTime) -> Option<DateTime> {
+        let today = self.days.fits(wall.date());
+        if let Some(clock) = self.clock_at_or_after(wall.time()).filter(|_| today) {
+            return Some(wall.date().to_datetime(clock));
+        }
+        let day = self.days.at_or_after(wall.date().tomorrow().ok()?)?;
+        Some(day.to_datetime(self.clock_at_or_after(Clock::midnight())?))
+    }
+
+    fn clock_at_or_after(&self, clock: Clock) -> Option<Clock> {
+        let (hour, minute, second) = (clock.hour(), clock.minute(), clock.second());
+        let first = (self.minutes.first()?, self.seconds.first()?);
+        let found = match self.hours.at_or_after(hour)? {
+            later if later > hour => (later, first.0, first.1),
+            _ => match self.minutes.at_or_after(minute) {
+                Some(later) if later > minute => (hour, later, first.1),
+                Some(_) if self.seconds.at_or_after(second).is_some() => {
+                    (hour, minute, self.seconds.at_or_after(second)?)
+                }
+                _ => match self.minutes.at_or_after(minute + 1) {
+                    Some(later) => (hour, later, first.1),
+                    None => (self.hours.at_or_after(hour + 1)?, first.0, first.1),
+                },
+            },
+        };
+        Clock::new(found.0, found.1, found.2, 0).ok()
+    }
+}
+
+/// Days of the week as a field of an expression names them; bit 0 is Sunday.
+pub(super) fn weekdays(text: &str) -> Result<u64, String> {
+    day::weekdays(text).map(|mask| mask.0)
+}
+
+/// A macro as the five fields it stands for.
+fn expanded(text: &str) -> Result<&str, Invalid> {
+    if !text.starts_with('@') {
+        return Ok(text);
+    }
+    let known = MACROS.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
+    known.map(|(_, fields)| *fields).ok_or_else(|| {
+        let names: Vec<&str> = MACROS.iter().map(|(name, _)| *name).collect();
+        refused(format!("`{}` is not one of {}, @every DURATION", shown(text), names.join(", ")))
+    })
+}
+
+fn wrong_count(text: &str, count: usize) -> String {
+    if text.starts_with("TZ=") || text.starts_with("CRON_TZ=") {
+        return "names a zone; give it as the zone beside the expression".to_owned();
+    }
+    format!(
+        "`{}` has {count} fields; write five (minute, hour, day of month, month, day of week), or six with seconds first",
+        shown(text)
+    )
+}
+
+fn refused(rule: String) -> Invalid {
+    Invalid::one("expression", rule)
+}

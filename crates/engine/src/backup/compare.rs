@@ -1,0 +1,49 @@
+//! Whether a copy restores to what it holds.
+
+use std::path::Path;
+
+use windlass_core::Store;
+use windlass_core::backup::Sum;
+use windlass_core::backup::line::write_row;
+
+use super::read::{Contents, Held};
+use super::{BackupError, Progress, restore};
+
+/// Restores the file into `scratch`, which has to be empty, and compares what is then there with what the file says: for
+/// each table the count and the digest of its rows.
+pub async fn verify(
+    scratch: &dyn Store,
+    path: &Path,
+    progress: Progress<'_>,
+) -> Result<Contents, BackupError> {
+    let contents = restore(scratch, path, progress).await?;
+    let mut export = scratch.export().await?;
+    let mut found: Vec<Sum> = vec![Sum::default(); contents.tables.len()];
+    let mut line = Vec::new();
+    while let Some(batch) = export.next().await? {
+        let at = contents.tables.iter().position(|held| held.table == batch.table);
+        let Some((held, sum)) = at.map(|at| (&contents.tables[at], &mut found[at])) else {
+            return Err(differs(path, format!("`{}` has rows that the file has not", batch.table.name)));
+        };
+        for row in &batch.rows {
+            line.clear();
+            write_row(&mut line, row, held.columns.iter().copied());
+            sum.add(&line);
+        }
+    }
+    for (held, sum) in contents.tables.iter().zip(&found) {
+        let Held { table, sum: written, .. } = held;
+        if sum.rows != written.rows {
+            let why = format!("`{}` has {} rows instead of {}", table.name, sum.rows, written.rows);
+            return Err(differs(path, why));
+        }
+        if sum != written {
+            return Err(differs(path, format!("the rows of `{}` came back changed", table.name)));
+        }
+    }
+    Ok(contents)
+}
+
+fn differs(path: &Path, why: String) -> BackupError {
+    BackupError::Differs { path: path.to_owned(), why }
+}

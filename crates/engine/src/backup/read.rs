@@ -1,0 +1,236 @@
+//! From a file to a store. Every byte is hashed on its way; nothing is committed before the last line agrees.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+use windlass_core::backup::line::{Head, TableEnd, TableHead, Tail, read_row};
+use windlass_core::backup::{Column, Gather, Row, Sum, Table};
+use windlass_core::store::Import;
+use windlass_core::{Store, StoreError, Time};
+
+use super::write::panicked;
+use super::{BackupError, Progress};
+
+/// No line is longer: a payload has at most 1 MiB, a schedule 256 KiB, an entity some more.
+const LONGEST_LINE: u64 = 256 << 20;
+const BUFFER: usize = 1 << 18;
+
+/// What a file holds, known once all of it was read.
+#[derive(Clone, Debug)]
+pub struct Contents {
+    pub head: Head,
+    pub taken_at: Time,
+    pub tables: Vec<Held>,
+    pub rows: u64,
+    pub bytes: u64,
+    /// SHA-256 in hex.
+    pub digest: String,
+}
+
+/// One table of a file.
+#[derive(Clone, Debug)]
+pub struct Held {
+    pub table: &'static Table,
+    /// Those the file has, in its order.
+    pub columns: Vec<usize>,
+    pub sum: Sum,
+}
+
+/// Reads the file into an empty store, all or nothing.
+pub async fn restore(
+    store: &dyn Store,
+    path: &Path,
+    progress: Progress<'_>,
+) -> Result<Contents, BackupError> {
+    let migrations = store.migrations().await?;
+    let known = migrations.iter().map(|migration| migration.version).max().unwrap_or(0);
+    // The head first: whether the file fits is worth knowing before the database is touched.
+    let (mut file, head) = Reading::open(path, known)?;
+    let mut import = store.import().await?;
+    let mut tables = Vec::new();
+    loop {
+        let step;
+        (file, step) = stepped(file).await?;
+        match step {
+            Step::Rows { table, columns, rows } => {
+                put(path, import.as_mut(), table, &columns, rows).await?;
+                progress(file.rows, file.bytes);
+            }
+            Step::Table(held) => tables.push(held),
+            Step::End => break,
+        }
+    }
+    import.finish().await?;
+    let taken_at = head
+        .taken_at
+        .parse()
+        .map_err(|_| BackupError::broken(path, "its head says no time that can be read"))?;
+    let (rows, bytes, digest) = (file.rows, file.bytes, file.digest);
+    Ok(Contents { head, taken_at, tables, rows, bytes, digest })
+}
+
+/// A row that breaks a rule of the schema was not written by an export.
+async fn put(
+    path: &Path,
+    import: &mut dyn Import,
+    table: &'static Table,
+    columns: &[usize],
+    rows: Vec<Row>,
+) -> Result<(), BackupError> {
+    import.put(table, columns, rows).await.map_err(|error| match error {
+        StoreError::Other { .. } if !error.is_transient() => {
+            BackupError::broken(path, format!("a row of {} is refused: {}", table.name, error.chain()))
+        }
+        error => BackupError::Store(error),
+    })
+}
+
+async fn stepped(mut file: Reading) -> Result<(Reading, Step), BackupError> {
+    let path = file.path.clone();
+    let done = tokio::task::spawn_blocking(move || file.step().map(|step| (file, step))).await;
+    done.map_err(|error| panicked(&path, error))?
+}
+
+enum Step {
+    Rows { table: &'static Table, columns: Vec<usize>, rows: Vec<Row> },
+    Table(Held),
+    End,
+}
+
+/// A file that is being read.
+struct Reading {
+    path: PathBuf,
+    file: BufReader<File>,
+    hash: Sha256,
+    open: Option<Open>,
+    line: u64,
+    rows: u64,
+    bytes: u64,
+    digest: String,
+}
+
+/// The table the next rows belong to.
+struct Open {
+    table: &'static Table,
+    columns: Vec<usize>,
+    kinds: Vec<Column>,
+    sum: Sum,
+}
+
+/// What a line that is no row may be.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Mark {
+    Head(TableHead),
+    End(TableEnd),
+    Tail(Tail),
+}
+
+impl Reading {
+    fn open(path: &Path, known_schema: i64) -> Result<(Reading, Head), BackupError> {
+        let file = File::open(path).map_err(BackupError::file("open", path))?;
+        let mut reading = Reading {
+            path: path.to_owned(),
+            file: BufReader::with_capacity(BUFFER, file),
+            hash: Sha256::new(),
+            open: None,
+            line: 0,
+            rows: 0,
+            bytes: 0,
+            digest: String::new(),
+        };
+        let line = reading.read_line()?;
+        let head = Head::read(&line, known_schema).map_err(|why| BackupError::broken(path, why))?;
+        reading.hash.update(&line);
+        Ok((reading, head))
+    }
+
+    /// With its line end; a file that ends before its last line was cut off.
+    fn read_line(&mut self) -> Result<Vec<u8>, BackupError> {
+        let mut line = Vec::new();
+        let mut within = (&mut self.file).take(LONGEST_LINE);
+        let read = within.read_until(b'\n', &mut line).map_err(BackupError::file("read", &self.path))?;
+        self.line += 1;
+        self.bytes += read as u64;
+        if line.last() != Some(&b'\n') {
+            return Err(self.broken("it ends in the middle: it was cut off or not written to its end"));
+        }
+        Ok(line)
+    }
+
+    fn broken(&self, why: impl std::fmt::Display) -> BackupError {
+        BackupError::broken(&self.path, format!("line {}: {why}", self.line))
+    }
+
+    /// Rows until there are enough of them, or whatever else comes next.
+    fn step(&mut self) -> Result<Step, BackupError> {
+        let mut gather = Gather::default();
+        loop {
+            let over = self.next_is_not_a_row()?;
+            if let (true, Some(open)) = (over, &self.open)
+                && let Some(rows) = gather.take()
+            {
+                return Ok(Step::Rows { table: open.table, columns: open.columns.clone(), rows });
+            }
+            let line = self.read_line()?;
+            let text = &line[..line.len() - 1];
+            if !text.starts_with(b"[") {
+                return self.mark(&line);
+            }
+            self.hash.update(&line);
+            let Some(open) = &mut self.open else { return Err(self.broken("a row of no table")) };
+            open.sum.add(text);
+            let row = read_row(text, &open.kinds);
+            let (table, columns) = (open.table, open.columns.clone());
+            let row = row.map_err(|why| self.broken(format!("a row of `{}`: {why}", table.name)))?;
+            self.rows += 1;
+            if let Some(rows) = gather.add(row) {
+                return Ok(Step::Rows { table, columns, rows });
+            }
+        }
+    }
+
+    fn next_is_not_a_row(&mut self) -> Result<bool, BackupError> {
+        let ahead = self.file.fill_buf().map_err(BackupError::file("read", &self.path))?;
+        Ok(ahead.first() != Some(&b'['))
+    }
+
+    fn mark(&mut self, line: &[u8]) -> Result<Step, BackupError> {
+        let mark = serde_json::from_slice(line).map_err(|_| self.broken("it is no line of a backup"))?;
+        if !matches!(mark, Mark::Tail(_)) {
+            self.hash.update(line);
+        }
+        match (mark, self.open.take()) {
+            (Mark::Head(head), None) => {
+                let (table, columns) = head.resolve().map_err(|why| self.broken(why))?;
+                let kinds = columns.iter().map(|at| table.columns[*at]).collect();
+                self.open = Some(Open { table, columns, kinds, sum: Sum::default() });
+                self.step()
+            }
+            (Mark::End(end), Some(open)) if end.end == open.table.name => {
+                if (end.rows, end.digest) != (open.sum.rows, open.sum.hex()) {
+                    return Err(self.broken(format!("the rows of `{}` are not those written", end.end)));
+                }
+                Ok(Step::Table(Held { table: open.table, columns: open.columns, sum: open.sum }))
+            }
+            (Mark::Tail(tail), None) => self.end(&tail).map(|()| Step::End),
+            _ => Err(self.broken("it stands in the wrong place")),
+        }
+    }
+
+    fn end(&mut self, tail: &Tail) -> Result<(), BackupError> {
+        let hash = std::mem::take(&mut self.hash).finalize();
+        self.digest = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        if self.digest != tail.sha256 || self.rows != tail.rows {
+            return Err(self.broken("its SHA-256 is not that of what was written: it was changed since"));
+        }
+        let mut more = [0u8; 1];
+        match self.file.read(&mut more).map_err(BackupError::file("read", &self.path))? {
+            0 => Ok(()),
+            _ => Err(self.broken("something stands behind its last line")),
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! From a store to a file: under a temporary name until it is whole and on the disk.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use windlass_core::backup::line::{Head, TableEnd, TableHead, Tail, write_row};
+use windlass_core::backup::{Batch, FORMAT, Sum, TABLES};
+use windlass_core::{Store, Time};
+
+use super::{BackupError, Progress};
+
+const BUFFER: usize = 1 << 18;
+
+/// A copy that is whole and on the disk.
+#[derive(Clone, Debug)]
+pub struct Written {
+    pub taken_at: Time,
+    pub rows: u64,
+    pub bytes: u64,
+    /// SHA-256 in hex, as in the file's last line.
+    pub digest: String,
+}
+
+/// Copies the store into a new file. Whatever happens before its end leaves no file of that name.
+pub async fn write(store: &dyn Store, path: &Path, progress: Progress<'_>) -> Result<Written, BackupError> {
+    if path.exists() {
+        return Err(BackupError::Exists { path: path.to_owned() });
+    }
+    let mut export = store.export().await?;
+    let taken_at = export.taken_at();
+    let head = Head {
+        windlass_backup: FORMAT,
+        schema: export.schema(),
+        source: store.name().to_owned(),
+        taken_at: taken_at.to_string(),
+    };
+    let mut draft = Draft::begin(path)?;
+    draft.line(&head).map_err(BackupError::file("write", path))?;
+    let mut next = export.next().await?;
+    for table in TABLES {
+        draft = blocking(draft, path, move |draft| draft.line(&TableHead::of(table))).await?;
+        let mut sum = Sum::default();
+        while let Some(batch) = next.take_if(|batch| batch.table == table) {
+            let rows;
+            (draft, rows) = rows_of(draft, path, batch, sum).await?;
+            sum = rows;
+            progress(draft.rows, draft.bytes);
+            next = export.next().await?;
+        }
+        draft = blocking(draft, path, move |draft| draft.line(&TableEnd::of(table, &sum))).await?;
+    }
+    let (rows, path) = (draft.rows, path.to_owned());
+    let named = path.clone();
+    let done = tokio::task::spawn_blocking(move || draft.finish(&named)).await;
+    let (digest, bytes) = done.map_err(|error| panicked(&path, error))??;
+    Ok(Written { taken_at, rows, bytes, digest })
+}
+
+/// A row or a buffer at a time is written outside the runtime's threads: a slow disk must not hold up heartbeats.
+async fn blocking(
+    mut draft: Draft,
+    path: &Path,
+    work: impl FnOnce(&mut Draft) -> io::Result<()> + Send + 'static,
+) -> Result<Draft, BackupError> {
+    let done = tokio::task::spawn_blocking(move || work(&mut draft).map(|()| draft)).await;
+    done.map_err(|error| panicked(path, error))?.map_err(BackupError::file("write", path))
+}
+
+async fn rows_of(
+    mut draft: Draft,
+    path: &Path,
+    batch: Batch,
+    mut sum: Sum,
+) -> Result<(Draft, Sum), BackupError> {
+    let work = move || -> io::Result<(Draft, Sum)> {
+        let mut line = Vec::new();
+        for row in &batch.rows {
+            line.clear();
+            write_row(&mut line, row, 0..row.len());
+            sum.add(&line);
+            line.push(b'\n');
+            draft.put(&line)?;
+        }
+        draft.rows += batch.rows.len() as u64;
+        Ok((draft, sum))
+    };
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| panicked(path, error))?.map_err(BackupError::file("write", path))
+}
+
+pub(super) fn panicked(path: &Path, error: tokio::task::JoinError) -> BackupError {
+    BackupError::File { op: "work on", path: path.to_owned(), source: io::Error::other(error) }
+}
+
+/// A file that has no name of its own yet; gone when dropped before its end.
+struct Draft {
+    file: BufWriter<File>,
+    place: Place,
+    hash: Sha256,
+    rows: u64,
+    bytes: u64,
+}
+
+/// Removes what was not finished.
+struct Place(Option<PathBuf>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(path) = self.0.take() {
+            // What stays behind has no last line, so nobody takes it for a backup.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// The name a file has until it is whole.
+pub(super) const DRAFT: &str = ".draft";
+
+impl Draft {
+    fn begin(path: &Path) -> Result<Draft, BackupError> {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".{}{DRAFT}", std::process::id()));
+        let draft = PathBuf::from(name);
+        // Payloads are nobody else's business.
+        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft);
+        let file = file.map_err(BackupError::file("create", &draft))?;
+        let file = BufWriter::with_capacity(BUFFER, file);
+        Ok(Draft { file, place: Place(Some(draft)), hash: Sha256::new(), rows: 0, bytes: 0 })
+    }
+
+    fn put(&mut self, line: &[u8]) -> io::Result<()> {
+        self.hash.update(line);
+        self.bytes += line.len() as u64;
+        self.file.write_all(line)
+    }
+
+    fn line(&mut self, what: &impl Serialize) -> io::Result<()> {
+        let mut line = serde_json::to_vec(what)?;
+        line.push(b'\n');
+        self.put(&line)
+    }
+
+    fn finish(mut self, path: &Path) -> Result<(String, u64), BackupError> {
+        let failed = BackupError::file("write", path);
+        let digest: String = self.hash.clone().finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        self.line(&Tail { rows: self.rows, sha256: digest.clone() }).map_err(&failed)?;
+        self.file.flush().map_err(&failed)?;
+        self.file.get_ref().sync_all().map_err(&failed)?;
+        let Some(draft) = self.place.0.as_ref() else { return Ok((digest, self.bytes)) };
+        // A link fails where somebody else was quicker; a rename would take the other's file away. Not every file
+        // system has links.
+        match std::fs::hard_link(draft, path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(BackupError::Exists { path: path.to_owned() });
+            }
+            Err(_) => std::fs::rename(draft, path).map_err(&failed)?,
+        }
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = File::open(folder.unwrap_or(Path::new("."))).map_err(&failed)?;
+        folder.sync_all().map_err(&failed)?;
+        Ok((digest, self.bytes))
+    }
+}

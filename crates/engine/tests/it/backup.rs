@@ -1,0 +1,275 @@
+//! Copies as files: across databases, beside a worker that drains, and every way a file can be broken.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use windlass_core::store::{BackupNote, JobFilter, Page};
+use windlass_core::{JobId, JobState, KindSpec, Store, Time};
+use windlass_engine::backup::{self, BackupError, Shelf};
+use windlass_engine::{
+    Client, Completion, Handlers, JobRequest, Worker, WorkerHandle, WorkerOptions, handler,
+};
+use windlass_testkit::conformance::attic::{check_full, exported, fill, sums};
+use windlass_testkit::conformance::{Handle, Harness};
+use windlass_testkit::signal::{Seen, wait_until};
+
+use crate::on_both;
+use crate::place::Place;
+
+async fn write(store: &dyn Store, path: &Path) -> backup::Written {
+    backup::write(store, path, &mut |_, _| {}).await.unwrap()
+}
+
+async fn restore(store: &dyn Store, path: &Path) -> Result<backup::Contents, BackupError> {
+    backup::restore(store, path, &mut |_, _| {}).await
+}
+
+/// A SQLite database with something of everything.
+async fn full() -> Harness {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("windlass.db");
+    let open = move || {
+        let store = windlass_store_sqlite::SqliteStore::open(&path, Default::default()).unwrap();
+        async move { Arc::new(store) as Arc<dyn Handle> }
+    };
+    let h = Harness::new(open, folder).await;
+    fill(&h).await;
+    h
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sqlite_to_postgres_to_sqlite() {
+    let (h, folder) = (full().await, tempfile::tempdir().unwrap());
+    let before = exported(&*h.store).await;
+    check_full(&before);
+    let (first, second) = (folder.path().join("first"), folder.path().join("second"));
+    write(&*h.store, &first).await;
+    let (postgres, sqlite) = (Place::postgres().await, Place::sqlite().await);
+    let contents = restore(postgres.store.as_ref(), &first).await.unwrap();
+    assert_eq!(contents.head.source, "sqlite");
+    assert_eq!(sums(&exported(postgres.store.as_ref()).await), sums(&before));
+    write(postgres.store.as_ref(), &second).await;
+    restore(sqlite.store.as_ref(), &second).await.unwrap();
+    assert_eq!(sums(&exported(sqlite.store.as_ref()).await), sums(&before));
+    let third = Place::postgres().await;
+    backup::verify(third.store.as_ref(), &first, &mut |_, _| {}).await.unwrap();
+    for place in [third, postgres, sqlite] {
+        place.end().await;
+    }
+}
+
+/// Every broken file is refused, says why, and leaves the database as empty as it was.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broken_file_is_found_out() {
+    let (h, folder) = (full().await, tempfile::tempdir().unwrap());
+    let (good, bad) = (folder.path().join("good"), folder.path().join("bad"));
+    write(&*h.store, &good).await;
+    let bytes = std::fs::read(&good).unwrap();
+    let place = Place::sqlite().await;
+    let store = place.store.as_ref();
+    let refused = async |bytes: &[u8], why: &str| {
+        std::fs::write(&bad, bytes).unwrap();
+        match restore(store, &bad).await {
+            Err(BackupError::Broken { why: said, .. }) if said.contains(why) => {}
+            other => panic!("`{why}` is not what came of it: {other:?}"),
+        }
+        assert_eq!(exported(store).await.len(), 0, "{why}");
+    };
+    refused(b"", "it ends in the middle").await;
+    refused(b"hello\n", "does not begin like a backup").await;
+    refused(&bytes[..bytes.len() / 2], "ends in the middle").await;
+    refused(&bytes[..bytes.len() - 1], "ends in the middle").await;
+    let last = bytes[..bytes.len() - 1].iter().rposition(|byte| *byte == b'\n').unwrap();
+    refused(&bytes[..=last], "ends in the middle").await;
+    refused(&[&bytes[..], b"[]\n"].concat(), "stands behind its last line").await;
+    // A digit of a row, of an end, of the last line: every byte counts.
+    let step = bytes.len() / 60;
+    for at in (0..bytes.len()).step_by(step).chain([bytes.len() - 10]) {
+        let mut flipped = bytes.clone();
+        flipped[at] ^= 1;
+        refused(&flipped, "").await;
+    }
+    let text = String::from_utf8(bytes).unwrap();
+    let newer = text.replacen("\"windlass_backup\":1", "\"windlass_backup\":2", 1);
+    refused(newer.as_bytes(), "format 2, this binary knows up to 1").await;
+    let schema = text.replacen("\"schema\":", "\"schema\":9", 1);
+    refused(schema.as_bytes(), "this binary knows up to").await;
+    restore(store, &good).await.unwrap();
+    let full = restore(store, &good).await.unwrap_err().to_string();
+    assert!(full.contains("the database is not empty"), "{full}");
+    place.end().await;
+}
+
+/// As an older binary would have written it: without a column that has a default, and without a table.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_older_file_takes_the_defaults() {
+    use sha2::{Digest, Sha256};
+    let lines = [
+        r#"{"windlass_backup":1,"schema":1,"source":"sqlite","taken_at":"2026-01-01T00:00:00Z"}"#,
+        r#"{"table":"queues","columns":["id","name","priority","concurrency","cadence_us","owner","colour"]}"#,
+        r#"[1,"Q",5,10,1000,"",""]"#,
+    ];
+    let mut sum = windlass_core::backup::Sum::default();
+    sum.add(lines[2].as_bytes());
+    let end = format!(r#"{{"end":"queues","rows":1,"digest":"{}"}}"#, sum.hex());
+    let body = format!("{}\n{end}\n", lines.join("\n"));
+    let hash: String = Sha256::digest(&body).iter().map(|byte| format!("{byte:02x}")).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("old");
+    std::fs::write(&path, format!("{body}{{\"rows\":1,\"sha256\":\"{hash}\"}}\n")).unwrap();
+    for place in [Place::sqlite().await, Place::postgres().await] {
+        backup::verify(place.store.as_ref(), &path, &mut |_, _| {}).await.unwrap();
+        let queues = place.store.queues().await.unwrap();
+        assert_eq!((queues.len(), queues[0].paused), (1, false));
+        place.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_overwritten_and_nothing_half_done_stays() {
+    let (place, folder) = (Place::sqlite().await, tempfile::tempdir().unwrap());
+    let path = folder.path().join("copy");
+    std::fs::write(&path, "mine").unwrap();
+    let store = place.store.as_ref();
+    let refused = backup::write(store, &path, &mut |_, _| {}).await.unwrap_err();
+    assert!(matches!(refused, BackupError::Exists { .. }), "{refused}");
+    assert_eq!(std::fs::read(&path).unwrap(), b"mine");
+    let lost = backup::write(store, &folder.path().join("no/folder"), &mut |_, _| {}).await.unwrap_err();
+    assert!(lost.to_string().contains("could not create"), "{lost}");
+    // Whoever stops waiting for a copy gets none. Two batches are read ahead, so three are not the end.
+    let (client, worker) = drain(&place).await;
+    worker.shutdown().await.unwrap();
+    let payload = format!("\"{}\"", "x".repeat(1 << 19)).into_bytes();
+    let jobs = vec![JobRequest::new(KIND, payload); 20];
+    client.enqueue_many(jobs).await.unwrap();
+    let dropped = folder.path().join("dropped");
+    let (begun, mut seen) = tokio::sync::mpsc::unbounded_channel();
+    let mut told = |rows: u64, _: u64| {
+        let _ = begun.send(rows);
+    };
+    let copying = backup::write(store, &dropped, &mut told);
+    tokio::select! {
+        copied = copying => panic!("{copied:?} before anybody looked"),
+        _ = seen.recv() => {}
+    }
+    let names = || async {
+        let entries = std::fs::read_dir(folder.path()).unwrap();
+        let names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        Seen::when(names, |names| names.len() == 1)
+    };
+    let names = wait_until("the draft to go", Duration::from_secs(20), names).await;
+    assert_eq!(names, ["copy"]);
+    place.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rotation_keeps_the_last_verified_copy() {
+    let (place, folder) = (Place::sqlite().await, tempfile::tempdir().unwrap());
+    let store = place.store.as_ref();
+    let shelf = Shelf { folder: folder.path().to_owned(), keep: 2 };
+    let mut paths: Vec<PathBuf> = Vec::new();
+    for day in 1..=4 {
+        let taken_at: Time = format!("2026-11-0{day}T00:00:00Z").parse().unwrap();
+        let path = shelf.path(taken_at);
+        let written = write(store, &path).await;
+        let note = BackupNote {
+            digest: written.digest,
+            file: path.display().to_string(),
+            taken_at,
+            rows: 0,
+            bytes: 0,
+            verified_at: (day == 1).then_some(taken_at),
+        };
+        store.note_backup(&note).await.unwrap();
+        paths.push(path);
+    }
+    std::fs::write(folder.path().join("other.txt"), "").unwrap();
+    let gone = shelf.rotate(store).await.unwrap();
+    assert_eq!(gone, [paths[1].clone()]);
+    assert_eq!(shelf.copies().unwrap(), [&paths[3], &paths[2], &paths[0]].map(Clone::clone));
+    assert!(folder.path().join("other.txt").exists());
+    assert_eq!(store.backups(10).await.unwrap().len(), 3);
+    assert!(shelf.rotate(store).await.unwrap().is_empty());
+    place.end().await;
+}
+
+const KIND: &str = "work";
+const QUEUE: &str = "WORK";
+
+async fn drain(place: &Place) -> (Client, WorkerHandle) {
+    let mut handlers = Handlers::default();
+    let run = handler(|_, _: serde_json::Value| async {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        Ok(Completion::done())
+    });
+    handlers.add(KindSpec::new(KIND, QUEUE), run);
+    let client = place.client(&[QUEUE], &handlers).await;
+    let worker = Worker::start(client.clone(), &handlers, WorkerOptions::default()).await.unwrap();
+    (client, worker)
+}
+
+async fn all(store: &dyn Store) -> Vec<(JobId, JobState)> {
+    let (mut jobs, mut before) = (Vec::new(), None);
+    loop {
+        let page = store.list(&JobFilter::default(), &Page { before, limit: 1_000 }).await.unwrap();
+        let Some(last) = page.last() else { return jobs };
+        before = Some(last.id);
+        jobs.extend(page.iter().map(|job| (job.id, job.state)));
+    }
+}
+
+on_both! {
+    /// What was acknowledged before the copy began is in it once; what had ended stays ended; what was under way waits.
+    async fn taken_while_a_worker_drains_and_producers_write(place: Place) {
+        let (client, worker) = drain(place).await;
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut producers = Vec::new();
+        for _ in 0..4 {
+            let (client, stop) = (client.clone(), stop.clone());
+            producers.push(tokio::spawn(async move {
+                let mut acknowledged = Vec::new();
+                while !stop.load(Ordering::Relaxed) {
+                    let job = client.enqueue(JobRequest::new(KIND, b"{}".to_vec())).await;
+                    acknowledged.push((job.unwrap().id, std::time::Instant::now()));
+                }
+                acknowledged
+            }));
+        }
+        let busy = || async {
+            let done = JobFilter { states: vec![JobState::Completed], ..JobFilter::default() };
+            Seen::when(place.store.count(&done).await.unwrap(), |done| *done > 100)
+        };
+        wait_until("the worker to be busy", Duration::from_secs(30), busy).await;
+        let folder = tempfile::tempdir().unwrap();
+        for n in 0..3 {
+            let done_before: BTreeSet<JobId> =
+                all(place.store.as_ref()).await.into_iter().filter(|(_, s)| s.is_finished()).map(|(id, _)| id).collect();
+            let begun = std::time::Instant::now();
+            let path = folder.path().join(format!("copy-{n}"));
+            write(place.store.as_ref(), &path).await;
+            let scratch = Place::sqlite().await;
+            restore(scratch.store.as_ref(), &path).await.unwrap();
+            let restored = all(scratch.store.as_ref()).await;
+            let ids: BTreeSet<JobId> = restored.iter().map(|(id, _)| *id).collect();
+            assert_eq!(ids.len(), restored.len(), "none is there twice");
+            for (id, state) in &restored {
+                assert!(state.is_finished() || *state == JobState::Pending, "{id} is {state:?}");
+                assert!(state.is_finished() || !done_before.contains(id), "{id} had ended");
+            }
+            assert!(done_before.is_subset(&ids));
+            scratch.end().await;
+            if n == 2 {
+                stop.store(true, Ordering::Relaxed);
+                for producer in std::mem::take(&mut producers) {
+                    for (id, at) in producer.await.unwrap() {
+                        assert!(at > begun || ids.contains(&id), "{id} was acknowledged before and is lost");
+                    }
+                }
+            }
+        }
+        worker.shutdown().await.unwrap();
+    }
+}

@@ -1,0 +1,160 @@
+//! Budgets from a handler's side: reserve, settle, wait, and what is left behind.
+
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use windlass_core::budget::{
+    Amount, BudgetChange, BudgetSpec, BudgetState, Estimate, Level, Month, Trigger, Usage,
+};
+use windlass_core::store::{Booked, Budget, Changed, Charged};
+use windlass_core::{JobId, JobState, KindSpec, Time};
+use windlass_engine::{
+    Client, Context, EngineError, Handlers, JobError, JobRequest, ReserveError, Sweeper, handler,
+};
+
+use crate::on_both;
+use crate::place::Place;
+
+/// One provider call: what it asks for and what it costs, in cents.
+#[derive(Deserialize)]
+struct Call {
+    asks: i64,
+    costs: Option<i64>,
+    #[serde(default)]
+    trigger: Trigger,
+    budget: Option<String>,
+}
+
+async fn call(context: Context, call: Call) -> Result<(), JobError> {
+    let estimate =
+        Estimate { amount: Amount::from_cents(call.asks), tokens: 10, trigger: call.trigger, user: None };
+    let reservation = context.reserve(call.budget.as_deref().unwrap_or("ai"), estimate).await?;
+    let Some(cents) = call.costs else { return Ok(()) };
+    let usage = Usage { amount: Amount::from_cents(cents), tokens_in: 5, ..Usage::default() };
+    let charged = reservation.settle(usage).await?;
+    assert!(matches!(charged, Charged::Booked(_)), "{charged:?}");
+    Ok(())
+}
+
+fn handlers() -> Handlers {
+    let mut handlers = Handlers::default();
+    handlers.add(KindSpec::new("CALL", "MAIN"), handler(call));
+    handlers
+}
+
+async fn client(place: &Place) -> Client {
+    let client = place.client(&["MAIN"], &handlers()).await;
+    client.set_budgets(&[BudgetSpec::money("ai", Amount::from_cents(1_000))]).await.unwrap();
+    client
+}
+
+async fn run(client: &Client, payload: &str) -> JobId {
+    let job = client.enqueue(JobRequest::new("CALL", payload.as_bytes().to_vec())).await.unwrap().id;
+    client.drain(&handlers()).await.unwrap();
+    job
+}
+
+async fn budget(client: &Client) -> Budget {
+    client.budget("ai").await.unwrap().unwrap()
+}
+
+async fn sums(client: &Client) -> (i64, i64) {
+    let standing = budget(client).await.standing;
+    (standing.settled.amount.cents(), standing.reserved.amount.cents())
+}
+
+/// State, runs that count, and when it runs again.
+async fn seen(client: &Client, job: JobId) -> (JobState, u16, Option<Time>) {
+    let job = client.store().job(job).await.unwrap().unwrap().job;
+    (job.state, job.attempt, job.run_at)
+}
+
+on_both! {
+    async fn a_call_is_reserved_and_booked(place: Place) {
+        let client = client(place).await;
+        let job = run(&client, r#"{"asks": 20, "costs": 7}"#).await;
+        assert_eq!(seen(&client, job).await.0, JobState::Completed);
+        assert_eq!(sums(&client).await, (7, 0));
+        assert!(client.meter().alerts().is_empty());
+    }
+
+    /// A refusal through `?` is a snooze: to the next hour while money is left, to the next month when none is.
+    async fn a_refused_call_waits_and_burns_nothing(place: Place) {
+        let client = client(place).await;
+        run(&client, r#"{"asks": 900, "costs": 900}"#).await;
+        for _ in 0..2 {
+            let job = run(&client, r#"{"asks": 1, "costs": 1}"#).await;
+            let (state, attempt, run_at) = seen(&client, job).await;
+            assert_eq!((state, attempt), (JobState::Scheduled, 0));
+            let now = client.store().now().await.unwrap();
+            let wait = run_at.unwrap().since(now);
+            assert!(wait > Duration::ZERO && wait <= Duration::from_secs(70 * 60), "{wait:?}");
+        }
+        run(&client, r#"{"asks": 100, "costs": 100, "trigger": "manual"}"#).await;
+        assert_eq!(budget(&client).await.state(), BudgetState::HardStop);
+        let job = run(&client, r#"{"asks": 0, "costs": 0, "trigger": "manual"}"#).await;
+        let (state, attempt, run_at) = seen(&client, job).await;
+        assert_eq!((state, attempt), (JobState::Scheduled, 0));
+        let next = Month::of(client.store().now().await.unwrap()).next().start();
+        let late = run_at.unwrap().since(next);
+        assert!(run_at.unwrap() >= next && late <= Duration::from_secs(600), "{run_at:?}");
+        let refusals: Vec<_> = client.meter().refusals().into_iter().collect();
+        let of = |state, count| (("ai".to_owned(), state), count);
+        assert_eq!(refusals, [of(BudgetState::Queue, 2), of(BudgetState::HardStop, 1)]);
+        let alerts: Vec<_> = client.meter().alerts().into_iter().collect();
+        let of = |level, count| (("ai".to_owned(), level), count);
+        assert_eq!(alerts, [of(Level::Info, 1), of(Level::Warning, 2), of(Level::Critical, 1)], "once each");
+    }
+
+    async fn what_nobody_settles_is_booked_by_the_sweep(place: Place) {
+        let client = client(place).await;
+        run(&client, r#"{"asks": 30, "costs": null}"#).await;
+        assert_eq!(sums(&client).await, (0, 30));
+        let mut sweeper = Sweeper::new(place.store.clone(), Duration::from_secs(60));
+        sweeper.tick(Instant::now()).await.unwrap();
+        assert_eq!(sums(&client).await, (30, 0));
+        let month = budget(&client).await.standing.month;
+        let ledger = place.store.ledger("ai", month, 10).await.unwrap();
+        assert_eq!((ledger.len(), ledger[0].how), (1, Booked::Leaked));
+    }
+
+    async fn mistakes_are_named(place: Place) {
+        let client = client(place).await;
+        let unknown = run(&client, r#"{"asks": 1, "costs": 1, "budget": "nope"}"#).await;
+        let found = client.store().job(unknown).await.unwrap().unwrap();
+        assert_eq!(found.job.attempt, 1, "a mistake is no snooze");
+        let error = found.attempts[0].error.clone().unwrap();
+        assert!(error.contains("there is no budget `nope`; describe it under [budgets.NAME]"), "{error}");
+        let negative = run(&client, r#"{"asks": -1, "costs": 1}"#).await;
+        let found = client.store().job(negative).await.unwrap().unwrap().job;
+        assert_eq!(found.state, JobState::Failed);
+        assert!(found.last_error.unwrap().contains("amount: must be 0 to"));
+        let bad = BudgetSpec { limit: None, ..BudgetSpec::named("Ai") };
+        let refused = client.set_budgets(&[bad.clone(), bad]).await.unwrap_err().to_string();
+        for part in ["budgets.Ai.name: must begin", "budgets.Ai.limit: or tokens", "is described twice"] {
+            assert!(refused.contains(part), "{refused}");
+        }
+        assert_eq!(place.store.budgets().await.unwrap().len(), 1);
+    }
+
+    async fn an_operators_change_is_checked_and_raises_its_alerts(place: Place) {
+        let client = client(place).await;
+        run(&client, r#"{"asks": 80, "costs": 80}"#).await;
+        let nothing = BudgetChange::new("ai", budget(&client).await.standing.month, "me");
+        assert!(matches!(client.change_budget(&nothing).await, Err(EngineError::Invalid(_))));
+        let lower = BudgetChange { limit: Some(Amount::from_cents(100)), ..nothing };
+        assert!(matches!(client.change_budget(&lower).await.unwrap(), Changed::Done { .. }));
+        assert_eq!(client.meter().alerts().values().sum::<u64>(), 2);
+        assert_eq!(budget(&client).await.batch_size(Trigger::Scheduled), 10);
+    }
+}
+
+#[test]
+fn only_a_refusal_and_a_silent_database_snooze() {
+    let is_snooze = |error: ReserveError| matches!(JobError::from(error), JobError::Snooze(_));
+    assert!(!is_snooze(ReserveError::Stale));
+    assert!(!is_snooze(ReserveError::Unknown { budget: "x".to_owned() }));
+    let busy = windlass_core::StoreError::Busy { op: "reserve", source: "somebody".into() };
+    assert!(is_snooze(ReserveError::Store(busy.into())));
+    assert!(!is_snooze(ReserveError::Store(windlass_core::StoreError::SchemaMissing.into())));
+}

@@ -1,0 +1,365 @@
+//! From the object of `PUT /v1/schedules/{name}`, also a file of `schedules put`, to a description that core checks.
+
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use windlass_core::Invalid;
+use windlass_core::schedule::{CalendarSpec, MAX_CATCH_UP, Misfire, Phase, RuleSpec, ScheduleSpec};
+
+use crate::fields::{Fields, Unreadable};
+use crate::request::{Attempts, Priority, Span};
+use crate::shape::{Schemas, Shape};
+
+/// A schedule as it was described, with the words in which it was.
+pub struct Described {
+    pub spec: ScheduleSpec,
+    /// `cron` or `every` stands for its one rule.
+    short: Option<&'static str>,
+}
+
+impl Described {
+    /// A schedule of one rule that has no name of its own.
+    pub fn short(spec: ScheduleSpec, word: &'static str) -> Described {
+        Described { spec, short: Some(word) }
+    }
+
+    /// Problems under the names of what was written.
+    pub fn in_its_words(&self, mut invalid: Invalid) -> Invalid {
+        let Some(word) = self.short else { return invalid };
+        for problem in &mut invalid.problems {
+            let Some(rest) = problem.field.strip_prefix("rules[0].") else { continue };
+            problem.field = match rest {
+                "calendar" | "during" => rest.to_owned(),
+                "expr" | "expression" => word.to_owned(),
+                part => format!("{word}.{part}"),
+            };
+        }
+        invalid
+    }
+}
+
+/// Takes every field it knows; what is left over is refused by name.
+pub fn schedule_request(name: &str, mut fields: Fields<'_>) -> Result<Described, Invalid> {
+    let (rules, short) = rules(&mut fields);
+    let spec = ScheduleSpec {
+        name: name.to_owned(),
+        kind: fields.required_text("kind"),
+        payload: fields.raw("payload").map_or_else(|| b"{}".to_vec(), |raw| raw.get().as_bytes().to_vec()),
+        rules,
+        zone: fields.text("zone"),
+        calendars: calendars(&mut fields),
+        misfire: fields.parsed("misfire", str::parse).unwrap_or_default(),
+        catch_up: catch_up(&mut fields),
+        priority: fields.integer("priority"),
+        max_attempts: fields.integer("max_attempts"),
+        timeout: fields.duration("timeout"),
+        unique_key: fields.text("unique_key"),
+        concurrency_key: fields.text("concurrency_key"),
+        tags: fields.texts("tags"),
+    };
+    fields.end()?;
+    Ok(Described { spec, short })
+}
+
+fn catch_up(fields: &mut Fields<'_>) -> Option<u32> {
+    let ticks = fields.integer("catch_up")?;
+    if !(1..=i64::from(MAX_CATCH_UP)).contains(&ticks) {
+        fields.refuse("catch_up", format!("must be 1 to {MAX_CATCH_UP}, not {ticks}"));
+    }
+    u32::try_from(ticks).ok()
+}
+
+/// `rules`, or one of `cron` and `every` with `calendar` and `during` beside it.
+fn rules(fields: &mut Fields<'_>) -> (Vec<RuleSpec>, Option<&'static str>) {
+    let (cron, every) = (fields.text("cron"), fields.text("every"));
+    let (calendar, during) = (fields.text("calendar"), phases(fields));
+    let beside = calendar.is_some() || !during.is_empty();
+    let (expr, word) = match (cron, every, fields.raw("rules")) {
+        (Some(cron), None, None) => (cron, "cron"),
+        (None, Some(every), None) => (format!("every {every}"), "every"),
+        (None, None, Some(rules)) => {
+            if beside {
+                fields.refuse("calendar", "and during belong to a rule; write them into rules");
+            }
+            return (listed(fields, rules), None);
+        }
+        (None, None, None) => {
+            if !fields.is_refused("cron") && !fields.is_refused("every") {
+                fields.refuse("cron", "is required; or every, or rules");
+            }
+            return (Vec::new(), None);
+        }
+        _ => {
+            fields.refuse("rules", "cannot be given together with cron or every, nor these together");
+            return (Vec::new(), None);
+        }
+    };
+    (vec![RuleSpec { expr, zone: None, calendar, during }], Some(word))
+}
+
+fn phases(fields: &mut Fields<'_>) -> Vec<Phase> {
+    let mut phases = Vec::new();
+    for text in fields.one_or_more("during") {
+        match text.parse() {
+            Ok(phase) => phases.push(phase),
+            Err(rule) => fields.refuse("during", rule),
+        }
+    }
+    phases
+}
+
+fn listed(fields: &mut Fields<'_>, raw: &RawValue) -> Vec<RuleSpec> {
+    let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(raw.get()) else {
+        fields.refuse("rules", "must be a list of objects with expr");
+        return Vec::new();
+    };
+    let mut rules = Vec::with_capacity(items.len());
+    for (n, item) in items.into_iter().enumerate() {
+        let rule = object(fields, &format!("rules[{n}]"), item, |mut rule| {
+            let spec = RuleSpec {
+                expr: rule.required_text("expr"),
+                zone: rule.text("zone"),
+                calendar: rule.text("calendar"),
+                during: phases(&mut rule),
+            };
+            rule.end().map(|()| spec)
+        });
+        rules.extend(rule);
+    }
+    rules
+}
+
+/// By name, each as a file of `schedules calendar` has it.
+fn calendars(fields: &mut Fields<'_>) -> Vec<CalendarSpec> {
+    let Some(raw) = fields.raw("calendars") else { return Vec::new() };
+    let Ok(named) = serde_json::from_str::<BTreeMap<String, &RawValue>>(raw.get()) else {
+        fields.refuse("calendars", "must be an object of calendars by name");
+        return Vec::new();
+    };
+    let mut calendars = Vec::with_capacity(named.len());
+    for (name, raw) in named {
+        let within = format!("calendars.{}", windlass_core::input::shown(&name));
+        let calendar = object(fields, &within, raw, |mut calendar| {
+            let spec = CalendarSpec {
+                name: name.clone(),
+                zone: calendar.required_text("zone"),
+                sessions: lists(&mut calendar, "sessions"),
+                closed: calendar.texts("closed"),
+                half_days: lists(&mut calendar, "half_days"),
+            };
+            calendar.end().map(|()| spec)
+        });
+        calendars.extend(calendar);
+    }
+    calendars
+}
+
+fn lists(fields: &mut Fields<'_>, name: &'static str) -> BTreeMap<String, Vec<String>> {
+    let Some(raw) = fields.raw(name) else { return BTreeMap::new() };
+    serde_json::from_str(raw.get()).unwrap_or_else(|_| {
+        fields.refuse(name, "must be an object of lists of texts");
+        BTreeMap::new()
+    })
+}
+
+/// An object inside another; its problems are the outer one's.
+fn object<T>(
+    fields: &mut Fields<'_>,
+    name: &str,
+    raw: &RawValue,
+    read: impl FnOnce(Fields<'_>) -> Result<T, Invalid>,
+) -> Option<T> {
+    match Fields::read(raw.get().as_bytes(), "") {
+        Ok(inner) => match read(inner) {
+            Ok(value) => return Some(value),
+            Err(invalid) => {
+                for problem in invalid.problems {
+                    fields.refuse(&format!("{name}.{}", problem.field), problem.rule);
+                }
+            }
+        },
+        Err(Unreadable::NotAnObject(sort)) => {
+            fields.refuse(name, format!("must be an object, not {sort}"));
+        }
+        Err(Unreadable::Syntax(error)) => fields.refuse(name, error.to_string()),
+    }
+    None
+}
+
+/// What [`schedule_request`] takes.
+pub(crate) struct NewSchedule;
+
+impl Shape for NewSchedule {
+    fn schema(schemas: &mut Schemas) -> Value {
+        let about = "When a job is enqueued again and again: one of cron, every and rules says when.";
+        schemas.object("NewSchedule", about, |schedule| {
+            schedule.optional::<String>(
+                "cron",
+                "Five fields (minute, hour, day of month, month, day of week), six with seconds first, or @daily and its kin",
+            );
+            schedule.optional::<Span>("every", "A steady interval, counted from the schedule's making");
+            schedule.optional::<String>("calendar", "Of cron or every: NYSE, or one of calendars");
+            schedule.optional::<Phases>("during", "Only in these phases of the calendar; open when not given");
+            schedule.optional::<Vec<NewRule>>("rules", "It ticks whenever one of them does");
+            schedule.required::<String>("kind", "`GET /v1/kinds` lists them");
+            schedule.optional::<Value>("payload", "Any JSON; {} when not given");
+            schedule.optional::<String>("zone", "IANA name; that of the calendar, else UTC, when not given");
+            schedule.optional::<NewCalendars>("calendars", "By name, for the rules of this schedule");
+            schedule.optional::<MisfireWord>("misfire", "What becomes of ticks nobody was there for; once by default");
+            schedule.optional::<CatchUp>("catch_up", "Most ticks made up for at once under `all`");
+            schedule.optional::<Priority>("priority", "0 is most urgent; the kind's when not given");
+            schedule.optional::<Attempts>("max_attempts", "All runs, the first included");
+            schedule.optional::<Span>("timeout", "How long one run may take");
+            schedule.optional::<String>("unique_key", "A tick that finds a waiting job of this key adds none");
+            schedule.optional::<String>("concurrency_key", "Jobs with the same key belong together");
+            schedule.optional::<Vec<String>>("tags", "Words to find its jobs by, at most 14");
+        })
+    }
+}
+
+struct NewRule;
+
+impl Shape for NewRule {
+    fn schema(schemas: &mut Schemas) -> Value {
+        schemas.object("NewRule", "One expression, and where on a calendar it counts.", |rule| {
+            rule.required::<String>("expr", "As for cron, or `every 90s`");
+            rule.optional::<String>("zone", "The schedule's when not given");
+            rule.optional::<String>("calendar", "NYSE, or one of the schedule's calendars");
+            rule.optional::<Phases>("during", "Only in these phases of the calendar; open when not given");
+        })
+    }
+}
+
+struct Phases;
+
+impl Shape for Phases {
+    fn schema(_: &mut Schemas) -> Value {
+        let one = json!({ "type": "string", "enum": Phase::ALL.map(Phase::name) });
+        json!({ "oneOf": [one, { "type": "array", "items": one }] })
+    }
+}
+
+struct MisfireWord;
+
+impl Shape for MisfireWord {
+    fn schema(_: &mut Schemas) -> Value {
+        json!({ "type": "string", "enum": Misfire::ALL.map(Misfire::name) })
+    }
+}
+
+struct CatchUp;
+
+impl Shape for CatchUp {
+    fn schema(_: &mut Schemas) -> Value {
+        json!({ "type": "integer", "minimum": 1, "maximum": MAX_CATCH_UP })
+    }
+}
+
+struct NewCalendars;
+
+impl Shape for NewCalendars {
+    fn schema(schemas: &mut Schemas) -> Value {
+        json!({ "type": "object", "additionalProperties": NewCalendar::schema(schemas) })
+    }
+}
+
+struct NewCalendar;
+
+impl Shape for NewCalendar {
+    fn schema(schemas: &mut Schemas) -> Value {
+        schemas.object("Calendar", "When a market or an office is open.", |calendar| {
+            calendar.required::<String>("zone", "IANA name");
+            calendar.optional::<Hours>("sessions", "By days of the week: {\"mon-fri\": [\"09:00-17:30\"]}");
+            calendar.optional::<Vec<String>>("closed", "Dates: 2026-12-24, or 12-24 for every year");
+            calendar.optional::<Hours>("half_days", "Dates with sessions of their own");
+        })
+    }
+}
+
+struct Hours;
+
+impl Shape for Hours {
+    fn schema(schemas: &mut Schemas) -> Value {
+        json!({ "type": "object", "additionalProperties": Vec::<String>::schema(schemas) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Described, Invalid> {
+        schedule_request("s", Fields::read(text.as_bytes(), "").unwrap())
+    }
+
+    fn problems(text: &str) -> Vec<String> {
+        let invalid = read(text).err().unwrap_or_default();
+        invalid.problems.into_iter().map(|problem| format!("{}: {}", problem.field, problem.rule)).collect()
+    }
+
+    #[test]
+    fn short_and_long_say_the_same() {
+        let short = read(r#"{"kind":"K","cron":"@daily","calendar":"NYSE","during":"day_off"}"#).unwrap();
+        let long = read(r#"{"kind":"K","rules":[{"expr":"@daily","calendar":"NYSE","during":["day_off"]}]}"#)
+            .unwrap();
+        assert_eq!(short.spec, long.spec);
+        assert_eq!(read(r#"{"kind":"K","every":"90s"}"#).unwrap().spec.rules[0].expr, "every 90s");
+        assert_eq!(short.spec.payload, b"{}");
+    }
+
+    #[test]
+    fn every_problem_has_its_field() {
+        assert_eq!(
+            problems(
+                r#"{"rules":[{"expr":7},{"expr":"@daily","when":1,"during":["shut"]},3],"calendar":"NYSE",
+                    "misfire":"never","catch_up":0,"calendars":{"tokyo":{"sessions":{"mon":"9-10"}}},"tz":"UTC"}"#
+            ),
+            [
+                "calendar: and during belong to a rule; write them into rules",
+                "rules[0].expr: must be text, not a number",
+                "rules[1].during: `shut` is not one of open, after_hours, day_off",
+                "rules[1].when: is not a field here; known: expr, zone, calendar, during",
+                "rules[2]: must be an object, not a number",
+                "kind: is required",
+                "calendars.tokyo.zone: is required",
+                "calendars.tokyo.sessions: must be an object of lists of texts",
+                "misfire: must be skip, once or all, not `never`",
+                "catch_up: must be 1 to 1000, not 0",
+                "tz: is not a field here; known: cron, every, calendar, during, rules, kind, payload, zone, calendars, \
+                 misfire, catch_up, priority, max_attempts, timeout, unique_key, concurrency_key, tags",
+            ]
+        );
+        assert_eq!(problems(r#"{"kind":"K"}"#), ["cron: is required; or every, or rules"]);
+        let both = problems(r#"{"kind":"K","cron":"@daily","every":"1h"}"#);
+        assert!(both[0].starts_with("rules: cannot be given together"), "{both:?}");
+    }
+
+    #[test]
+    fn a_short_rule_is_refused_in_its_own_words() {
+        let fields = |text: &str| -> Vec<String> {
+            let described = read(text).unwrap();
+            let invalid = described.spec.plan(windlass_core::Time(0)).unwrap_err();
+            described.in_its_words(invalid).problems.into_iter().map(|problem| problem.field).collect()
+        };
+        assert_eq!(
+            fields(r#"{"kind":"K","cron":"61 * * * *","calendar":"LSE"}"#),
+            ["cron.minute", "calendar"]
+        );
+        assert_eq!(fields(r#"{"kind":"K","cron":"often"}"#), ["cron"]);
+        assert_eq!(fields(r#"{"kind":"K","every":"1ms"}"#), ["every.interval"]);
+        assert_eq!(fields(r#"{"kind":"K","rules":[{"expr":"61 * * * *"}]}"#), ["rules[0].minute"]);
+    }
+
+    /// The document promises exactly what the reader takes.
+    #[test]
+    fn the_schema_has_the_fields_that_are_read() {
+        let mut schemas = Schemas::default();
+        NewSchedule::schema(&mut schemas);
+        let schema = schemas.into_named().remove("NewSchedule").unwrap();
+        let properties: Vec<&String> = schema["properties"].as_object().unwrap().keys().collect();
+        let refused = problems(r#"{"kind":"K","cron":"@daily","?":1}"#).remove(0);
+        let known: Vec<&str> = refused.split_once("known: ").unwrap().1.split(", ").collect();
+        assert_eq!(properties, known);
+    }
+}

@@ -1,0 +1,193 @@
+//! From the object of `POST /v1/workflows`, also the file of `workflows run`, to what the engine is asked.
+
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use windlass_core::workflow::{MAX_JOBS, OnFailure};
+use windlass_core::{Invalid, Problem};
+use windlass_engine::{MemberRequest, WorkflowRequest};
+
+use crate::fields::{Fields, Unreadable};
+use crate::request::{Attempts, Moment, Priority, Span, job_request};
+use crate::shape::{Schemas, Shape};
+
+/// Every broken rule at once, those of the jobs included.
+pub fn workflow_request(mut fields: Fields<'_>) -> Result<WorkflowRequest, Invalid> {
+    let name = fields.text("name");
+    let on_failure = fields.parsed("on_failure", str::parse::<OnFailure>).unwrap_or_default();
+    let raw = fields.raw("jobs");
+    let listed = raw.map(|raw| serde_json::from_str::<Vec<&RawValue>>(raw.get()));
+    let mut found: Vec<Problem> = Vec::new();
+    let mut jobs = Vec::new();
+    match listed {
+        None => fields.refuse("jobs", "is required"),
+        Some(Err(_)) => fields.refuse("jobs", "must be a list of objects"),
+        Some(Ok(items)) if items.len() > MAX_JOBS => {
+            fields.refuse("jobs", format!("has {} entries; a workflow has at most {MAX_JOBS}", items.len()));
+        }
+        Some(Ok(items)) => {
+            for (n, item) in items.iter().enumerate() {
+                match object(item, &format!("jobs[{n}]")).and_then(member) {
+                    Ok(member) => jobs.push(member),
+                    Err(invalid) => found.extend(invalid.problems),
+                }
+            }
+        }
+    }
+    let mut invalid = fields.end().err().unwrap_or_default();
+    invalid.problems.extend(found);
+    invalid.into_result()?;
+    Ok(WorkflowRequest { name, on_failure, jobs })
+}
+
+fn object<'a>(raw: &'a RawValue, field: &str) -> Result<Fields<'a>, Invalid> {
+    Fields::read(raw.get().as_bytes(), format!("{field}.")).map_err(|error| match error {
+        Unreadable::NotAnObject(sort) => Invalid::one(field, format!("must be an object, not {sort}")),
+        Unreadable::Syntax(error) => Invalid::one(field, error.to_string()),
+    })
+}
+
+fn member(mut fields: Fields<'_>) -> Result<MemberRequest, Invalid> {
+    let name = fields.required_text("name");
+    let after = fields.texts("after");
+    let on_failure = fields.parsed("on_failure", str::parse::<OnFailure>);
+    let undo = fields.raw("compensate").filter(|raw| raw.get() != "null");
+    let within = fields.within().to_owned();
+    let undo = undo.map(|raw| object(raw, &format!("{within}compensate")).and_then(job_request));
+    let job = job_request(fields);
+    match (job, undo.transpose()) {
+        (Ok(job), Ok(compensate)) => Ok(MemberRequest { name, job, after, on_failure, compensate }),
+        (job, undo) => {
+            let problems = |invalid: Option<Invalid>| invalid.unwrap_or_default().problems;
+            let both = [problems(job.err()), problems(undo.err())];
+            Err(Invalid { problems: both.concat() })
+        }
+    }
+}
+
+/// What [`workflow_request`] takes.
+pub(crate) struct NewWorkflow;
+
+impl Shape for NewWorkflow {
+    fn schema(schemas: &mut Schemas) -> Value {
+        let about = "Jobs that are written together, some of which run after others.";
+        schemas.object("NewWorkflow", about, |workflow| {
+            workflow.optional::<String>("name", "For people; many workflows may have the same");
+            workflow.optional::<Policy>(
+                "on_failure",
+                "What a job that ends without success means for the rest; stop by default",
+            );
+            workflow.required::<Members>("jobs", "In any order");
+        })
+    }
+}
+
+struct Policy;
+
+impl Shape for Policy {
+    fn schema(_: &mut Schemas) -> Value {
+        json!({ "type": "string", "enum": OnFailure::ALL.map(OnFailure::name) })
+    }
+}
+
+struct OwnPolicy;
+
+impl Shape for OwnPolicy {
+    fn schema(_: &mut Schemas) -> Value {
+        json!({ "type": "string", "enum": ["stop", "continue"] })
+    }
+}
+
+struct Members;
+
+impl Shape for Members {
+    fn schema(schemas: &mut Schemas) -> Value {
+        let one = Member::schema(schemas);
+        json!({ "type": "array", "items": one, "minItems": 1, "maxItems": MAX_JOBS })
+    }
+}
+
+struct Member;
+
+impl Shape for Member {
+    fn schema(schemas: &mut Schemas) -> Value {
+        schemas.object("NewWorkflowJob", "A job and those it runs after.", |job| {
+            job.required::<String>("name", "Unlike that of any other job of the workflow");
+            job.optional::<Vec<String>>("after", "Names of the jobs that end before it starts");
+            job.optional::<OwnPolicy>(
+                "on_failure",
+                "What its own failure means, where that is not what the workflow says",
+            );
+            job.optional::<Undo>(
+                "compensate",
+                "Takes it back, should the workflow fail after it has completed; only where that compensates",
+            );
+            plain_fields(job);
+            job.optional::<Moment>("run_at", "Not before this time");
+            job.optional::<Span>("delay", "So long after those it runs after have ended");
+            job.optional::<String>("concurrency_key", "Jobs with the same key belong together");
+            job.optional::<Vec<String>>("tags", "Words to find the job by, at most 16");
+        })
+    }
+}
+
+struct Undo;
+
+impl Shape for Undo {
+    fn schema(schemas: &mut Schemas) -> Value {
+        schemas.object("NewUndoJob", "A job that takes another one back.", plain_fields)
+    }
+}
+
+fn plain_fields(job: &mut crate::shape::Object<'_>) {
+    job.required::<String>("kind", "`GET /v1/kinds` lists them");
+    job.optional::<Value>("payload", "Any JSON, at most 1 MiB; {} when not given");
+    job.optional::<Priority>("priority", "0 is most urgent; the kind's when not given");
+    job.optional::<Attempts>("max_attempts", "All runs, the first included");
+    job.optional::<Span>("timeout", "How long one run may take");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<WorkflowRequest, Invalid> {
+        workflow_request(Fields::read(text.as_bytes(), "").unwrap())
+    }
+
+    #[test]
+    fn strict_and_exact() {
+        let read = parse(
+            r#"{"name":"n","on_failure":"compensate","jobs":[
+                {"name":"a","kind":"NOOP","payload":1.50,"compensate":{"kind":"FAIL"}},
+                {"name":"b","kind":"NOOP","after":["a"],"on_failure":"continue","delay":"5m"}]}"#,
+        )
+        .unwrap();
+        assert_eq!((read.name.as_deref(), read.on_failure), (Some("n"), OnFailure::Compensate));
+        assert_eq!(read.jobs[0].job.payload, b"1.50");
+        assert_eq!(read.jobs[0].compensate.as_ref().map(|undo| undo.kind.as_str()), Some("FAIL"));
+        assert_eq!(
+            (&read.jobs[1].after[..], read.jobs[1].on_failure),
+            (&["a".to_owned()][..], Some(OnFailure::Continue))
+        );
+    }
+
+    #[test]
+    fn every_problem_has_its_field() {
+        let refused = |text: &str| parse(text).unwrap_err().to_string();
+        assert_eq!(refused("{}"), "jobs: is required");
+        assert_eq!(refused(r#"{"jobs":{}}"#), "jobs: must be a list of objects");
+        let all = refused(
+            r#"{"on_failure":"panic","x":1,"jobs":[7,{"kind":"NOOP","prio":1},{"name":"a","kind":"NOOP","compensate":{"a":1}}]}"#,
+        );
+        for part in [
+            "on_failure: `panic` is none of stop, continue, compensate",
+            "x: is not a field here; known: name, on_failure, jobs",
+            "jobs[0]: must be an object, not a number",
+            "jobs[1].name: is required",
+            "jobs[1].prio: is not a field here",
+            "jobs[2].compensate.kind: is required",
+        ] {
+            assert!(all.contains(part), "{part} is not in {all}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Rows going out: one connection and one task per export, one repeatable-read transaction from its first row to its last.
+
+use async_trait::async_trait;
+use futures_util::TryStreamExt;
+use sqlx::postgres::PgRow;
+use sqlx::{Postgres, SqlStr, Transaction};
+use tokio::sync::mpsc;
+use windlass_core::backup::{Batch, Cell, Column, ColumnKind, Gather, TABLES, Table};
+use windlass_core::store::Export;
+use windlass_core::{StoreError, Time};
+
+use crate::PostgresStore;
+use crate::error::{failed, translate};
+use crate::migrate::newest;
+use crate::row::{PgTime, at, time};
+
+const OP: &str = "export";
+/// Batches read ahead of whoever writes them down.
+const AHEAD: usize = 2;
+
+/// A snapshot for as long as it takes: nobody may end it because it is long.
+const SETTINGS: &str = "set local statement_timeout = 0;
+                        set local idle_in_transaction_session_timeout = 0;
+                        set local jit = off";
+
+const NOW: &str = "select statement_timestamp() + $1::bigint * interval '1 microsecond' as now";
+
+/// Leased jobs as they would be handed back: where they stood, without the attempt. `twin`: a job of the same unique key
+/// waits already, or will be the one that does.
+macro_rules! leased {
+    ($rest:literal) => {
+        concat!(
+            "with leased as (
+                 select i.id, c.token, c.worker, c.attempt, c.crashes, c.alone, c.claimed_at, i.run_at,
+                        j.queue, j.kind, j.priority, j.unique_key, j.lane,
+                        j.unique_key is not null
+                        and (exists (select from windlass.ready r where r.unique_key = j.unique_key)
+                             or row_number() over (partition by j.unique_key order by j.id desc) > 1) as twin
+                 from windlass.claims c cross join unnest(c.ids, c.run_ats) i (id, run_at)
+                 join windlass.jobs j on j.id = i.id) ",
+            $rest
+        )
+    };
+}
+
+const READY: &str = leased!(
+    "select queue, priority, run_at, id, kind, attempt, suspect, unique_key, lane from windlass.ready
+     union all
+     select queue, priority, run_at, id, kind, attempt - 1, case when alone or crashes > 0 then crashes end, unique_key,
+            lane
+     from leased where not twin"
+);
+
+/// A leased job keeps its slot, as one that is handed back does; one that is superseded gives it back.
+const SLOTS: &str = leased!(
+    "select lane, slot, job_id from windlass.slots where job_id not in (select id from leased where twin)"
+);
+
+/// With those that slots of superseded jobs leave. Differs from SQLite: the same look may be noted more than once here.
+const LOOKS: &str = leased!(
+    "select kind, at, lane, bool_or(freed) as freed
+     from (select kind, at, lane, freed from windlass.looks
+           union all
+           select kind, claimed_at, lane, true from leased where twin and lane is not null) l
+     group by kind, at, lane"
+);
+
+const FINISHED: &str = leased!(
+    "select id, state, attempt, token, worker, started_at, finished_at, result, error from windlass.finished
+     union all
+     select id, 7, attempt, token, worker, claimed_at, claimed_at, null, null from leased where twin"
+);
+
+pub(super) struct PgExport {
+    taken_at: Time,
+    schema: i64,
+    batches: mpsc::Receiver<Result<Batch, StoreError>>,
+}
+
+#[async_trait]
+impl Export for PgExport {
+    fn taken_at(&self) -> Time {
+        self.taken_at
+    }
+
+    fn schema(&self) -> i64 {
+        self.schema
+    }
+
+    async fn next(&mut self) -> Result<Option<Batch>, StoreError> {
+        self.batches.recv().await.transpose()
+    }
+}
+
+impl PostgresStore {
+    pub(super) async fn begin_export(&self) -> Result<Box<dyn Export>, StoreError> {
+        self.check_schema().await?;
+        // The callers' connections: those of the pool are needed for heartbeats.
+        let begin = "begin isolation level repeatable read read only";
+        let mut tx = self.callers.begin_with(begin).await.map_err(failed(OP))?;
+        sqlx::raw_sql(SETTINGS).execute(&mut *tx).await.map_err(failed(OP))?;
+        // The first query takes the snapshot.
+        let now = sqlx::query(NOW).bind(self.offset()).fetch_one(&mut *tx).await.map_err(failed(OP))?;
+        let taken_at = time(&now, "now")?;
+        let selects: Vec<SqlStr> = TABLES.iter().map(|table| self.dynamic(&select(table))).collect();
+        let (send, batches) = mpsc::channel(AHEAD);
+        tokio::spawn(async move {
+            // A receiver that is gone wants no more, and no error either.
+            if let Err(Some(error)) = pour(tx, selects, &send).await {
+                let _ = send.send(Err(error)).await;
+            }
+        });
+        Ok(Box::new(PgExport { taken_at, schema: newest(), batches }))
+    }
+}
+
+type Batches = mpsc::Sender<Result<Batch, StoreError>>;
+
+/// `Err(None)`: nobody listens any more.
+async fn pour(
+    mut tx: Transaction<'static, Postgres>,
+    selects: Vec<SqlStr>,
+    batches: &Batches,
+) -> Result<(), Option<StoreError>> {
+    let broken = |error| Some(translate(OP, error));
+    for (table, select) in TABLES.iter().zip(selects) {
+        let mut gather = Gather::default();
+        let mut rows = sqlx::query(select).persistent(false).fetch(&mut *tx);
+        while let Some(row) = rows.try_next().await.map_err(broken)? {
+            let cells = table.columns.iter().enumerate().map(|(at, column)| cell(&row, at, column));
+            if let Some(rows) = gather.add(cells.collect::<Result<_, _>>().map_err(Some)?) {
+                batches.send(Ok(Batch { table, rows })).await.map_err(|_| None)?;
+            }
+        }
+        if let Some(rows) = gather.take() {
+            batches.send(Ok(Batch { table, rows })).await.map_err(|_| None)?;
+        }
+    }
+    Ok(())
+}
+
+fn select(table: &Table) -> String {
+    let source = match table.name {
+        "ready" => format!("({READY}) t"),
+        "finished" => format!("({FINISHED}) t"),
+        "slots" => format!("({SLOTS}) t"),
+        "looks" => format!("({LOOKS}) t"),
+        name => format!("windlass.{name}"),
+    };
+    let columns = table.columns.iter().map(|column| match column.kind {
+        ColumnKind::Int => format!("{}::bigint", column.name),
+        ColumnKind::Ints => format!("{}::bigint[]", column.name),
+        ColumnKind::Json => format!("{}::text", column.name),
+        _ => column.name.to_owned(),
+    });
+    format!("select {} from {source}", columns.collect::<Vec<_>>().join(", "))
+}
+
+fn cell(row: &PgRow, n: usize, column: &Column) -> Result<Cell, StoreError> {
+    Ok(match column.kind {
+        ColumnKind::Int => at::<Option<i64>>(row, n)?.map(Cell::Int),
+        ColumnKind::Real => at::<Option<f32>>(row, n)?.map(Cell::Real),
+        ColumnKind::Flag => at::<Option<bool>>(row, n)?.map(Cell::Flag),
+        ColumnKind::Time => at::<Option<PgTime>>(row, n)?.map(|time| Cell::Time(time.0.0)),
+        ColumnKind::Text | ColumnKind::Json => at::<Option<String>>(row, n)?.map(Cell::Text),
+        ColumnKind::Bytes => at::<Option<Vec<u8>>>(row, n)?.map(Cell::Bytes),
+        ColumnKind::Ints => at::<Option<Vec<i64>>>(row, n)?.map(Cell::Ints),
+        ColumnKind::Texts => at::<Option<Vec<String>>>(row, n)?.map(Cell::Texts),
+    }
+    .unwrap_or(Cell::Null))
+}

@@ -1,0 +1,296 @@
+//! A provider call's way through the books: reserved, then settled, or swept when nobody settles it.
+
+use std::collections::BTreeMap;
+
+use sqlx::PgConnection;
+use sqlx::postgres::PgRow;
+use windlass_core::budget::{Alert, Amount, Month, Standing, Sums, Usage, user_of};
+use windlass_core::store::{Ask, Booked, Charged, Grant, Leak, Reserved};
+use windlass_core::{JobId, ReservationId, StoreError, Time, Token};
+
+use super::month::month_of;
+use super::spec::Known;
+use crate::PostgresStore;
+use crate::error::failed;
+use crate::row::{PgTime, big_in, count, get};
+
+/// No lock on the lease: one that ends a moment later leaves a reservation the sweep books, as if the call had begun.
+/// Asked under the month's lock, in a statement of its own, so that it is not older than the wait for that lock.
+const ORIGIN: &str = "
+    select k.name, j.tags from windlass.claims c
+    join windlass.jobs j on j.id = $1 join windlass.kinds k on k.id = j.kind
+    where c.token = $2 and $1 = any (c.ids)";
+
+const RESERVE: &str = "
+    insert into windlass.reservations (budget, month, job_id, token, kind, user_id, amount, tokens, at)
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9) returning id";
+
+const OPEN: &str = "
+    select r.id, b.name, r.month, r.job_id, r.token, r.kind, r.user_id, r.amount, r.tokens
+    from windlass.reservations r join windlass.budgets b on b.id = r.budget
+    where r.id = $1 and r.token = $2";
+
+const BEFORE: &str = "select how from windlass.usage_ledger where reservation = $1 and token = $2";
+
+/// A lease never comes back, so what one snapshot shows to be without one stays so.
+const LEAKED: &str = "
+    select r.id, b.name, r.month, r.job_id, r.token, r.kind, r.user_id, r.amount, r.tokens
+    from windlass.reservations r join windlass.budgets b on b.id = r.budget
+    where not exists (select from windlass.claims c where c.token = r.token and r.job_id = any (c.ids))
+    order by r.id limit 500";
+
+const CLOSE: &str = "delete from windlass.reservations where id = $1";
+
+const ENTER: &str = "
+    insert into windlass.usage_ledger (at, budget, month, how, reservation, token, job_id, kind, user_id, provider,
+                                       model, tokens_in, tokens_out, amount)
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
+
+/// By kind, provider and, where it is known, user.
+const ADD_COSTS: &str = "
+    insert into windlass.budget_costs as c (budget, month, dimension, key, requests, tokens_in, tokens_out, amount,
+                                            updated_at)
+    select $1, $2, dimension, key, 1, $5, $6, $7, $8 from unnest($3::text[], $4::text[]) u (dimension, key)
+    on conflict (budget, month, dimension, key) do update
+    set requests = c.requests + 1, tokens_in = c.tokens_in + excluded.tokens_in,
+        tokens_out = c.tokens_out + excluded.tokens_out, amount = c.amount + excluded.amount,
+        updated_at = excluded.updated_at";
+
+const RESERVE_OP: &str = "reserve";
+const SETTLE_OP: &str = "settle a reservation";
+const SWEEP_OP: &str = "sweep reservations";
+
+/// A reservation as it is stored.
+struct Open {
+    id: ReservationId,
+    budget: String,
+    month: Month,
+    job: JobId,
+    token: Token,
+    kind: String,
+    user: Option<String>,
+    sums: Sums,
+}
+
+fn open(row: &PgRow) -> Result<Open, StoreError> {
+    Ok(Open {
+        id: ReservationId(get(row, "id")?),
+        budget: get(row, "name")?,
+        month: month_of(&get::<String>(row, "month")?)?,
+        job: JobId(get(row, "job_id")?),
+        token: Token(get(row, "token")?),
+        kind: get(row, "kind")?,
+        user: get(row, "user_id")?,
+        sums: Sums { amount: Amount(get(row, "amount")?), tokens: count(row, "tokens")? },
+    })
+}
+
+impl PostgresStore {
+    pub(super) async fn reserve_call(&self, ask: &Ask) -> Result<Reserved, StoreError> {
+        let mut tx = self.pool.begin().await.map_err(failed(RESERVE_OP))?;
+        let reserved = self.reserve_on(&mut tx, ask).await?;
+        // Awaited either way: the month's row is not left locked until the pool gets round to it.
+        let ended = match &reserved {
+            Reserved::Granted(_) => tx.commit().await,
+            _ => tx.rollback().await,
+        };
+        ended.map_err(failed(RESERVE_OP))?;
+        Ok(reserved)
+    }
+
+    async fn reserve_on(&self, conn: &mut PgConnection, ask: &Ask) -> Result<Reserved, StoreError> {
+        let now = self.now_on(conn).await?;
+        let Some(budget) = self.budget_named(conn, &ask.budget).await? else { return Ok(Reserved::Unknown) };
+        let before = self.lock_month(conn, &budget, Month::of(now), now).await?;
+        let origin = sqlx::query(self.sql(ORIGIN)).bind(ask.job.0).bind(ask.token.0);
+        let Some(origin) = origin.fetch_optional(&mut *conn).await.map_err(failed(RESERVE_OP))? else {
+            return Ok(Reserved::Stale);
+        };
+        let standing = match before.reserve(&ask.estimate, now) {
+            Ok(after) => after,
+            Err(refusal) => return Ok(Reserved::Refused(refusal)),
+        };
+        let id = self.open_call(conn, &budget, ask, &standing, &origin, now).await?;
+        self.put_month(conn, &budget, &standing, now).await?;
+        let alerts = self.fire(conn, &budget, &standing, now).await?;
+        Ok(Reserved::Granted(Grant { id, standing, alerts }))
+    }
+
+    async fn open_call(
+        &self,
+        conn: &mut PgConnection,
+        budget: &Known,
+        ask: &Ask,
+        standing: &Standing,
+        origin: &PgRow,
+        now: Time,
+    ) -> Result<ReservationId, StoreError> {
+        let tags: Vec<String> = get::<Option<Vec<String>>>(origin, "tags")?.unwrap_or_default();
+        let row = sqlx::query(self.sql(RESERVE))
+            .bind(budget.id)
+            .bind(standing.month.to_string())
+            .bind(ask.job.0)
+            .bind(ask.token.0)
+            .bind(get::<String>(origin, "name")?)
+            .bind(ask.estimate.user.as_deref().or_else(|| user_of(&tags)))
+            .bind(ask.estimate.amount.0)
+            .bind(big_in(ask.estimate.tokens))
+            .bind(PgTime(now))
+            .fetch_one(conn)
+            .await
+            .map_err(failed(RESERVE_OP))?;
+        Ok(ReservationId(get(&row, "id")?))
+    }
+
+    pub(super) async fn settle_call(
+        &self,
+        id: ReservationId,
+        token: Token,
+        usage: &Usage,
+    ) -> Result<Charged, StoreError> {
+        let mut tx = self.pool.begin().await.map_err(failed(SETTLE_OP))?;
+        let about = |sql| sqlx::query(self.sql(sql)).bind(id.0).bind(token.0);
+        let found = about(OPEN).fetch_optional(&mut *tx).await.map_err(failed(SETTLE_OP))?;
+        if let Some(row) = found {
+            let open = open(&row)?;
+            let now = self.now_on(&mut tx).await?;
+            if let Some(alerts) = self.book(&mut tx, &open, usage, Booked::Settled, now).await? {
+                tx.commit().await.map_err(failed(SETTLE_OP))?;
+                return Ok(Charged::Booked(alerts));
+            }
+        }
+        let row = about(BEFORE).fetch_optional(&mut *tx).await.map_err(failed(SETTLE_OP))?;
+        let how = row.map(|row| get::<String>(&row, "how")).transpose()?;
+        Ok(match how.as_deref().and_then(Booked::named) {
+            Some(Booked::Settled) => Charged::Already,
+            Some(_) => Charged::Swept,
+            None => Charged::Unknown,
+        })
+    }
+
+    /// One transaction per budget and month: none holds two of the rows that everybody waits for.
+    pub(super) async fn sweep_calls(&self) -> Result<Vec<Leak>, StoreError> {
+        let rows = sqlx::query(self.sql(LEAKED)).fetch_all(&self.pool).await.map_err(failed(SWEEP_OP))?;
+        let mut months: BTreeMap<(String, Month), Vec<Open>> = BTreeMap::new();
+        for row in &rows {
+            let open = open(row)?;
+            months.entry((open.budget.clone(), open.month)).or_default().push(open);
+        }
+        let mut leaks = Vec::with_capacity(rows.len());
+        for opens in months.into_values() {
+            let mut tx = self.pool.begin().await.map_err(failed(SWEEP_OP))?;
+            let now = self.now_on(&mut tx).await?;
+            let mut booked = Vec::with_capacity(opens.len());
+            for open in opens {
+                let full =
+                    Usage { amount: open.sums.amount, tokens_in: open.sums.tokens, ..Usage::default() };
+                if self.book(&mut tx, &open, &full, Booked::Leaked, now).await?.is_some() {
+                    booked.push(leak(open));
+                }
+            }
+            tx.commit().await.map_err(failed(SWEEP_OP))?;
+            leaks.extend(booked);
+        }
+        Ok(leaks)
+    }
+
+    /// The reservation's end: out of the open ones, into the ledger, its month and the sums by kind, user and provider.
+    /// `None` when somebody else ended it before the month was ours.
+    async fn book(
+        &self,
+        conn: &mut PgConnection,
+        open: &Open,
+        usage: &Usage,
+        how: Booked,
+        now: Time,
+    ) -> Result<Option<Vec<Alert>>, StoreError> {
+        let Some(budget) = self.budget_named(conn, &open.budget).await? else {
+            return Err(StoreError::Corrupt { what: format!("reservation {} is of no budget", open.id) });
+        };
+        let before = self.lock_month(conn, &budget, open.month, now).await?;
+        let closed = sqlx::query(self.sql(CLOSE))
+            .bind(open.id.0)
+            .execute(&mut *conn)
+            .await
+            .map_err(failed(SETTLE_OP))?;
+        if closed.rows_affected() == 0 {
+            return Ok(None);
+        }
+        self.enter(conn, &budget, open, usage, how, now).await?;
+        self.add_costs(conn, &budget, open, usage, now).await?;
+        let after = before.settle(open.sums, usage.sums());
+        self.put_month(conn, &budget, &after, now).await?;
+        match how {
+            Booked::Settled => self.fire(conn, &budget, &after, now).await.map(Some),
+            // Nothing more is used than before, and nobody here would raise an alert.
+            Booked::Leaked | Booked::Reset => Ok(Some(Vec::new())),
+        }
+    }
+
+    async fn enter(
+        &self,
+        conn: &mut PgConnection,
+        budget: &Known,
+        open: &Open,
+        usage: &Usage,
+        how: Booked,
+        now: Time,
+    ) -> Result<(), StoreError> {
+        sqlx::query(self.sql(ENTER))
+            .bind(PgTime(now))
+            .bind(budget.id)
+            .bind(open.month.to_string())
+            .bind(how.name())
+            .bind(open.id.0)
+            .bind(open.token.0)
+            .bind(open.job.0)
+            .bind(&open.kind)
+            .bind(&open.user)
+            .bind(&usage.provider)
+            .bind(&usage.model)
+            .bind(big_in(usage.tokens_in))
+            .bind(big_in(usage.tokens_out))
+            .bind(usage.amount.0)
+            .execute(conn)
+            .await
+            .map_err(failed(SETTLE_OP))?;
+        Ok(())
+    }
+
+    async fn add_costs(
+        &self,
+        conn: &mut PgConnection,
+        budget: &Known,
+        open: &Open,
+        usage: &Usage,
+        now: Time,
+    ) -> Result<(), StoreError> {
+        let provider = usage.provider.as_deref().unwrap_or(NO_PROVIDER);
+        let (mut dimensions, mut keys) = (vec!["kind", "provider"], vec![open.kind.as_str(), provider]);
+        if let Some(user) = &open.user {
+            dimensions.push("user");
+            keys.push(user);
+        }
+        sqlx::query(self.sql(ADD_COSTS))
+            .bind(budget.id)
+            .bind(open.month.to_string())
+            .bind(dimensions)
+            .bind(keys)
+            .bind(big_in(usage.tokens_in))
+            .bind(big_in(usage.tokens_out))
+            .bind(usage.amount.0)
+            .bind(PgTime(now))
+            .execute(conn)
+            .await
+            .map_err(failed(SETTLE_OP))?;
+        Ok(())
+    }
+}
+
+/// Calls whose provider nobody named stand under this one.
+const NO_PROVIDER: &str = "unknown";
+
+fn leak(open: Open) -> Leak {
+    let Open { id, budget, month, job, kind, sums, .. } = open;
+    Leak { id, budget, month, kind, job, amount: sums.amount, tokens: sums.tokens }
+}

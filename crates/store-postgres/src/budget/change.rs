@@ -1,0 +1,99 @@
+//! What operators change about a budget, with its line in the audit.
+
+use sqlx::PgConnection;
+use windlass_core::budget::{BudgetChange, Month, Standing};
+use windlass_core::store::Changed;
+use windlass_core::{StoreError, Time};
+
+use super::spec::Known;
+use crate::PostgresStore;
+use crate::error::failed;
+use crate::row::{PgTime, big_in, text_in};
+
+const PUT_LIMITS: &str = "
+    update windlass.budget_months
+    set limit_amount = $3, limit_tokens = $4, live_amount = live_amount or $5, live_tokens = live_tokens or $6
+    where budget = $1 and month = $2";
+
+const TAKE_BACK: &str = "
+    insert into windlass.usage_ledger (at, budget, month, how, tokens_in, tokens_out, amount)
+    select $1, $2, $3, 'reset', -coalesce(sum(tokens_in), 0), -coalesce(sum(tokens_out), 0), $4
+    from windlass.budget_costs where budget = $2 and month = $3 and dimension = 'kind'";
+
+const FORGET_COSTS: &str = "
+    update windlass.budget_costs set requests = 0, tokens_in = 0, tokens_out = 0, amount = 0, updated_at = $3
+    where budget = $1 and month = $2";
+
+const NOTE: &str = "
+    insert into windlass.audit (at, actor, act, subject, detail) values ($1, $2, $3, $4, $5::json)";
+
+const OP: &str = "change a budget";
+
+impl PostgresStore {
+    pub(super) async fn write_change(&self, change: &BudgetChange) -> Result<Changed, StoreError> {
+        let mut tx = self.pool.begin().await.map_err(failed(OP))?;
+        let Some(budget) = self.budget_named(&mut tx, &change.budget).await? else {
+            return Ok(Changed::Unknown);
+        };
+        let now = self.now_on(&mut tx).await?;
+        if change.month < Month::of(now) {
+            return Ok(Changed::Over);
+        }
+        let before = self.lock_month(&mut tx, &budget, change.month, now).await?;
+        let standing = change.apply(&before);
+        sqlx::query(self.sql(PUT_LIMITS))
+            .bind(budget.id)
+            .bind(change.month.to_string())
+            .bind(standing.limits.amount.map(|limit| limit.0))
+            .bind(standing.limits.tokens.map(big_in))
+            .bind(change.limit.is_some())
+            .bind(change.tokens.is_some())
+            .execute(&mut *tx)
+            .await
+            .map_err(failed(OP))?;
+        if change.reset {
+            self.take_back(&mut tx, &budget, &before, now).await?;
+        }
+        sqlx::query(self.sql(NOTE))
+            .bind(PgTime(now))
+            .bind(text_in(&change.actor))
+            .bind(BudgetChange::ACT)
+            .bind(change.subject())
+            .bind(change.detail(&before).to_string())
+            .execute(&mut *tx)
+            .await
+            .map_err(failed(OP))?;
+        self.rearm(&mut tx, &budget, &standing).await?;
+        self.put_month(&mut tx, &budget, &standing, now).await?;
+        let alerts = self.fire(&mut tx, &budget, &standing, now).await?;
+        tx.commit().await.map_err(failed(OP))?;
+        Ok(Changed::Done { standing, alerts })
+    }
+
+    /// One line that takes back what was booked, so that the ledger still adds up; the sums by kind, user and provider
+    /// begin anew.
+    async fn take_back(
+        &self,
+        conn: &mut PgConnection,
+        budget: &Known,
+        before: &Standing,
+        now: Time,
+    ) -> Result<(), StoreError> {
+        sqlx::query(self.sql(TAKE_BACK))
+            .bind(PgTime(now))
+            .bind(budget.id)
+            .bind(before.month.to_string())
+            .bind(-before.settled.amount.0)
+            .execute(&mut *conn)
+            .await
+            .map_err(failed(OP))?;
+        sqlx::query(self.sql(FORGET_COSTS))
+            .bind(budget.id)
+            .bind(before.month.to_string())
+            .bind(PgTime(now))
+            .execute(conn)
+            .await
+            .map_err(failed(OP))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,63 @@
+//! Budgets: what was reserved, what was booked, which alerts fired, and what operators changed.
+//!
+//! Owns the tables of budgets and the audit. Whether a call fits is `core::budget`'s word, under the lock of the month's
+//! row; here it is written down. Whoever changes anything of a month locks that row first and nothing of another month
+//! after it, so that all wait for each other in one direction.
+
+mod call;
+mod change;
+mod month;
+mod read;
+mod spec;
+
+use async_trait::async_trait;
+use windlass_core::budget::{BudgetChange, BudgetSpec, Month, Standing, Usage};
+use windlass_core::store::{Act, Ask, Budget, BudgetStore, Changed, Charged, Costs, Entry, Leak, Reserved};
+use windlass_core::{ReservationId, StoreError, Token};
+
+use crate::PostgresStore;
+
+type Result<T> = std::result::Result<T, StoreError>;
+
+#[async_trait]
+impl BudgetStore for PostgresStore {
+    async fn sync_budgets(&self, specs: &[BudgetSpec]) -> Result<()> {
+        self.write_budgets(specs).await
+    }
+
+    async fn budgets(&self) -> Result<Vec<Budget>> {
+        self.list_budgets().await
+    }
+
+    async fn reserve(&self, ask: &Ask) -> Result<Reserved> {
+        self.reserve_call(ask).await
+    }
+
+    async fn settle_reservation(&self, id: ReservationId, token: Token, usage: &Usage) -> Result<Charged> {
+        self.settle_call(id, token, usage).await
+    }
+
+    async fn sweep_reservations(&self) -> Result<Vec<Leak>> {
+        self.sweep_calls().await
+    }
+
+    async fn history(&self, budget: &str, months: u32) -> Result<Option<Vec<Standing>>> {
+        self.list_months(budget, months).await
+    }
+
+    async fn costs(&self, budget: &str, month: Month) -> Result<Costs> {
+        self.list_costs(budget, month).await
+    }
+
+    async fn ledger(&self, budget: &str, month: Month, limit: u32) -> Result<Vec<Entry>> {
+        self.list_ledger(budget, month, limit).await
+    }
+
+    async fn change_budget(&self, change: &BudgetChange) -> Result<Changed> {
+        self.write_change(change).await
+    }
+
+    async fn audit(&self, limit: u32) -> Result<Vec<Act>> {
+        self.list_audit(limit).await
+    }
+}

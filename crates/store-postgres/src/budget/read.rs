@@ -1,0 +1,184 @@
+//! Budgets, their months and their books, as they are shown.
+
+use sqlx::PgConnection;
+use sqlx::postgres::PgRow;
+use windlass_core::budget::{Amount, Level, Month, Standing, Threshold};
+use windlass_core::store::{Act, Booked, Budget, COSTS_SHOWN, Call, Cost, Costs, Entry, Fired};
+use windlass_core::{JobId, ReservationId, StoreError};
+
+use super::month::{fresh, standing};
+use super::spec::Known;
+use crate::PostgresStore;
+use crate::error::failed;
+use crate::row::{count, get, time};
+
+const LIVE: &str = "
+    select live_amount or live_tokens as live from windlass.budget_months where budget = $1 and month = $2";
+
+const FIRED: &str = "
+    select percent, level, at from windlass.budget_alerts where budget = $1 and month = $2 order by percent";
+
+const MONTHS: &str = "
+    select month, limit_amount, limit_tokens, settled_amount, settled_tokens, reserved_amount, reserved_tokens
+    from windlass.budget_months where budget = $1 and month > $2 and month < $3 order by month desc";
+
+const COSTS: &str = "
+    select key, requests, tokens_in, tokens_out, amount from windlass.budget_costs
+    where budget = (select id from windlass.budgets where name = $1) and month = $2 and dimension = $3
+      and requests > 0
+    order by amount desc, key limit $4";
+
+const LEDGER: &str = "
+    select at, how, reservation, job_id, kind, user_id, provider, model, amount, tokens_in, tokens_out
+    from windlass.usage_ledger
+    where budget = (select id from windlass.budgets where name = $1) and month = $2
+    order by seq desc limit $3";
+
+const AUDIT: &str = "
+    select at, actor, act, subject, detail::text from windlass.audit order by seq desc limit $1";
+
+const OP: &str = "read the budgets";
+
+impl PostgresStore {
+    pub(super) async fn list_budgets(&self) -> Result<Vec<Budget>, StoreError> {
+        let mut conn = self.pool.session().await.map_err(failed(OP))?;
+        let now = self.now_on(&mut conn).await?;
+        let month = Month::of(now);
+        let mut budgets = Vec::new();
+        for known in self.all_budgets(&mut conn).await? {
+            let standing = self.find_month(&mut conn, &known, month).await?;
+            let standing = standing.unwrap_or_else(|| fresh(&known.spec, month));
+            let about = |sql| sqlx::query(self.sql(sql)).bind(known.id).bind(month.to_string());
+            let live = about(LIVE).fetch_optional(&mut *conn).await.map_err(failed(OP))?;
+            let live = live.map(|row| get(&row, "live")).transpose()?.unwrap_or(false);
+            let alerts = about(FIRED).fetch_all(&mut *conn).await.map_err(failed(OP))?;
+            let alerts = alerts.iter().map(fired).collect::<Result<_, _>>()?;
+            budgets.push(Budget { spec: known.spec, standing, live, alerts, now });
+        }
+        Ok(budgets)
+    }
+
+    pub(super) async fn list_months(
+        &self,
+        budget: &str,
+        months: u32,
+    ) -> Result<Option<Vec<Standing>>, StoreError> {
+        let mut conn = self.pool.session().await.map_err(failed(OP))?;
+        let Some(known) = self.budget_named(&mut conn, budget).await? else { return Ok(None) };
+        let this = Month::of(self.now_on(&mut conn).await?);
+        let mut all = vec![self.this_month(&mut conn, &known, this).await?];
+        let rows = sqlx::query(self.sql(MONTHS))
+            .bind(known.id)
+            .bind(this.back(months).to_string())
+            .bind(this.to_string())
+            .fetch_all(&mut *conn)
+            .await
+            .map_err(failed(OP))?;
+        for row in &rows {
+            all.push(standing(row)?);
+        }
+        Ok(Some(all))
+    }
+
+    async fn this_month(
+        &self,
+        conn: &mut PgConnection,
+        budget: &Known,
+        month: Month,
+    ) -> Result<Standing, StoreError> {
+        let found = self.find_month(conn, budget, month).await?;
+        Ok(found.unwrap_or_else(|| fresh(&budget.spec, month)))
+    }
+
+    pub(super) async fn list_costs(&self, budget: &str, month: Month) -> Result<Costs, StoreError> {
+        let by = async |dimension: &str| -> Result<Vec<Cost>, StoreError> {
+            let rows = sqlx::query(self.sql(COSTS))
+                .bind(budget)
+                .bind(month.to_string())
+                .bind(dimension)
+                .bind(i64::from(COSTS_SHOWN))
+                .fetch_all(&self.pool)
+                .await
+                .map_err(failed("read a budget's costs"))?;
+            rows.iter().map(cost).collect()
+        };
+        Ok(Costs {
+            by_kind: by("kind").await?,
+            by_user: by("user").await?,
+            by_provider: by("provider").await?,
+        })
+    }
+
+    pub(super) async fn list_ledger(
+        &self,
+        budget: &str,
+        month: Month,
+        limit: u32,
+    ) -> Result<Vec<Entry>, StoreError> {
+        let rows = sqlx::query(self.sql(LEDGER))
+            .bind(budget)
+            .bind(month.to_string())
+            .bind(i64::from(limit))
+            .fetch_all(&self.pool)
+            .await
+            .map_err(failed("read the ledger"))?;
+        rows.iter().map(entry).collect()
+    }
+
+    pub(super) async fn list_audit(&self, limit: u32) -> Result<Vec<Act>, StoreError> {
+        let query = sqlx::query(self.sql(AUDIT)).bind(i64::from(limit));
+        let rows = query.fetch_all(&self.pool).await.map_err(failed("read the audit"))?;
+        let act = |row: &PgRow| {
+            Ok(Act {
+                at: time(row, "at")?,
+                actor: get(row, "actor")?,
+                act: get(row, "act")?,
+                subject: get(row, "subject")?,
+                detail: get(row, "detail")?,
+            })
+        };
+        rows.iter().map(act).collect()
+    }
+}
+
+fn fired(row: &PgRow) -> Result<Fired, StoreError> {
+    let (percent, level): (i16, String) = (get(row, "percent")?, get(row, "level")?);
+    let corrupt = |_| StoreError::Corrupt { what: format!("`{level}` stands for a level") };
+    let level: Level = level.parse().map_err(corrupt)?;
+    let percent = u16::try_from(percent).unwrap_or(0);
+    Ok(Fired { threshold: Threshold { percent, level }, at: time(row, "at")? })
+}
+
+fn cost(row: &PgRow) -> Result<Cost, StoreError> {
+    Ok(Cost {
+        key: get(row, "key")?,
+        requests: count(row, "requests")?,
+        tokens_in: count(row, "tokens_in")?,
+        tokens_out: count(row, "tokens_out")?,
+        amount: Amount(get(row, "amount")?),
+    })
+}
+
+fn entry(row: &PgRow) -> Result<Entry, StoreError> {
+    let how: String = get(row, "how")?;
+    let corrupt = || StoreError::Corrupt { what: format!("`{how}` stands in the ledger") };
+    let call: (Option<i64>, Option<i64>, Option<String>) =
+        (get(row, "reservation")?, get(row, "job_id")?, get(row, "kind")?);
+    let call = match call {
+        (Some(reservation), Some(job), Some(kind)) => {
+            Some(Call { reservation: ReservationId(reservation), job: JobId(job), kind })
+        }
+        _ => None,
+    };
+    Ok(Entry {
+        at: time(row, "at")?,
+        how: Booked::named(&how).ok_or_else(corrupt)?,
+        call,
+        user: get(row, "user_id")?,
+        provider: get(row, "provider")?,
+        model: get(row, "model")?,
+        amount: Amount(get(row, "amount")?),
+        tokens_in: get(row, "tokens_in")?,
+        tokens_out: get(row, "tokens_out")?,
+    })
+}

@@ -1,0 +1,135 @@
+//! Lanes: slots, looks, and the promotion of what stands first in line.
+//!
+//! Owns the slots and the looks, and the one way from the line into the ready jobs. Whoever frees a slot or puts a job
+//! in line leaves a look in the same transaction; claims follow them. Never locks a lane where a caller's transaction or
+//! a settlement would have to wait for it.
+
+use sqlx::PgConnection;
+use sqlx::postgres::PgRow;
+use windlass_core::{KindId, QueueId, StoreError, Time};
+
+use crate::PostgresStore;
+use crate::error::failed;
+use crate::row::{PgTime, count, get, time};
+
+/// Claims take turns on the row of a kind, which is locked and not written: two that looked at one lane at once could
+/// pass over who stands first. A claim that had to wait sees the tables as they were before, so nothing here trusts
+/// them: who was promoted meanwhile is no longer in line when its row is locked, and a slot taken meanwhile is in
+/// conflict. The looks at a lane where that happened stay for the next claim.
+///
+/// Whatever the statistics say, each lane is one probe of `ready_lined`, whose condition no other index answers, and
+/// parts are put together by hash or by address: `is true` keeps the subquery from becoming a join.
+const PROMOTE: &str = "
+    with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
+    k as materialized (
+        select k.id, k.key_concurrency as room
+        from n cross join windlass.kinds k cross join lateral (
+            select from windlass.looks o where o.kind = k.id and o.at >= $3 and o.at <= n.now limit 1) o
+        where k.id = any ($2::int[])
+        order by k.id for no key update of k),
+    o as materialized (
+        select o.ctid, o.lane, o.at, o.freed, k.room
+        from k cross join n cross join lateral (
+            select o.ctid, o.lane, o.at, o.freed from windlass.looks o
+            where o.kind = k.id and o.at >= $3 and o.at <= n.now
+            order by o.at limit $4 for update skip locked) o),
+    l as materialized (
+        select g.lane, g.freed_at, array(
+                   select x.slot::smallint from generate_series(1, g.room) x (slot)
+                   where x.slot <> all (g.taken) order by 1 limit greatest(g.room - cardinality(g.taken), 0)) as free
+        from (select o.lane, o.room, max(o.at) filter (where o.freed) as freed_at,
+                     array(select s.slot from windlass.slots s where s.lane = o.lane) as taken
+              from o group by o.lane, o.room) g),
+    f as materialized (
+        select l.lane, l.freed_at, r.id, r.ctid,
+               l.free[(row_number() over (partition by l.lane order by r.priority, r.run_at, r.id))::int] as slot
+        from l cross join n cross join lateral (
+            select r.id, r.ctid, r.priority, r.run_at from windlass.ready r
+            where -r.queue > 0 and r.lane = l.lane and r.run_at <= n.now
+            order by r.priority, r.run_at, r.id limit cardinality(l.free) for update skip locked) r),
+    s as (
+        insert into windlass.slots (lane, slot, job_id) select lane, slot, id from f order by lane, slot
+        on conflict do nothing returning job_id),
+    p as (
+        update windlass.ready r set queue = -r.queue, run_at = greatest(r.run_at, f.freed_at)
+        from f where r.ctid = f.ctid and (f.id in (select job_id from s)) is true
+        returning r.queue, r.run_at),
+    c as materialized (select lane from f where id not in (select job_id from s)),
+    d as (
+        delete from windlass.looks where ctid = any (array(select ctid from o where lane not in (select lane from c))))
+    select queue, min(run_at) as run_at, count(*) as heads from p group by queue";
+
+/// In a statement of its own after the one that took the job out: only then are its slot and its head's row seen alike.
+const RELEASE: &str = "
+    with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
+    s as (
+        delete from windlass.slots s using unnest($2::bigint[], $3::bigint[], $4::int[]) u (job_id, lane, kind)
+        where s.lane = u.lane and s.job_id = u.job_id
+        returning u.kind, s.lane)
+    insert into windlass.looks (kind, at, lane, freed) select distinct s.kind, n.now, s.lane, true from s, n";
+
+const LOOK_EVERYWHERE: &str = "
+    insert into windlass.looks (kind, at, lane, freed)
+    select distinct r.kind, statement_timestamp() + $1::bigint * interval '1 microsecond', r.lane, true
+    from windlass.ready r join windlass.kinds k on k.id = r.kind
+    where -r.queue > 0 and k.name = any ($2)";
+
+/// Looks followed in one claim per kind; the next goes on.
+const LOOKS: i64 = 1_000;
+const OP: &str = "promote";
+
+/// What a claim brought to the front.
+pub(crate) struct Promoted {
+    pub(crate) heads: u64,
+    /// Where the first of them stands, per queue.
+    pub(crate) places: Vec<(QueueId, Time)>,
+}
+
+impl PostgresStore {
+    /// Follows the looks from `low` on that are due in the lanes of these kinds.
+    pub(crate) async fn promote(&self, kinds: &[KindId], low: Time) -> Result<Promoted, StoreError> {
+        let rows = sqlx::query(self.sql(PROMOTE))
+            .bind(self.offset())
+            .bind(kinds.iter().map(|kind| kind.0).collect::<Vec<_>>())
+            .bind(PgTime(low))
+            .bind(LOOKS)
+            .fetch_all(&self.pool)
+            .await
+            .map_err(failed(OP))?;
+        let mut promoted = Promoted { heads: 0, places: Vec::with_capacity(rows.len()) };
+        for row in &rows {
+            promoted.heads += count(row, "heads")?;
+            promoted.places.push((QueueId(get(row, "queue")?), time(row, "run_at")?));
+        }
+        Ok(promoted)
+    }
+
+    /// Gives back the slots of jobs that were taken out of `ready`: rows with `id`, `lane` and `kind`.
+    pub(crate) async fn release(&self, conn: &mut PgConnection, gone: &[PgRow]) -> Result<(), StoreError> {
+        let (mut ids, mut lanes, mut kinds) = (Vec::new(), Vec::new(), Vec::new());
+        for row in gone {
+            if let Some(lane) = get::<Option<i64>>(row, "lane")? {
+                ids.push(get::<i64>(row, "id")?);
+                lanes.push(lane);
+                kinds.push(get::<i32>(row, "kind")?);
+            }
+        }
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let query = sqlx::query(self.sql(RELEASE)).bind(self.offset()).bind(ids).bind(lanes).bind(kinds);
+        query.execute(conn).await.map_err(failed("give back slots"))?;
+        Ok(())
+    }
+
+    /// There is room in every lane of these kinds.
+    pub(crate) async fn look_everywhere(
+        &self,
+        conn: &mut PgConnection,
+        kinds: &[String],
+    ) -> Result<(), StoreError> {
+        let query = sqlx::query(self.sql(LOOK_EVERYWHERE)).bind(self.offset()).bind(kinds);
+        query.execute(conn).await.map_err(failed("look at lanes"))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,62 @@
+//! Leasing jobs that have been due too long, whatever their priority.
+//!
+//! Owns the look for them. Who of them comes first is decided by `windlass_core::order`; each is then leased by the claim
+//! of its priority. Never follows looks at lanes: a claim of all priorities comes right after.
+
+use std::time::Duration;
+
+use windlass_core::order::longest_due;
+use windlass_core::store::Claim;
+use windlass_core::{LeasedJob, StoreError, Time};
+
+use crate::PostgresStore;
+use crate::error::failed;
+use crate::row::{PgTime, delay_in, priority, time};
+
+/// The first of each priority, each straight from its index range: at most eleven times as many rows as are wanted, and
+/// nothing is sorted here, however many wait.
+pub(crate) const LATE: &str = "
+    with n as materialized (
+        select statement_timestamp() + ($1::bigint - $2::bigint) * interval '1 microsecond' as before)
+    select r.priority, r.run_at
+    from n cross join unnest($5::timestamptz[]) with ordinality p (low, n)
+    cross join lateral (
+        select r.priority, r.run_at from windlass.ready r
+        where r.queue = $3 and r.priority = (p.n - 1)::smallint and r.run_at >= p.low and r.run_at <= n.before
+          and r.suspect is null and r.kind = any ($4::int[])
+        order by r.run_at, r.id limit $6) r";
+
+const OP: &str = "claim late jobs";
+
+impl PostgresStore {
+    pub(crate) async fn claim_late(
+        &self,
+        claim: &Claim,
+        after: Duration,
+    ) -> Result<Vec<LeasedJob>, StoreError> {
+        if claim.limit == 0 || claim.kinds.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut jobs = Vec::new();
+        for (priority, limit) in longest_due(&self.late(claim, after).await?, claim.limit) {
+            jobs.extend(self.claim_of(&Claim { limit, ..claim.clone() }, Some(priority)).await?);
+        }
+        jobs.sort_unstable_by_key(|job| (job.run_at, job.priority, job.id));
+        Ok(jobs)
+    }
+
+    async fn late(&self, claim: &Claim, after: Duration) -> Result<Vec<(u8, Time)>, StoreError> {
+        let low = self.hints.low(claim.queue, &claim.kinds);
+        let rows = sqlx::query(self.sql(LATE))
+            .bind(self.offset())
+            .bind(delay_in(after))
+            .bind(claim.queue.0)
+            .bind(claim.kinds.iter().map(|kind| kind.0).collect::<Vec<_>>())
+            .bind(low.ready.map(PgTime).to_vec())
+            .bind(i64::from(claim.limit))
+            .fetch_all(&self.pool)
+            .await
+            .map_err(failed(OP))?;
+        rows.iter().map(|row| Ok((priority(row, "priority")?, time(row, "run_at")?))).collect()
+    }
+}

@@ -1,0 +1,85 @@
+//! Plans at a million waiting jobs: a claim and the look for late jobs read what they take straight from the index, however
+//! many wait. A sort over them would show as seconds per claim in the middle of a backlog.
+
+use serde_json::Value;
+use sqlx::postgres::PgRow;
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
+use windlass_core::Store;
+
+use crate::claim::CLAIM;
+use crate::hint::{BOTTOM, PRIORITIES};
+use crate::late::LATE;
+use crate::row::PgTime;
+use crate::{Options, PostgresStore};
+
+const FILL: &str = "
+    insert into windlass.ready (queue, priority, run_at, id, kind)
+    select 1, n % 11, now() - n % 7200 * interval '1 second', n, 1 from generate_series(1, 1000000) n;
+    analyze windlass.ready";
+
+fn url() -> String {
+    std::env::var("WINDLASS_TEST_POSTGRES_URL")
+        .unwrap_or_else(|_| "postgres://postgres@127.0.0.1:5432/test".to_owned())
+}
+
+/// Every node, each after those above it.
+fn nodes<'p>(plan: &'p Value, all: &mut Vec<&'p Value>) {
+    all.push(plan);
+    for below in plan["Plans"].as_array().into_iter().flatten() {
+        nodes(below, all);
+    }
+}
+
+fn reads_ready(plan: &Value) -> bool {
+    let mut all = Vec::new();
+    nodes(plan, &mut all);
+    all.iter().any(|node| node["Relation Name"] == "ready")
+}
+
+fn judge(row: &PgRow) {
+    let plan: Value = serde_json::from_str(row.try_get_unchecked(0).unwrap()).unwrap();
+    let mut all = Vec::new();
+    nodes(&plan[0]["Plan"], &mut all);
+    let mut scans = 0;
+    for node in all {
+        let kind = node["Node Type"].as_str().unwrap_or_default();
+        assert!(!(kind.contains("Sort") && reads_ready(node)), "waiting jobs are sorted: {plan:#}");
+        if node["Relation Name"] == "ready" && !matches!(kind, "ModifyTable" | "Tid Scan") {
+            assert_eq!((kind, node["Index Name"].as_str()), ("Index Scan", Some("ready_pkey")), "{plan:#}");
+            scans += 1;
+        }
+    }
+    assert_eq!(scans, 1, "{plan:#}");
+}
+
+#[tokio::test]
+async fn nothing_is_sorted_at_a_million_rows() {
+    let schema = format!("wl_plans_{}", std::process::id());
+    let store =
+        PostgresStore::connect(&format!("{}?schema={schema}", url()), Options::default()).await.unwrap();
+    store.migrate_up(None).await.unwrap();
+    let mut conn = PgConnection::connect(&url()).await.unwrap();
+    sqlx::raw_sql(AssertSqlSafe(store.render(FILL))).execute(&mut conn).await.unwrap();
+    let low = || [PgTime(BOTTOM); PRIORITIES].to_vec();
+    let explain = |sql| AssertSqlSafe(format!("explain (format json) {}", store.render(sql)));
+    let claim = sqlx::query(explain(CLAIM))
+        .bind(0_i64)
+        .bind(1_i64)
+        .bind(1_i32)
+        .bind(500_i64)
+        .bind(vec![1_i32])
+        .bind(low())
+        .bind(PgTime(BOTTOM));
+    judge(&claim.fetch_one(&store.pool).await.unwrap());
+    let late = sqlx::query(explain(LATE))
+        .bind(0_i64)
+        .bind(600_000_000_i64)
+        .bind(1_i32)
+        .bind(vec![1_i32])
+        .bind(low())
+        .bind(100_i64);
+    judge(&late.fetch_one(&store.pool).await.unwrap());
+    let end = AssertSqlSafe(format!("drop schema {schema} cascade"));
+    sqlx::raw_sql(end).execute(&mut conn).await.unwrap();
+    store.close().await;
+}

@@ -1,0 +1,2 @@
+delete from windlass.idempotency where answer is not null;
+alter table windlass.idempotency drop column answer;

@@ -1,0 +1,61 @@
+//! Workflows: sets of jobs that wait for each other.
+//!
+//! Owns: the tables of workflows and their jobs, and the rows in ready of jobs that wait. What follows from how the jobs stand
+//! is `core::workflow`'s; here it is looked up and written down, in the transaction of whatever changed it.
+
+mod act;
+mod enqueue;
+mod fate;
+mod mend;
+mod read;
+
+use async_trait::async_trait;
+use windlass_core::store::{
+    Bulk, Parent, Started, WorkflowDetail, WorkflowFilter, WorkflowRecord, WorkflowStore,
+};
+use windlass_core::workflow::NewWorkflow;
+use windlass_core::{JobId, StoreError, TxRef, WorkflowId};
+
+use crate::PostgresStore;
+
+pub(crate) use fate::Woken;
+
+type Result<T> = std::result::Result<T, StoreError>;
+
+/// A transaction that lost a race is tried again this often.
+const TRIES: usize = 5;
+
+#[async_trait]
+impl WorkflowStore for PostgresStore {
+    async fn enqueue_workflow(&self, workflow: &NewWorkflow) -> Result<Started> {
+        self.start_workflow(workflow).await
+    }
+
+    async fn enqueue_workflow_in(&self, tx: TxRef<'_>, workflow: &NewWorkflow) -> Result<Started> {
+        self.start_workflow_in(tx, workflow).await
+    }
+
+    async fn workflow(&self, id: WorkflowId) -> Result<Option<WorkflowDetail>> {
+        self.show_workflow(id).await
+    }
+
+    async fn workflows(&self, filter: &WorkflowFilter) -> Result<Vec<WorkflowRecord>> {
+        self.list_workflows(filter).await
+    }
+
+    async fn cancel_workflow(&self, id: WorkflowId) -> Result<Option<Bulk>> {
+        self.stop_workflow(id).await
+    }
+
+    async fn retry_workflow(&self, id: WorkflowId) -> Result<Option<Bulk>> {
+        self.repeat_workflow(id).await
+    }
+
+    async fn parents(&self, job: JobId) -> Result<Vec<Parent>> {
+        self.parents_of(job).await
+    }
+
+    async fn mend_workflows(&self) -> Result<u64> {
+        self.mend_stray_workflows().await
+    }
+}

@@ -1,0 +1,66 @@
+//! The list of what a backup holds is that of the schema, and restored jobs lie in their days.
+
+use sqlx::{AssertSqlSafe, Row};
+use windlass_core::Store;
+use windlass_core::backup::{COLUMNS_LEFT_OUT, TABLES, TABLES_LEFT_OUT, table};
+use windlass_core::store::BackupStore;
+
+use crate::place::Place;
+
+#[tokio::test]
+async fn every_column_is_in_a_backup_or_left_out_for_a_reason() {
+    let place = Place::new().await;
+    let sql = r"select c.relname::text as name, a.attname::text as col, a.attidentity::text as identity
+        from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+        where c.relnamespace = 'SCHEMA'::regnamespace and c.relkind in ('r', 'p')
+          and c.relname !~ '_d\d{8}$|_default$'";
+    let sql = sql.replace("SCHEMA", &place.schema);
+    let rows = sqlx::query(AssertSqlSafe(sql)).fetch_all(&place.pool).await.unwrap();
+    let found: Vec<(String, String, bool)> =
+        rows.iter().map(|row| (row.get(0), row.get(1), !row.get::<String, _>(2).is_empty())).collect();
+    assert!(found.len() > 100, "{found:?}");
+    for (name, column, numbered) in &found {
+        if TABLES_LEFT_OUT.iter().any(|(left, _)| left == name)
+            || COLUMNS_LEFT_OUT.iter().any(|(left, of, _)| (*left, *of) == (name, column))
+        {
+            continue;
+        }
+        let known = table(name).and_then(|table| Some(&table.columns[table.column(column)?]));
+        let known = known.unwrap_or_else(|| {
+            panic!("`{name}.{column}` is not in core::backup::TABLES nor left out with a reason")
+        });
+        assert_eq!(known.serial, *numbered, "`{name}.{column}` has to go on above what is restored");
+    }
+    for table in TABLES {
+        for column in table.columns {
+            let there = found.iter().any(|(name, of, _)| name == table.name && of == column.name);
+            assert!(there, "`{}.{}` is in no schema", table.name, column.name);
+        }
+    }
+    place.end().await;
+}
+
+#[tokio::test]
+async fn restored_jobs_lie_in_their_days() {
+    let place = Place::new().await;
+    place.store.set_clock_offset(-40 * 86_400_000_000);
+    place.put(3).await;
+    place.store.set_clock_offset(0);
+    place.put(2).await;
+    let mut export = place.store.export().await.unwrap();
+    let mut batches = Vec::new();
+    while let Some(batch) = export.next().await.unwrap() {
+        batches.push(batch);
+    }
+    place.store.migrate_down(0).await.unwrap();
+    place.store.migrate_up(None).await.unwrap();
+    let mut import = place.store.import().await.unwrap();
+    for batch in batches {
+        let columns: Vec<usize> = (0..batch.table.columns.len()).collect();
+        import.put(batch.table, &columns, batch.rows).await.unwrap();
+    }
+    import.finish().await.unwrap();
+    assert_eq!(place.number("select count(*) from windlass.jobs").await, 5);
+    assert_eq!(place.number("select count(*) from windlass.jobs_default").await, 0);
+    place.end().await;
+}

@@ -1,0 +1,193 @@
+//! Lanes where two sessions meet in the middle of a statement, and where a caller keeps its transaction open.
+
+use std::time::Duration;
+
+use sqlx::{AssertSqlSafe, Postgres, Transaction};
+use windlass_core::store::{Action, JobFilter, Settled};
+use windlass_core::{JobId, JobState, KindSpec, LaneId, LeasedJob, NewJob, Store, TxRef};
+use windlass_store_postgres::PostgresStore;
+
+use crate::place::{Place, done, settlement};
+
+const ROUNDS: usize = 8;
+
+fn keyed(place: &Place, key: &str) -> NewJob {
+    NewJob { concurrency_key: Some(key.to_owned()), ..place.job() }
+}
+
+async fn put(place: &Place, key: &str) -> JobId {
+    place.store.enqueue(&[keyed(place, key)]).await.unwrap()[0].id
+}
+
+fn ids(jobs: &[LeasedJob]) -> Vec<JobId> {
+    jobs.iter().map(|job| job.id).collect()
+}
+
+async fn sound(place: &Place) {
+    let findings = place.store.examine().await.unwrap();
+    let lanes = findings.iter().find(|finding| finding.name == "lanes").unwrap();
+    assert!(lanes.ok, "{}", lanes.finding);
+}
+
+/// Holds up whoever is about to give away the lane's first slot: it has locked who stands first by then.
+async fn hold_slot(place: &Place, key: &str) -> Transaction<'static, Postgres> {
+    let mut tx = place.pool.begin().await.unwrap();
+    let sql = format!("insert into {}.slots (lane, slot, job_id) values ($1, 1, 0)", place.schema);
+    let lane = LaneId::of(place.kind, key).0;
+    sqlx::query(AssertSqlSafe(sql)).bind(lane).execute(&mut *tx).await.unwrap();
+    tx
+}
+
+async fn end(place: Place, other: PostgresStore) {
+    other.close().await;
+    place.end().await;
+}
+
+/// The second would pass over the job that the first has locked, and give the slot to the next.
+#[tokio::test]
+async fn two_claims_that_look_at_one_lane_at_once_keep_its_order() {
+    let (place, worker) = worked_place().await;
+    let other = place.other().await;
+    let ask = place.claim(worker, 1);
+    for round in 0..ROUNDS {
+        let key = format!("key {round}");
+        let first = put(&place, &key).await;
+        put(&place, &key).await;
+        let held = hold_slot(&place, &key).await;
+        let (one, two, ()) = tokio::join!(
+            place.store.claim(&ask),
+            async {
+                place.somebody_waits().await;
+                put(&place, &key).await;
+                other.claim(&ask).await
+            },
+            async {
+                place.so_many_wait(2).await;
+                held.rollback().await.unwrap();
+            }
+        );
+        assert_eq!(ids(&[one.unwrap(), two.unwrap()].concat()), [first], "round {round}");
+    }
+    sound(&place).await;
+    end(place, other).await;
+}
+
+/// The second sees the tables as they were before the first: it takes the same slot for its job and does not get it.
+#[tokio::test]
+async fn a_claim_that_came_too_late_leaves_the_look_to_the_next() {
+    let (place, worker) = worked_place().await;
+    let two_at_once = KindSpec { key_concurrency: 2, ..KindSpec::new("k", "Q") };
+    place.store.sync_registry(&[], &[two_at_once]).await.unwrap();
+    let other = place.other().await;
+    let ask = place.claim(worker, 5);
+    for round in 0..ROUNDS {
+        let key = format!("key {round}");
+        let first = put(&place, &key).await;
+        let held = hold_slot(&place, &key).await;
+        let (one, (second, two), ()) = tokio::join!(
+            place.store.claim(&ask),
+            async {
+                place.somebody_waits().await;
+                let second = put(&place, &key).await;
+                (second, other.claim(&ask).await)
+            },
+            async {
+                place.so_many_wait(2).await;
+                held.rollback().await.unwrap();
+            }
+        );
+        let mut leased = [one.unwrap(), two.unwrap()].concat();
+        leased.extend(place.lease(worker, 5).await);
+        assert_eq!(ids(&leased), [first, second], "round {round}");
+    }
+    sound(&place).await;
+    end(place, other).await;
+}
+
+/// The cancel finds its job in line, waits for the claim that promotes it, and then takes out a head.
+#[tokio::test]
+async fn a_job_promoted_while_it_is_cancelled_gives_back_its_slot() {
+    let (place, worker) = worked_place().await;
+    let other = place.other().await;
+    let ask = place.claim(worker, 1);
+    let mut cancelled = 0;
+    for round in 0..ROUNDS {
+        let key = format!("key {round}");
+        let first = put(&place, &key).await;
+        let filter = JobFilter { ids: vec![first], ..JobFilter::default() };
+        let held = hold_slot(&place, &key).await;
+        let (leased, acted, ()) = tokio::join!(
+            place.store.claim(&ask),
+            async {
+                place.somebody_waits().await;
+                other.act(&filter, Action::Cancel, 1).await
+            },
+            async {
+                place.so_many_wait(2).await;
+                held.rollback().await.unwrap();
+            }
+        );
+        let (leased, acted) = (leased.unwrap(), acted.unwrap());
+        assert_eq!((acted.done + acted.requested, acted.done), (1, 1 - leased.len() as u64), "round {round}");
+        cancelled += acted.done;
+        sound(&place).await;
+    }
+    assert!(cancelled > 0, "the claim was always quicker: this proves nothing");
+    end(place, other).await;
+}
+
+/// Neither waits for a transaction that a caller keeps open, nor lets it wait.
+#[tokio::test]
+async fn an_open_transaction_holds_up_no_lane() {
+    let (place, worker) = worked_place().await;
+    let (a, b) = (put(&place, "a").await, put(&place, "b").await);
+    let leased = place.lease(worker, 5).await;
+    assert_eq!(ids(&leased), [a, b]);
+    let behind = put(&place, "a").await;
+
+    let mut producer = place.pool.begin().await.unwrap();
+    let inside = place.store.enqueue_in(TxRef::new(&mut *producer), &[keyed(&place, "a")]).await.unwrap();
+    let first = [settlement(&leased[0], done())];
+    let settled = place.store.settle(&first);
+    assert_eq!(within(settled).await, [Settled::Accepted], "beside a job that is not there yet");
+    let next = place.claim(worker, 5);
+    let next = within(place.store.claim(&next)).await;
+    assert_eq!(ids(&next), [behind]);
+
+    let mut handler = place.store.begin().await.unwrap();
+    let settled = place.store.settle_in(handler.tx(), &settlement(&next[0], done())).await.unwrap();
+    assert_eq!(settled, Settled::Accepted);
+    let third = within(place.store.enqueue(&[keyed(&place, "a")])).await[0].id;
+    let ask = place.claim(worker, 5);
+    assert!(within(place.store.claim(&ask)).await.is_empty(), "the slot is not free before the commit");
+    assert_eq!(
+        within(place.store.settle(&[settlement(&leased[1], done())])).await,
+        [Settled::Accepted],
+        "another claim's job"
+    );
+    handler.commit().await.unwrap();
+    producer.commit().await.unwrap();
+    let mut order = Vec::new();
+    for _ in 0..2 {
+        let leased = place.lease(worker, 5).await;
+        order.extend(ids(&leased));
+        place.store.settle(&[settlement(&leased[0], done())]).await.unwrap();
+    }
+    assert_eq!(order, [inside[0].id, third]);
+    assert_eq!(place.state(third).await, JobState::Completed);
+    sound(&place).await;
+    place.end().await;
+}
+
+async fn worked_place() -> (Place, windlass_core::WorkerId) {
+    let place = Place::new().await;
+    let worker = place.worker().await;
+    (place, worker)
+}
+
+async fn within<T, E: std::fmt::Debug>(call: impl Future<Output = Result<T, E>>) -> T {
+    tokio::time::timeout(Duration::from_secs(5), call)
+        .await
+        .unwrap_or_else(|_| panic!("it waits for the caller"))
+        .unwrap()
+}

@@ -1,0 +1,85 @@
+//! The contract through PgBouncer in transaction mode: each transaction may be in another session, and more clients than
+//! sessions see to it that it is.
+
+use std::sync::Arc;
+
+use tempfile::TempDir;
+use windlass_core::Store;
+use windlass_store_postgres::{Options, PostgresStore};
+use windlass_testkit::bouncer::Bouncer;
+use windlass_testkit::conformance::{self, Handle, Harness};
+
+use crate::conformance::Schema;
+use crate::place::{fresh_schema, server};
+
+fn options() -> Options {
+    Options { pooler: true, pool_size: 8, ..Options::default() }
+}
+
+async fn harness() -> Harness {
+    let folder = tempfile::tempdir().unwrap();
+    let bouncer = Bouncer::start(&server(), folder.path());
+    let schema = fresh_schema();
+    let url = format!("{}?schema={schema}", bouncer.url);
+    let handle = move || {
+        let url = url.clone();
+        async move { Arc::new(PostgresStore::connect(&url, options()).await.unwrap()) as Arc<dyn Handle> }
+    };
+    let guard: (Schema, Bouncer, TempDir) = (Schema(schema), bouncer, folder);
+    Harness::new(handle, guard).await
+}
+
+macro_rules! cases {
+    ($($topic:ident { $($case:ident)* })*) => {
+        $(mod $topic {
+            use super::*;
+            $(#[test]
+            fn $case() {
+                let name = concat!(stringify!($topic), "::", stringify!($case));
+                conformance::run(name, harness, conformance::$topic::$case);
+            })*
+        })*
+    };
+}
+
+// What the engine and the index live by; wakes between processes are none of it.
+cases! {
+    enqueue { one many_in_order_with_growing_ids delayed_is_not_early two_handles_never_share_an_id }
+    unique { replace_supersedes_the_waiting_one two_racing_enqueues_leave_one_waiting }
+    idempotency { the_same_request_gets_the_same_job two_racing_calls_make_one_job }
+    claim { priority_then_time_then_id eight_claimers_get_every_job_once only_handled_kinds the_attempt_is_counted_at_claim }
+    settle {
+        done_keeps_its_result retry_waits_and_keeps_its_attempt attempts_run_out a_mixed_batch_settles_the_others
+        answers_follow_the_question twice_is_stale a_large_batch
+    }
+    fence { late_writes_after_reclaim late_writes_while_another_runs_it }
+    poll { an_idle_queue next_due_is_the_earliest live_settings_are_seen each_set_of_kinds_has_its_own_answer limits_in_force_are_told }
+    lane { one_of_a_key_at_a_time keys_take_turns in_a_callers_transaction }
+    lane_race { eight_claimers_never_run_two_of_a_key }
+    rate { tokens_come_at_the_rate a_token_goes_to_one_of_many }
+    resource { in_use_is_what_is_leased }
+    worker { register_and_list heartbeat_moves_on retire_hands_back }
+    transaction { commit_shows_the_jobs rollback_leaves_nothing settle_in_commits_with_the_effect }
+    query { attempts_in_order by_state }
+    schema { down_and_up_again }
+    entity { versions_only_grow_across_a_tombstone listed_by_the_bytes_of_the_id }
+    entity_write { a_thousand_in_one_call a_rollback_leaves_no_row_and_no_box }
+    entity_box { a_new_text_is_boxed a_newer_write_takes_the_place_of_the_waiting_box }
+    entity_index { an_embedded_box_is_indexed a_failed_end_marks_the_entity }
+    entity_feed { each_change_once_as_it_is_now a_follower_among_writers_misses_nothing }
+}
+
+/// The deadline of a statement is told in each transaction, because the session may be another.
+#[tokio::test]
+async fn a_statement_has_its_deadline_through_the_pooler() {
+    let folder = tempfile::tempdir().unwrap();
+    let bouncer = Bouncer::start(&server(), folder.path());
+    let schema = fresh_schema();
+    let options = Options { statement_timeout: std::time::Duration::from_millis(300), ..options() };
+    let url = format!("{}?schema={schema}", bouncer.url);
+    let store = PostgresStore::connect(&url, options).await.unwrap();
+    store.migrate_up(None).await.unwrap();
+    crate::deadline::a_stuck_lock_ends_in_time(&store, &schema).await;
+    store.close().await;
+    crate::place::drop_schema(&schema).await;
+}

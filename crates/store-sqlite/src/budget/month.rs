@@ -1,0 +1,136 @@
+//! One budget in one month: the row everything about it is decided on, and its alerts.
+
+use rusqlite::{Connection, OptionalExtension, Row};
+use windlass_core::Time;
+use windlass_core::budget::{Alert, Amount, BudgetSpec, Limits, Month, Standing, Sums};
+
+use super::spec::Known;
+use crate::error::{Answer, Fault};
+use crate::scope::Scope;
+
+/// A count as it is stored; the input's limits keep it far below the largest.
+pub(super) fn whole(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+pub(super) fn month_of(text: &str) -> Answer<Month> {
+    text.parse().map_err(|_| Fault::corrupt(format!("`{text}` stands for a month")))
+}
+
+pub(super) const STANDING: &str =
+    "month, limit_amount, limit_tokens, settled_amount, settled_tokens, reserved_amount, reserved_tokens";
+
+/// Fits [`STANDING`].
+pub(super) fn standing(row: &Row<'_>) -> rusqlite::Result<(String, Standing)> {
+    let sums = |amount, tokens| -> rusqlite::Result<Sums> {
+        Ok(Sums { amount: Amount(row.get(amount)?), tokens: row.get::<_, i64>(tokens)?.unsigned_abs() })
+    };
+    let limits = Limits {
+        amount: row.get::<_, Option<i64>>(1)?.map(Amount),
+        tokens: row.get::<_, Option<i64>>(2)?.map(i64::unsigned_abs),
+    };
+    // The month is read from its text afterwards.
+    let month = Month::of(Time(0));
+    Ok((row.get(0)?, Standing { month, limits, settled: sums(3, 4)?, reserved: sums(5, 6)? }))
+}
+
+pub(super) fn dated((month, standing): (String, Standing)) -> Answer<Standing> {
+    Ok(Standing { month: month_of(&month)?, ..standing })
+}
+
+/// A month nothing was used in yet.
+pub(super) fn fresh(spec: &BudgetSpec, month: Month) -> Standing {
+    let limits = Limits { amount: spec.limit, tokens: spec.tokens };
+    Standing { month, limits, settled: Sums::default(), reserved: Sums::default() }
+}
+
+pub(super) fn find(connection: &Connection, budget: &Known, month: Month) -> Answer<Option<Standing>> {
+    let sql = format!("select {STANDING} from windlass_budget_months where budget = ?1 and month = ?2");
+    let row =
+        connection.prepare_cached(&sql)?.query_row((budget.id, month.to_string()), standing).optional()?;
+    row.map(dated).transpose()
+}
+
+/// The month's row, made when it is not there yet.
+pub(super) fn open(scope: &Scope<'_>, budget: &Known, month: Month) -> Answer<Standing> {
+    if let Some(standing) = find(scope.connection, budget, month)? {
+        return Ok(standing);
+    }
+    let standing = fresh(&budget.spec, month);
+    scope
+        .connection
+        .prepare_cached(
+            "insert into windlass_budget_months (budget, month, limit_amount, limit_tokens, updated_at)
+             values (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute((
+            budget.id,
+            month.to_string(),
+            standing.limits.amount.map(|limit| limit.0),
+            standing.limits.tokens.map(whole),
+            scope.now.0,
+        ))?;
+    Ok(standing)
+}
+
+/// Writes the sums back.
+pub(super) fn put(scope: &Scope<'_>, budget: &Known, standing: &Standing) -> Answer<()> {
+    let (settled, reserved) = (standing.settled, standing.reserved);
+    scope
+        .connection
+        .prepare_cached(
+            "update windlass_budget_months
+             set settled_amount = ?3, settled_tokens = ?4, reserved_amount = ?5, reserved_tokens = ?6, updated_at = ?7
+             where budget = ?1 and month = ?2",
+        )?
+        .execute((
+            budget.id,
+            standing.month.to_string(),
+            settled.amount.0,
+            whole(settled.tokens),
+            reserved.amount.0,
+            whole(reserved.tokens),
+            scope.now.0,
+        ))?;
+    Ok(())
+}
+
+/// The alerts that are new this month.
+pub(super) fn fire(scope: &Scope<'_>, budget: &Known, standing: &Standing) -> Answer<Vec<Alert>> {
+    let spec = &budget.spec;
+    let mut fired = Vec::new();
+    for alert in standing.alerts(&spec.name, &spec.currency, &spec.thresholds) {
+        let (percent, level) = (alert.threshold.percent, alert.threshold.level.name());
+        let new = scope
+            .connection
+            .prepare_cached(
+                "insert into windlass_budget_alerts (budget, month, percent, level, at) values (?1, ?2, ?3, ?4, ?5)
+                 on conflict do nothing",
+            )?
+            .execute((budget.id, standing.month.to_string(), percent, level, scope.now.0))?;
+        if new > 0 {
+            fired.push(alert);
+        }
+    }
+    Ok(fired)
+}
+
+/// Forgets alerts that hold no longer: they may fire again.
+pub(super) fn rearm(scope: &Scope<'_>, budget: &Known, standing: &Standing) -> Answer<()> {
+    let month = standing.month.to_string();
+    let mut statement = scope
+        .connection
+        .prepare_cached("select percent from windlass_budget_alerts where budget = ?1 and month = ?2")?;
+    let percents = statement.query_map((budget.id, &month), |row| row.get::<_, u16>(0))?;
+    for percent in percents.collect::<Result<Vec<_>, _>>()? {
+        if !standing.reaches(percent) {
+            scope
+                .connection
+                .prepare_cached(
+                    "delete from windlass_budget_alerts where budget = ?1 and month = ?2 and percent = ?3",
+                )?
+                .execute((budget.id, &month, percent))?;
+        }
+    }
+    Ok(())
+}

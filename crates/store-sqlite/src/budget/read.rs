@@ -1,0 +1,142 @@
+//! Budgets, their months and their books, as they are shown.
+
+use rusqlite::{Connection, OptionalExtension};
+use windlass_core::budget::{Amount, Month, Standing, Threshold};
+use windlass_core::store::{Act, Booked, Budget, COSTS_SHOWN, Call, Cost, Costs, Entry, Fired};
+use windlass_core::{JobId, ReservationId, Time};
+
+use super::month::{STANDING, dated, find, fresh, standing};
+use super::spec::{self, Known};
+use crate::error::{Answer, Fault};
+
+pub(super) fn budgets(connection: &Connection, now: Time) -> Answer<Vec<Budget>> {
+    let month = Month::of(now);
+    let mut budgets = Vec::new();
+    for known in spec::all(connection)? {
+        let standing = find(connection, &known, month)?.unwrap_or_else(|| fresh(&known.spec, month));
+        let (live, alerts) = (is_live(connection, &known, month)?, fired(connection, &known, month)?);
+        budgets.push(Budget { spec: known.spec, standing, live, alerts, now });
+    }
+    Ok(budgets)
+}
+
+fn is_live(connection: &Connection, budget: &Known, month: Month) -> Answer<bool> {
+    let live = connection
+        .prepare_cached(
+            "select live_amount or live_tokens from windlass_budget_months where budget = ?1 and month = ?2",
+        )?
+        .query_row((budget.id, month.to_string()), |row| row.get(0))
+        .optional()?;
+    Ok(live.unwrap_or(false))
+}
+
+fn fired(connection: &Connection, budget: &Known, month: Month) -> Answer<Vec<Fired>> {
+    let mut statement = connection.prepare_cached(
+        "select percent, level, at from windlass_budget_alerts where budget = ?1 and month = ?2 order by percent",
+    )?;
+    let rows = statement.query_map((budget.id, month.to_string()), |row| {
+        Ok((row.get::<_, u16>(0)?, row.get::<_, String>(1)?, Time(row.get(2)?)))
+    })?;
+    let mut fired = Vec::new();
+    for row in rows {
+        let (percent, level, at) = row?;
+        let level = level.parse().map_err(|_| Fault::corrupt(format!("`{level}` stands for a level")))?;
+        fired.push(Fired { threshold: Threshold { percent, level }, at });
+    }
+    Ok(fired)
+}
+
+pub(super) fn history(
+    connection: &Connection,
+    budget: &str,
+    months: u32,
+    now: Time,
+) -> Answer<Option<Vec<Standing>>> {
+    let Some(known) = spec::named(connection, budget)? else { return Ok(None) };
+    let this = Month::of(now);
+    let sql = format!(
+        "select {STANDING} from windlass_budget_months where budget = ?1 and month > ?2 and month < ?3
+         order by month desc"
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let rows = statement.query_map((known.id, this.back(months).to_string(), this.to_string()), standing)?;
+    let mut all = vec![find(connection, &known, this)?.unwrap_or_else(|| fresh(&known.spec, this))];
+    for row in rows {
+        all.push(dated(row?)?);
+    }
+    Ok(Some(all))
+}
+
+pub(super) fn costs(connection: &Connection, budget: &str, month: Month) -> Answer<Costs> {
+    let mut statement = connection.prepare_cached(
+        "select key, requests, tokens_in, tokens_out, amount from windlass_budget_costs
+         where budget = (select id from windlass_budgets where name = ?1) and month = ?2 and dimension = ?3 and requests > 0
+         order by amount desc, key limit ?4",
+    )?;
+    let mut by = |dimension: &str| -> Answer<Vec<Cost>> {
+        let rows = statement.query_map((budget, month.to_string(), dimension, COSTS_SHOWN), |row| {
+            Ok(Cost {
+                key: row.get(0)?,
+                requests: row.get::<_, i64>(1)?.unsigned_abs(),
+                tokens_in: row.get::<_, i64>(2)?.unsigned_abs(),
+                tokens_out: row.get::<_, i64>(3)?.unsigned_abs(),
+                amount: Amount(row.get(4)?),
+            })
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    };
+    Ok(Costs { by_kind: by("kind")?, by_user: by("user")?, by_provider: by("provider")? })
+}
+
+pub(super) fn ledger(connection: &Connection, budget: &str, month: Month, limit: u32) -> Answer<Vec<Entry>> {
+    let mut statement = connection.prepare_cached(
+        "select at, how, reservation, job_id, kind, user_id, provider, model, amount, tokens_in, tokens_out
+         from windlass_usage_ledger
+         where budget = (select id from windlass_budgets where name = ?1) and month = ?2
+         order by seq desc limit ?3",
+    )?;
+    let rows = statement.query_map((budget, month.to_string(), limit), |row| {
+        let call = match (row.get::<_, Option<i64>>(2)?, row.get::<_, Option<i64>>(3)?, row.get(4)?) {
+            (Some(reservation), Some(job), Some(kind)) => {
+                Some(Call { reservation: ReservationId(reservation), job: JobId(job), kind })
+            }
+            _ => None,
+        };
+        let entry = Entry {
+            at: Time(row.get(0)?),
+            how: Booked::Settled,
+            call,
+            user: row.get(5)?,
+            provider: row.get(6)?,
+            model: row.get(7)?,
+            amount: Amount(row.get(8)?),
+            tokens_in: row.get(9)?,
+            tokens_out: row.get(10)?,
+        };
+        Ok((row.get::<_, String>(1)?, entry))
+    })?;
+    let mut entries = Vec::new();
+    for row in rows {
+        let (how, entry) = row?;
+        let how =
+            Booked::named(&how).ok_or_else(|| Fault::corrupt(format!("`{how}` stands in the ledger")))?;
+        entries.push(Entry { how, ..entry });
+    }
+    Ok(entries)
+}
+
+pub(super) fn audit(connection: &Connection, limit: u32) -> Answer<Vec<Act>> {
+    let mut statement = connection.prepare_cached(
+        "select at, actor, act, subject, detail from windlass_audit order by seq desc limit ?1",
+    )?;
+    let rows = statement.query_map([limit], |row| {
+        Ok(Act {
+            at: Time(row.get(0)?),
+            actor: row.get(1)?,
+            act: row.get(2)?,
+            subject: row.get(3)?,
+            detail: row.get(4)?,
+        })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}

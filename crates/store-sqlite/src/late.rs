@@ -1,0 +1,38 @@
+//! Leasing jobs that have been due too long, whatever their priority.
+//!
+//! Owns: the look for them. Who of them comes first is decided by `windlass_core::order`. Never follows looks at lanes: a
+//! claim of all priorities comes right after.
+
+use std::time::Duration;
+
+use windlass_core::order::longest_due;
+use windlass_core::queue::MAX_PRIORITY;
+use windlass_core::store::Claim;
+use windlass_core::{LeasedJob, Time};
+
+use crate::claim::{May, may_claim, take_all, walk};
+use crate::error::Answer;
+use crate::scope::Scope;
+
+/// Those that have been due for longer than `after`, the longest first.
+pub(crate) fn claim_late(scope: &mut Scope<'_>, claim: &Claim, after: Duration) -> Answer<Vec<LeasedJob>> {
+    let Some(May { limit, limited }) = may_claim(scope.connection, claim)? else { return Ok(Vec::new()) };
+    let claim = &Claim { limit, ..claim.clone() };
+    let before = scope.now.minus(after);
+    let mut due = Vec::new();
+    for priority in 0..=MAX_PRIORITY {
+        walk(scope.connection, claim, priority, before, due.len() + limit as usize, &mut due)?;
+    }
+    let places: Vec<(u8, Time)> = due.iter().map(|row| (row.priority, Time(row.run_at))).collect();
+    let mut shares = longest_due(&places, limit);
+    due.retain(|row| match shares.iter_mut().find(|(priority, _)| *priority == row.priority) {
+        Some((_, left)) if *left > 0 => {
+            *left -= 1;
+            true
+        }
+        _ => false,
+    });
+    let mut jobs = take_all(scope, claim, limited, &due)?;
+    jobs.sort_unstable_by_key(|job| (job.run_at, job.priority, job.id));
+    Ok(jobs)
+}

@@ -1,0 +1,41 @@
+//! Rate tokens: one row per kind, moved on as `core` decides.
+//!
+//! Never decides how many are granted. One writer at a time, so reading and writing the row needs no care here.
+
+use rusqlite::OptionalExtension;
+use windlass_core::store::TokenLease;
+use windlass_core::{KindId, Time};
+
+use crate::error::Answer;
+use crate::registry::rate;
+use crate::scope::Scope;
+
+pub(crate) fn lease_tokens(
+    scope: &mut Scope<'_>,
+    kind: KindId,
+    wanted: u32,
+    unspent: u32,
+) -> Answer<TokenLease> {
+    let known = scope
+        .connection
+        .prepare_cached(
+            "select coalesce(k.live_rate, k.rate), coalesce(r.given_until, 0)
+             from windlass_kinds k left join windlass_rates r on r.kind = k.id where k.id = ?1",
+        )?
+        .query_row([kind.0], |row| Ok((rate(row, 0)?, Time(row.get(1)?))))
+        .optional()?;
+    let Some((Some(rate), given_until)) = known else {
+        return Ok(TokenLease { granted: wanted, wait: std::time::Duration::ZERO });
+    };
+    let grant = rate.lease(given_until, scope.now, wanted, unspent);
+    if grant.given_until != given_until {
+        scope
+            .connection
+            .prepare_cached(
+                "insert into windlass_rates (kind, given_until) values (?1, ?2)
+                 on conflict (kind) do update set given_until = excluded.given_until",
+            )?
+            .execute((kind.0, grant.given_until.0))?;
+    }
+    Ok(TokenLease { granted: grant.granted, wait: grant.wait })
+}

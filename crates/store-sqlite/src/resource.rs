@@ -1,0 +1,81 @@
+//! Resources: how many permits a process has of each, and how many are in use.
+//!
+//! Owns the resources table. Configuration never overwrites an operator's figure. What is in use is read from the
+//! leases, so it cannot be wrong about them.
+
+use std::collections::HashMap;
+
+use rusqlite::{Connection, OptionalExtension};
+use windlass_core::store::{ResourceUse, WorkerLimits};
+use windlass_core::{Resource, WorkerId};
+
+use crate::error::Answer;
+use crate::scope::Scope;
+
+/// Registers what a queue or kind says of its resource.
+pub(crate) fn put(connection: &Connection, resource: Option<&Resource>) -> Answer<()> {
+    let Some(resource) = resource else { return Ok(()) };
+    connection
+        .prepare_cached(
+            "insert into windlass_resources (name, permits) values (?1, coalesce(?2, 1))
+             on conflict (name) do update set permits = coalesce(?2, permits)",
+        )?
+        .execute((&resource.name, resource.permits))?;
+    Ok(())
+}
+
+pub(crate) fn set_permits(connection: &Connection, resource: &str, permits: u32) -> Answer<()> {
+    connection
+        .prepare_cached("update windlass_resources set live_permits = ?2 where name = ?1")?
+        .execute((resource, permits))?;
+    Ok(())
+}
+
+pub(crate) fn report_limits(scope: &mut Scope<'_>, worker: WorkerId, limits: &WorkerLimits) -> Answer<bool> {
+    let there = scope
+        .connection
+        .prepare_cached("update windlass_workers set limits = ?2 where id = ?1")?
+        .execute((worker.0, limits.to_json()))?;
+    Ok(there > 0)
+}
+
+/// Leased jobs that need a resource, by worker. Only claims of queues where some kind needs one are opened.
+pub(crate) fn in_use(connection: &Connection) -> Answer<HashMap<(WorkerId, String), u64>> {
+    let mut statement = connection.prepare_cached(
+        "select c.worker, coalesce(k.resource, q.resource), count(*)
+         from windlass_queues q
+         join windlass_claims c on c.queue = q.id
+         join json_each(c.ids) e
+         join windlass_jobs j on j.id = c.first_id + e.value
+         join windlass_kinds k on k.id = j.kind
+         where coalesce(k.resource, q.resource) is not null
+           and (q.resource is not null
+                or exists (select 1 from windlass_kinds n where n.queue = q.id and n.resource is not null))
+         group by 1, 2",
+    )?;
+    let rows = statement.query_map([], |row| {
+        Ok(((WorkerId(row.get(0)?), row.get(1)?), row.get::<_, i64>(2)?.unsigned_abs()))
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// The resources a worker has, as the registry and its leases have them now.
+pub(crate) fn uses(
+    connection: &Connection,
+    worker: WorkerId,
+    names: Vec<String>,
+    in_use: &HashMap<(WorkerId, String), u64>,
+) -> Answer<Vec<ResourceUse>> {
+    let mut statement = connection
+        .prepare_cached("select coalesce(live_permits, permits) from windlass_resources where name = ?1")?;
+    let mut uses = Vec::new();
+    for resource in names {
+        let permits = statement.query_row([&resource], |row| row.get(0)).optional()?;
+        let key = (worker, resource);
+        if let Some(permits) = permits {
+            let in_use = in_use.get(&key).copied().unwrap_or(0);
+            uses.push(ResourceUse { resource: key.1, permits, in_use });
+        }
+    }
+    Ok(uses)
+}

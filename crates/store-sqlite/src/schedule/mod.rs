@@ -1,0 +1,55 @@
+//! Schedules: what they are, where they stand, and the tick.
+//!
+//! Owns: the schedules table. Where a schedule stands after a change is `core::schedule`'s; here it is written down. A tick is
+//! a compare-and-set in the transaction of its jobs, so any number of processes may try the same one.
+
+mod read;
+mod tick;
+mod write;
+
+use async_trait::async_trait;
+use windlass_core::schedule::ScheduleSpec;
+use windlass_core::store::{DueSchedules, SchedulePut, ScheduleRecord, ScheduleStore, Tick};
+use windlass_core::{StoreError, Time};
+
+use crate::SqliteStore;
+
+pub(crate) use read::next_tick;
+
+#[async_trait]
+impl ScheduleStore for SqliteStore {
+    async fn schedules(&self, after: Option<&str>, limit: u32) -> Result<Vec<ScheduleRecord>, StoreError> {
+        let after = after.unwrap_or("").to_owned();
+        self.read("list schedules", move |connection| read::list(connection, &after, limit)).await
+    }
+
+    async fn schedule(&self, name: &str) -> Result<Option<ScheduleRecord>, StoreError> {
+        let name = name.to_owned();
+        self.read("read a schedule", move |connection| read::one(connection, &name)).await
+    }
+
+    async fn put_schedule(&self, spec: &ScheduleSpec) -> Result<SchedulePut, StoreError> {
+        let spec = spec.clone();
+        self.write("write a schedule", 1, move |scope| write::put(scope, &spec)).await
+    }
+
+    async fn delete_schedule(&self, name: &str) -> Result<bool, StoreError> {
+        let name = name.to_owned();
+        self.write("delete a schedule", 1, move |scope| write::delete(scope, &name)).await
+    }
+
+    async fn pause_schedule(&self, name: &str, paused: bool) -> Result<Option<ScheduleRecord>, StoreError> {
+        let name = name.to_owned();
+        self.write("pause a schedule", 1, move |scope| write::pause(scope, &name, paused)).await
+    }
+
+    async fn due_schedules(&self, now: Time, limit: u32) -> Result<DueSchedules, StoreError> {
+        self.read("look for due schedules", move |connection| read::due(connection, now, limit)).await
+    }
+
+    async fn tick(&self, ticks: &[Tick]) -> Result<Vec<bool>, StoreError> {
+        let rows = ticks.iter().map(|tick| 1 + tick.jobs.len()).sum();
+        let ticks = ticks.to_vec();
+        self.write("tick", rows, move |scope| tick::tick(scope, &ticks)).await
+    }
+}

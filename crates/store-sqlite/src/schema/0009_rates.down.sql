@@ -1,0 +1,11 @@
+alter table windlass_workers drop column limits;
+alter table windlass_queues drop column live_concurrency_max;
+alter table windlass_queues drop column live_concurrency_min;
+alter table windlass_queues drop column concurrency_max;
+alter table windlass_queues drop column concurrency_min;
+alter table windlass_queues drop column resource;
+alter table windlass_kinds drop column resource;
+alter table windlass_kinds drop column live_rate;
+alter table windlass_kinds drop column rate;
+drop table windlass_rates;
+drop table windlass_resources;

@@ -1,0 +1,1 @@
+alter table windlass_queues drop column boost_after_us;

@@ -1,0 +1,294 @@
+//! A provider call in the books: reserved under a lease, settled at its cost, or swept.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use windlass_core::budget::{BudgetSpec, BudgetState, RefusedWhy, Trigger, Usage};
+use windlass_core::store::{Booked, Charged, Cost, Reserved};
+use windlass_core::{LeasedJob, NewJob, Outcome, ReservationId, Token};
+
+use super::till::{AI, LIMIT, Till, ask, cents, granted, spec, usage};
+use super::{Harness, KIND};
+
+pub async fn reserved_then_settled(h: Harness) {
+    let till = Till::new(&h).await;
+    let job = till.lease().await;
+    let before = h.now().await;
+    let grant = till.granted(&job, 30).await;
+    assert_eq!(grant.standing, till.standing().await);
+    assert_eq!((till.sums().await, till.standing().await.reserved.tokens), ((0, 30), 100));
+    assert!(till.ledger(grant.standing.month).await.is_empty(), "nothing is booked before the call ended");
+    assert_eq!(till.settle(&job, grant.id, 12).await, Charged::Booked(Vec::new()));
+    let standing = till.standing().await;
+    assert_eq!((standing.settled.amount, standing.settled.tokens), (cents(12), 90));
+    assert_eq!((standing.reserved.amount, standing.reserved.tokens), (cents(0), 0));
+    let ledger = till.ledger(standing.month).await;
+    assert_eq!(ledger.len(), 1);
+    let (entry, call) = (&ledger[0], ledger[0].call.as_ref().unwrap());
+    assert_eq!(
+        (entry.how, entry.amount, entry.tokens_in, entry.tokens_out),
+        (Booked::Settled, cents(12), 70, 20)
+    );
+    assert_eq!((call.reservation, call.job, call.kind.as_str()), (grant.id, job.id, KIND));
+    assert_eq!((entry.provider.as_deref(), entry.model.as_deref()), (Some("anthropic"), Some("large")));
+    assert!(entry.at >= before && entry.at <= h.now().await);
+    till.books_agree(standing.month).await;
+}
+
+/// Millionths are not lost on the way: a hundred calls of 0.6 cents are sixty cents.
+pub async fn books_agree_to_the_cent(h: Harness) {
+    let till = Till::new(&h).await;
+    let job = till.lease().await;
+    for _ in 0..100 {
+        let grant = till.granted(&job, 1).await;
+        let cost = Usage { amount: windlass_core::budget::Amount(6_000), ..usage(0) };
+        let charged = h.store.settle_reservation(grant.id, job.token, &cost).await.unwrap();
+        assert_eq!(charged, Charged::Booked(Vec::new()));
+    }
+    assert_eq!(till.standing().await.settled.amount, cents(60));
+    till.books_agree(till.month().await).await;
+}
+
+pub async fn a_lease_that_is_not_live_reserves_nothing(h: Harness) {
+    let till = Till::new(&h).await;
+    let (over, back, live) = (till.lease().await, till.lease().await, till.lease().await);
+    h.done(&over).await;
+    h.settle(&back, Outcome::Snooze { delay: Duration::from_secs(60) }).await;
+    let foreign = LeasedJob { token: over.token, ..live.clone() };
+    let never = LeasedJob { token: Token(live.token.0 + 1_000), ..live.clone() };
+    for job in [&over, &back, &foreign, &never] {
+        assert_eq!(till.reserve(job, 1, Trigger::Manual).await, Reserved::Stale);
+    }
+    till.granted(&live, 1).await;
+    h.lose(till.worker).await;
+    assert_eq!(till.reserve(&live, 1, Trigger::Manual).await, Reserved::Stale);
+    assert_eq!(till.sums().await, (0, 1), "stale ones changed nothing");
+}
+
+pub async fn refused_by_state_and_by_size(h: Harness) {
+    let till = Till::new(&h).await;
+    let job = till.lease().await;
+    let refusal = till.refused(&job, LIMIT + 1, Trigger::Scheduled).await;
+    assert_eq!((refusal.why, refusal.state), (RefusedWhy::TooLarge, BudgetState::Normal));
+    till.granted(&job, 9_000).await;
+    let refusal = till.refused(&job, 1, Trigger::Scheduled).await;
+    assert_eq!((refusal.why, refusal.state), (RefusedWhy::Stopped, BudgetState::Queue));
+    assert_eq!(refusal.standing, till.standing().await);
+    assert!(refusal.until > refusal.now && refusal.until <= refusal.now.plus(Duration::from_secs(3_600)));
+    assert_eq!(till.refused(&job, 1_001, Trigger::Manual).await.why, RefusedWhy::TooLarge);
+    let last = till.granted(&job, 1_000).await;
+    assert_eq!(last.standing.state(), BudgetState::HardStop);
+    let refusal = till.refused(&job, 0, Trigger::Manual).await;
+    assert_eq!((refusal.why, refusal.state), (RefusedWhy::Stopped, BudgetState::HardStop));
+    assert!(refusal.until <= refusal.now.plus(Duration::from_secs(3_600)), "reservations come back");
+    assert_eq!(till.sums().await, (0, LIMIT), "refused ones changed nothing");
+}
+
+pub async fn when_everything_is_settled_the_next_month_is_next(h: Harness) {
+    let till = Till::new(&h).await;
+    let job = till.lease().await;
+    let grant = till.granted(&job, 100).await;
+    till.settle(&job, grant.id, LIMIT).await;
+    let refusal = till.refused(&job, 1, Trigger::Manual).await;
+    assert_eq!(refusal.until, till.month().await.next().start());
+}
+
+pub async fn tokens_bound_a_budget_too(h: Harness) {
+    let till = Till::new(&h).await;
+    h.store.sync_budgets(&[BudgetSpec { tokens: Some(250), ..spec() }]).await.unwrap();
+    let job = till.lease().await;
+    till.granted(&job, 1).await;
+    till.granted(&job, 1).await;
+    assert_eq!(till.standing().await.state(), BudgetState::Reduce, "80 % of the tokens");
+    assert_eq!(till.refused(&job, 1, Trigger::Scheduled).await.why, RefusedWhy::TooLarge);
+}
+
+/// Sixty-four at once for ten places: ten get one, and the sum says so.
+pub async fn a_race_at_the_limit_never_passes_it(h: Harness) {
+    let till = Till::new(&h).await;
+    let second = h.open().await;
+    let jobs: Vec<LeasedJob> = {
+        h.put_plain(64).await;
+        h.claim(till.worker, 64).await
+    };
+    for round in 0..3 {
+        let asks = jobs.iter().enumerate().map(|(n, job)| {
+            let handle = if n % 2 == 0 { h.store.clone() } else { second.clone() };
+            let ask = ask(job, LIMIT / 10, Trigger::Manual);
+            tokio::spawn(async move { handle.reserve(&ask).await.unwrap() })
+        });
+        let mut open = Vec::new();
+        for (job, asked) in jobs.iter().zip(asks.collect::<Vec<_>>()) {
+            match asked.await.unwrap() {
+                Reserved::Granted(grant) => {
+                    assert!(grant.standing.used().amount <= cents(LIMIT), "{:?}", grant.standing);
+                    open.push((job, grant.id));
+                }
+                Reserved::Refused(_) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(open.len(), 10, "round {round}");
+        assert_eq!(open.iter().map(|(_, id)| *id).collect::<HashSet<_>>().len(), 10);
+        assert_eq!(till.sums().await, (0, LIMIT), "round {round}");
+        for (job, id) in open {
+            till.settle_on(&*second, job, id, 0).await;
+        }
+        assert_eq!(till.sums().await, (0, 0), "round {round}");
+    }
+    till.books_agree(till.month().await).await;
+}
+
+pub async fn a_call_may_cost_more_than_was_reserved(h: Harness) {
+    let till = Till::new(&h).await;
+    let job = till.lease().await;
+    let grant = till.granted(&job, 10).await;
+    let charged = till.settle(&job, grant.id, LIMIT + 500).await;
+    assert!(matches!(&charged, Charged::Booked(alerts) if alerts.len() == 4), "{charged:?}");
+    assert_eq!(till.sums().await, (LIMIT + 500, 0), "a charge is a fact");
+    till.books_agree(till.month().await).await;
+}
+
+pub async fn settling_twice_says_so(h: Harness) {
+    let till = Till::new(&h).await;
+    let (job, other) = (till.lease().await, till.lease().await);
+    let grant = till.granted(&job, 10).await;
+    assert_eq!(till.settle(&other, grant.id, 9).await, Charged::Unknown, "another lease's");
+    assert_eq!(till.settle(&job, ReservationId(grant.id.0 + 999), 9).await, Charged::Unknown);
+    assert_eq!(till.sums().await, (0, 10));
+    till.settle(&job, grant.id, 4).await;
+    assert_eq!(till.settle(&job, grant.id, 9).await, Charged::Already);
+    assert_eq!(till.settle(&other, grant.id, 9).await, Charged::Unknown);
+    assert_eq!(till.sums().await, (4, 0));
+    assert_eq!(till.ledger(till.month().await).await.len(), 1);
+}
+
+pub async fn leaks_are_booked_in_full(h: Harness) {
+    let till = Till::new(&h).await;
+    let (live, over, lost) = (till.lease().await, till.lease().await, till.lease().await);
+    let (kept, leaked) = (till.granted(&live, 1).await, till.granted(&over, 20).await);
+    assert!(h.store.sweep_reservations().await.unwrap().is_empty(), "every lease is live");
+    h.done(&over).await;
+    let leaks = h.store.sweep_reservations().await.unwrap();
+    assert_eq!(leaks.len(), 1);
+    let leak = &leaks[0];
+    assert_eq!((leak.id, leak.job, leak.kind.as_str(), leak.budget.as_str()), (leaked.id, over.id, KIND, AI));
+    assert_eq!((leak.month, leak.amount, leak.tokens), (till.month().await, cents(20), 100));
+    assert_eq!(till.sums().await, (20, 1));
+    let entry = till.ledger(leak.month).await.remove(0);
+    assert_eq!(
+        (entry.how, entry.amount, entry.tokens_in, entry.provider),
+        (Booked::Leaked, cents(20), 100, None)
+    );
+    assert_eq!(till.settle(&over, leaked.id, 3).await, Charged::Swept, "too late");
+    let also = till.granted(&lost, 300).await;
+    h.lose(till.worker).await;
+    let mut swept: Vec<_> = h.store.sweep_reservations().await.unwrap().iter().map(|leak| leak.id).collect();
+    swept.sort();
+    assert_eq!(swept, [kept.id, also.id]);
+    assert_eq!(till.sums().await, (321, 0));
+    assert!(h.store.sweep_reservations().await.unwrap().is_empty());
+    till.books_agree(leak.month).await;
+}
+
+/// The call was made and its cost is known: better the truth than the estimate.
+pub async fn a_charge_that_comes_before_the_sweep_is_booked(h: Harness) {
+    let till = Till::new(&h).await;
+    let job = till.lease().await;
+    let grant = till.granted(&job, 50).await;
+    h.lose(till.worker).await;
+    assert_eq!(till.settle(&job, grant.id, 7).await, Charged::Booked(Vec::new()));
+    assert!(h.store.sweep_reservations().await.unwrap().is_empty());
+    assert_eq!(till.sums().await, (7, 0));
+}
+
+/// The sweep, another sweep and the worker want to end the same reservations: each ends once.
+pub async fn sweeping_races_settling(h: Harness) {
+    let till = Till::new(&h).await;
+    let (second, third) = (h.open().await, h.open().await);
+    let (mut settled, mut swept) = (0, 0);
+    for _ in 0..40 {
+        let job = till.lease().await;
+        let grants = [till.granted(&job, 2).await, till.granted(&job, 2).await];
+        h.done(&job).await;
+        let (token, ids) = (job.token, grants.map(|grant| grant.id));
+        let handle = h.store.clone();
+        let settling =
+            tokio::spawn(async move { handle.settle_reservation(ids[0], token, &usage(1)).await.unwrap() });
+        let sweeps = [second.clone(), third.clone()]
+            .map(|handle| tokio::spawn(async move { handle.sweep_reservations().await.unwrap() }));
+        let charged = settling.await.unwrap();
+        let mut leaked = Vec::new();
+        for sweep in sweeps {
+            leaked.extend(sweep.await.unwrap().into_iter().map(|leak| leak.id));
+        }
+        leaked.extend(h.store.sweep_reservations().await.unwrap().into_iter().map(|leak| leak.id));
+        leaked.sort();
+        match charged {
+            Charged::Booked(_) => {
+                settled += 1;
+                assert_eq!(leaked, [ids[1]]);
+            }
+            Charged::Swept => {
+                swept += 1;
+                assert_eq!(leaked, ids);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(till.sums().await, (settled * 3 + swept * 4, 0));
+    till.books_agree(till.month().await).await;
+    println!("settled {settled}, swept {swept}");
+}
+
+pub async fn a_reservation_belongs_to_the_month_it_was_made_in(h: Harness) {
+    let till = Till::new(&h).await;
+    let job = till.lease().await;
+    let (made, leaked) = (till.granted(&job, 9_000).await, till.granted(&job, 900).await);
+    let before = till.month().await;
+    till.go_to(before.next()).await;
+    assert_eq!(till.sums().await, (0, 0), "a month begins with nothing");
+    assert_eq!(till.standing().await.state(), BudgetState::Normal);
+    till.granted(&job, 5).await;
+    till.settle(&job, made.id, 8_000).await;
+    h.done(&job).await;
+    let mut months: Vec<_> =
+        h.store.sweep_reservations().await.unwrap().iter().map(|leak| (leak.id, leak.month)).collect();
+    months.sort();
+    assert_eq!((months.len(), months[0]), (2, (leaked.id, before)));
+    assert_eq!(till.sums().await, (5, 0));
+    let old = h.store.history(AI, 2).await.unwrap().unwrap()[1];
+    assert_eq!((old.month, old.settled.amount, old.reserved.amount), (before, cents(8_900), cents(0)));
+    till.books_agree(before).await;
+    till.books_agree(before.next()).await;
+}
+
+/// By kind, by user, by provider; the estimate's word on the user goes before the job's tag.
+pub async fn costs_by_kind_user_and_provider(h: Harness) {
+    let till = Till::new(&h).await;
+    let tagged = NewJob { tags: vec!["nightly".to_owned(), "user:42".to_owned()], ..h.job() };
+    let second = NewJob { kind: h.second_kind, ..tagged.clone() };
+    let (plain, tagged, second) =
+        (till.lease().await, till.lease_of(tagged).await, till.lease_of(second).await);
+    till.spend(&plain, 1).await;
+    till.spend(&tagged, 10).await;
+    till.spend(&second, 200).await;
+    let mut named = ask(&tagged, 3, Trigger::Manual);
+    named.estimate.user = Some("Zoë ☂".to_owned());
+    let grant = granted(h.store.reserve(&named).await.unwrap());
+    let quiet = Usage { provider: None, model: None, ..usage(3) };
+    h.store.settle_reservation(grant.id, tagged.token, &quiet).await.unwrap();
+    let month = till.month().await;
+    let costs = h.store.costs(AI, month).await.unwrap();
+    let sums = |costs: &[Cost]| -> Vec<(String, u64, i64)> {
+        costs.iter().map(|cost| (cost.key.clone(), cost.requests, cost.amount.cents())).collect()
+    };
+    let row = |key: &str, requests, cents| (key.to_owned(), requests, cents);
+    assert_eq!(sums(&costs.by_kind), [row("second", 1, 200), row(KIND, 3, 14)], "the largest first");
+    assert_eq!(sums(&costs.by_user), [row("42", 2, 210), row("Zoë ☂", 1, 3)]);
+    assert_eq!(sums(&costs.by_provider), [row("anthropic", 3, 211), row("unknown", 1, 3)]);
+    assert_eq!((costs.by_kind[1].tokens_in, costs.by_kind[1].tokens_out), (210, 60));
+    assert_eq!(till.ledger(month).await[0].user.as_deref(), Some("Zoë ☂"));
+    assert_eq!(h.store.costs(AI, month.next()).await.unwrap(), Default::default());
+    till.books_agree(month).await;
+}

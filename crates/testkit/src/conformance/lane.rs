@@ -1,0 +1,250 @@
+//! Lanes: of the jobs of a kind that share a key only so many are ready or running at once, the others wait in line.
+
+use std::time::Duration;
+
+use windlass_core::store::{Claim, JobFilter, Page, QueueUpdate, Settled};
+use windlass_core::{JobId, JobState, KindSpec, LeasedJob, NewJob, OnConflict, Outcome, RunAt, Unique};
+
+use super::{Harness, KIND, QUEUE, settlement};
+
+pub(super) const MINUTE: Duration = Duration::from_secs(60);
+
+pub(super) fn keyed(h: &Harness, key: &str) -> NewJob {
+    NewJob { concurrency_key: Some(key.to_owned()), ..h.job() }
+}
+
+pub(super) async fn put_keyed(h: &Harness, key: &str, count: usize) -> Vec<JobId> {
+    let got = h.store.enqueue(&vec![keyed(h, key); count]).await.unwrap();
+    got.into_iter().map(|e| e.id).collect()
+}
+
+/// So many of a key at once, for the jobs of [`KIND`].
+pub(super) async fn limit(h: &Harness, key_concurrency: u16) {
+    let kind = KindSpec { key_concurrency, ..KindSpec::new(KIND, QUEUE) };
+    h.store.sync_registry(&[], &[kind]).await.unwrap();
+}
+
+pub(super) fn ids(jobs: &[LeasedJob]) -> Vec<JobId> {
+    jobs.iter().map(|j| j.id).collect()
+}
+
+pub(super) fn retry() -> Outcome {
+    Outcome::Retry { after: Some(10 * MINUTE), error: "no".to_owned() }
+}
+
+/// No slot without its job, no job without its slot, no line that nobody will look at.
+pub(super) async fn sound(h: &Harness) {
+    let findings = h.store.examine().await.unwrap();
+    let lanes = findings.iter().find(|f| f.name == "lanes").expect("a line about lanes");
+    assert!(lanes.ok, "{}", lanes.finding);
+}
+
+pub async fn one_of_a_key_at_a_time(h: Harness) {
+    let put = put_keyed(&h, "a", 3).await;
+    let worker = h.worker().await;
+    for id in put {
+        let leased = h.claim(worker, 10).await;
+        assert_eq!(ids(&leased), [id]);
+        assert!(h.claim(worker, 10).await.is_empty(), "its lane is taken");
+        sound(&h).await;
+        h.done(&leased[0]).await;
+    }
+    assert!(h.claim(worker, 10).await.is_empty());
+    sound(&h).await;
+}
+
+pub async fn as_many_as_the_kind_says(h: Harness) {
+    limit(&h, 3).await;
+    let put = put_keyed(&h, "a", 7).await;
+    let worker = h.worker().await;
+    let leased = h.claim(worker, 10).await;
+    assert_eq!(ids(&leased), put[..3]);
+    h.done(&leased[1]).await;
+    let fourth = h.claim(worker, 10).await;
+    assert_eq!(ids(&fourth), put[3..4]);
+    for job in [&leased[0], &leased[2], &fourth[0]] {
+        h.done(job).await;
+    }
+    assert_eq!(ids(&h.claim(worker, 10).await), put[4..]);
+    sound(&h).await;
+}
+
+pub async fn other_keys_and_jobs_without_one_go_on(h: Harness) {
+    let a = put_keyed(&h, "a", 2).await;
+    let b = put_keyed(&h, "b", 2).await;
+    let plain = h.put_plain(2).await;
+    let leased = h.claim(h.worker().await, 10).await;
+    assert_eq!(ids(&leased), [a[0], b[0], plain[0], plain[1]]);
+}
+
+pub async fn a_key_of_another_kind_is_another_lane(h: Harness) {
+    let one = h.put(keyed(&h, "a")).await;
+    let other = h.put(NewJob { kind: h.second_kind, ..keyed(&h, "a") }).await;
+    assert_eq!(ids(&h.claim(h.worker().await, 10).await), [one, other]);
+}
+
+pub async fn in_line_by_priority_then_time_then_id(h: Harness) {
+    let start = h.now().await;
+    let at = |priority, seconds| NewJob {
+        priority,
+        run_at: RunAt::At(start.plus(Duration::from_secs(seconds))),
+        ..keyed(&h, "a")
+    };
+    let jobs = [at(10, 60), at(5, 120), at(5, 60), at(0, 180), at(5, 60), at(0, 60), at(1, 60)];
+    let put = h.store.enqueue(&jobs).await.unwrap();
+    h.advance(10 * MINUTE);
+    let worker = h.worker().await;
+    for n in [5, 3, 6, 2, 4, 1, 0] {
+        let leased = h.claim(worker, 10).await;
+        assert_eq!(ids(&leased), [put[n].id], "the {n}th that was put");
+        h.done(&leased[0]).await;
+    }
+}
+
+/// A key with many jobs does not delay one with a single job.
+pub async fn keys_take_turns(h: Harness) {
+    let many = put_keyed(&h, "many", 4).await;
+    let plain = h.put_plain(1).await;
+    let few = put_keyed(&h, "few", 2).await;
+    let worker = h.worker().await;
+    let mut order = Vec::new();
+    for _ in 0..7 {
+        let leased = h.claim_one(worker).await;
+        order.push(leased.id);
+        h.done(&leased).await;
+    }
+    assert_eq!(order, [many[0], plain[0], few[0], many[1], few[1], many[2], many[3]]);
+}
+
+pub async fn a_lined_job_waits_like_any_other(h: Harness) {
+    let put = put_keyed(&h, "a", 3).await;
+    let ahead = h.put(NewJob { run_at: RunAt::In(MINUTE), ..keyed(&h, "a") }).await;
+    let worker = h.worker().await;
+    let leased = h.claim_one(worker).await;
+    let detail = h.detail(put[1]).await.job;
+    assert_eq!((detail.state, detail.attempt), (JobState::Pending, 0));
+    assert_eq!(detail.concurrency_key.as_deref(), Some("a"));
+    assert_eq!(h.state(ahead).await, JobState::Scheduled);
+    assert_eq!((h.count(JobState::Pending).await, h.count(JobState::Scheduled).await), (2, 1));
+    assert_eq!(h.store.depth(h.queue, 100).await.unwrap(), 3);
+    assert_eq!(h.store.depth(h.queue, 2).await.unwrap(), 2);
+    let filter = JobFilter { states: vec![JobState::Pending], queue: Some(h.queue), ..JobFilter::default() };
+    assert_eq!(h.store.count(&filter).await.unwrap(), 2);
+    let page = Page { before: None, limit: 10 };
+    let listed: Vec<JobId> = h.store.list(&filter, &page).await.unwrap().iter().map(|j| j.id).collect();
+    assert_eq!(listed, [put[2], put[1]]);
+    let queues = h.store.queues().await.unwrap();
+    let queue = queues.iter().find(|q| q.id == h.queue).unwrap();
+    assert_eq!((queue.depth, queue.scheduled, queue.running), (2, 1, 1));
+    assert!(queue.oldest.is_some());
+    let due = h.poll(worker).await.queues.into_iter().find(|q| q.queue == h.queue).unwrap();
+    assert_eq!(due.next_due, h.detail(ahead).await.job.run_at, "who waits for the lane is not due");
+    h.done(&leased).await;
+    let poll = h.poll(worker).await;
+    let due = poll.queues.iter().find(|q| q.queue == h.queue).unwrap().next_due;
+    assert!(due.is_some_and(|due| due <= poll.now), "the next in line is");
+}
+
+pub async fn a_scheduled_one_comes_in_time(h: Harness) {
+    let worker = h.worker().await;
+    let later = h.put(NewJob { run_at: RunAt::In(10 * MINUTE), ..keyed(&h, "a") }).await;
+    let now = h.put(keyed(&h, "a")).await;
+    let first = h.claim(worker, 10).await;
+    assert_eq!(ids(&first), [now], "it does not wait for who is not due");
+    h.advance(11 * MINUTE);
+    assert!(h.claim(worker, 10).await.is_empty(), "due by now, but the lane is taken");
+    assert_eq!(h.state(later).await, JobState::Pending);
+    let due = h.poll(worker).await.queues.into_iter().find(|q| q.queue == h.queue).unwrap();
+    assert_eq!(due.next_due, None, "it was looked at once");
+    sound(&h).await;
+    h.done(&first[0]).await;
+    assert_eq!(ids(&h.claim(worker, 10).await), [later]);
+    sound(&h).await;
+}
+
+/// Its place among all that are ready is its own time, as without a key.
+pub async fn a_free_lane_costs_no_place(h: Harness) {
+    let first = h.put(keyed(&h, "a")).await;
+    let plain = h.put_plain(2).await;
+    let stood = h.detail(first).await.job.run_at;
+    h.advance(10 * MINUTE);
+    let leased = h.claim(h.worker().await, 1).await;
+    assert_eq!((ids(&leased), Some(leased[0].run_at)), (vec![first], stood));
+    assert_eq!(h.state(plain[0]).await, JobState::Pending);
+}
+
+pub async fn more_room_is_used_at_once_and_less_in_time(h: Harness) {
+    let put = put_keyed(&h, "a", 6).await;
+    let worker = h.worker().await;
+    let mut leased = h.claim(worker, 10).await;
+    limit(&h, 3).await;
+    leased.extend(h.claim(worker, 10).await);
+    assert_eq!(ids(&leased), put[..3]);
+    limit(&h, 1).await;
+    for job in &leased[..2] {
+        h.done(job).await;
+        assert!(h.claim(worker, 10).await.is_empty(), "more run than may");
+    }
+    h.done(&leased[2]).await;
+    assert_eq!(ids(&h.claim(worker, 10).await), put[3..4]);
+    sound(&h).await;
+}
+
+pub async fn a_lined_job_holds_its_unique_key(h: Harness) {
+    let job = |on_conflict| NewJob { unique: Some(Unique::new("u", on_conflict)), ..keyed(&h, "a") };
+    put_keyed(&h, "a", 1).await;
+    let worker = h.worker().await;
+    let leased = h.claim_one(worker).await;
+    let lined = h.put(job(OnConflict::Keep)).await;
+    let met = h.store.enqueue(&[job(OnConflict::Keep)]).await.unwrap()[0];
+    assert_eq!((met.id, met.duplicate), (lined, true));
+    let plain = h.unique("u", OnConflict::Keep);
+    let met = h.store.enqueue(&[plain]).await.unwrap()[0];
+    assert_eq!((met.id, met.duplicate), (lined, true), "with or without a lane of its own");
+    assert!(h.store.enqueue(&[job(OnConflict::Reject)]).await.is_err());
+    h.done(&leased).await;
+    assert_eq!(ids(&h.claim(worker, 10).await), [lined]);
+}
+
+pub async fn a_paused_queue_promotes_nobody(h: Harness) {
+    let put = put_keyed(&h, "a", 2).await;
+    let worker = h.worker().await;
+    let pause = |paused| QueueUpdate { paused: Some(paused), ..QueueUpdate::default() };
+    assert!(h.store.update_queue(h.queue, &pause(true)).await.unwrap());
+    assert!(h.claim(worker, 10).await.is_empty());
+    assert!(h.store.update_queue(h.queue, &pause(false)).await.unwrap());
+    assert_eq!(ids(&h.claim(worker, 10).await), put[..1]);
+}
+
+pub async fn lanes_of_other_kinds_are_left_to_others(h: Harness) {
+    let put = put_keyed(&h, "a", 1).await;
+    let worker = h.worker().await;
+    let other = Claim { kinds: vec![h.second_kind], ..h.ask(worker, 10) };
+    assert!(h.store.claim(&other).await.unwrap().is_empty());
+    assert_eq!(ids(&h.claim(worker, 10).await), put);
+}
+
+pub async fn in_a_callers_transaction(h: Harness) {
+    let worker = h.worker().await;
+    let mut tx = h.store.begin().await.unwrap();
+    h.store.enqueue_in(tx.tx(), &[keyed(&h, "a"), keyed(&h, "a")]).await.unwrap();
+    tx.rollback().await.unwrap();
+    assert!(h.claim(worker, 10).await.is_empty());
+    sound(&h).await;
+    let mut tx = h.store.begin().await.unwrap();
+    let put = h.store.enqueue_in(tx.tx(), &[keyed(&h, "a"), keyed(&h, "a")]).await.unwrap();
+    tx.commit().await.unwrap();
+    let leased = h.claim_one(worker).await;
+    assert_eq!(leased.id, put[0].id);
+    let done = settlement(&leased, Outcome::Done { result: None });
+    let mut tx = h.store.begin().await.unwrap();
+    assert_eq!(h.store.settle_in(tx.tx(), &done).await.unwrap(), Settled::Accepted);
+    tx.rollback().await.unwrap();
+    assert!(h.claim(worker, 10).await.is_empty(), "it still runs");
+    sound(&h).await;
+    let mut tx = h.store.begin().await.unwrap();
+    assert_eq!(h.store.settle_in(tx.tx(), &done).await.unwrap(), Settled::Accepted);
+    tx.commit().await.unwrap();
+    assert_eq!(h.claim_one(worker).await.id, put[1].id);
+    sound(&h).await;
+}

@@ -1,0 +1,121 @@
+//! Order beyond priority: jobs that have been due too long get their share, whatever their priority.
+
+use std::time::Duration;
+
+use windlass_core::order::{DEFAULT_BOOST_AFTER, Reserve};
+use windlass_core::store::QueueUpdate;
+use windlass_core::{JobId, JobState, NewJob, Outcome, QueueSpec, RunAt};
+
+use super::lane::{ids, put_keyed, sound};
+use super::{Harness, QUEUE, settlement};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn of(h: &Harness, priority: u8) -> NewJob {
+    NewJob { priority, ..h.job() }
+}
+
+pub async fn the_longest_due_come_first_whatever_their_priority(h: Harness) {
+    let mut put = Vec::new();
+    for priority in [9, 2, 7, 0, 9] {
+        put.push(h.put(of(&h, priority)).await);
+        h.advance(MINUTE);
+    }
+    let worker = h.worker().await;
+    let late = |limit| h.ask(worker, limit);
+    let got = h.store.claim_late(&late(3), 2 * MINUTE).await.unwrap();
+    assert_eq!(ids(&got), put[..3]);
+    assert_eq!(got.iter().map(|job| job.attempt).collect::<Vec<_>>(), [1, 1, 1]);
+    let got = h.store.claim_late(&late(3), 90 * MINUTE).await.unwrap();
+    assert!(got.is_empty(), "nobody is that late");
+    let got = h.store.claim_late(&late(3), Duration::from_secs(90)).await.unwrap();
+    assert_eq!(ids(&got), put[3..4], "the last is not late yet");
+    assert_eq!(ids(&h.claim(worker, 10).await), put[4..]);
+    for id in put {
+        assert_eq!(h.state(id).await, JobState::Running);
+    }
+}
+
+pub async fn late_jobs_are_settled_like_others(h: Harness) {
+    put_keyed(&h, "a", 2).await;
+    let plain = h.put(of(&h, 10)).await;
+    h.advance(20 * MINUTE);
+    let worker = h.worker().await;
+    // What stands in line is promoted by an ordinary claim alone.
+    let got = h.store.claim_late(&h.ask(worker, 5), 10 * MINUTE).await.unwrap();
+    assert_eq!(ids(&got), [plain]);
+    h.done(&got[0]).await;
+    assert_eq!(h.state(plain).await, JobState::Completed);
+    let head = h.claim(worker, 5).await;
+    assert_eq!(head.len(), 1);
+    sound(&h).await;
+}
+
+pub async fn a_limited_queue_stays_limited(h: Harness) {
+    let update = QueueUpdate { global_concurrency: Some(Some(2)), ..QueueUpdate::default() };
+    h.store.update_queue(h.queue, &update).await.unwrap();
+    for priority in [9, 8, 7] {
+        h.put(of(&h, priority)).await;
+    }
+    h.advance(20 * MINUTE);
+    let worker = h.worker().await;
+    assert_eq!(h.store.claim_late(&h.ask(worker, 5), 10 * MINUTE).await.unwrap().len(), 2);
+    assert!(h.store.claim_late(&h.ask(worker, 5), 10 * MINUTE).await.unwrap().is_empty());
+}
+
+pub async fn a_paused_queue_gives_no_late_jobs(h: Harness) {
+    h.put(h.job()).await;
+    h.advance(20 * MINUTE);
+    let update = QueueUpdate { paused: Some(true), ..QueueUpdate::default() };
+    h.store.update_queue(h.queue, &update).await.unwrap();
+    let worker = h.worker().await;
+    assert!(h.store.claim_late(&h.ask(worker, 5), 10 * MINUTE).await.unwrap().is_empty());
+}
+
+pub async fn each_queue_has_its_own_patience(h: Harness) {
+    let boost = async |boost_after| {
+        let spec = QueueSpec { boost_after, ..QueueSpec::named(QUEUE) };
+        h.store.sync_registry(&[spec], &[]).await.unwrap();
+        let queues = h.store.queues().await.unwrap();
+        queues.into_iter().find(|q| q.id == h.queue).unwrap().spec.boost_after
+    };
+    assert_eq!(boost(Some(DEFAULT_BOOST_AFTER)).await, Some(10 * MINUTE));
+    assert_eq!(boost(Some(3 * MINUTE)).await, Some(3 * MINUTE));
+    assert_eq!(boost(None).await, None);
+}
+
+/// Each minute more urgent jobs come than are claimed. When the one at the bottom of the order has been claimed.
+async fn minutes_until_served(h: &Harness, boosted: bool) -> Option<u32> {
+    const SLOTS: u32 = 4;
+    let worker = h.worker().await;
+    let low: JobId = h.put(NewJob { run_at: RunAt::Now, ..of(h, 10) }).await;
+    let mut reserve = Reserve::default();
+    for minute in 0..30 {
+        h.store.enqueue(&vec![of(h, 0); SLOTS as usize + 1]).await.unwrap();
+        reserve.earn(SLOTS);
+        let share = if boosted { reserve.spend(SLOTS) } else { 0 };
+        let mut leased = Vec::new();
+        if share > 0 {
+            leased = h.store.claim_late(&h.ask(worker, share), DEFAULT_BOOST_AFTER).await.unwrap();
+        }
+        leased.extend(h.claim(worker, SLOTS - leased.len() as u32).await);
+        assert_eq!(leased.len(), SLOTS as usize, "every slot is used");
+        let batch: Vec<_> =
+            leased.iter().map(|job| settlement(job, Outcome::Done { result: None })).collect();
+        h.store.settle(&batch).await.unwrap();
+        if leased.iter().any(|job| job.id == low) {
+            return Some(minute);
+        }
+        h.advance(MINUTE);
+    }
+    None
+}
+
+pub async fn low_priority_is_served_within_its_bound_under_full_high_load(h: Harness) {
+    let served = minutes_until_served(&h, true).await.expect("it starves");
+    assert!((10..=12).contains(&served), "after {served} minutes");
+}
+
+pub async fn without_a_boost_it_would_starve(h: Harness) {
+    assert_eq!(minutes_until_served(&h, false).await, None);
+}

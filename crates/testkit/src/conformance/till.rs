@@ -1,0 +1,186 @@
+//! What every budget case starts from: a clock in the middle of a month, a worker with leased jobs, and short words for
+//! asking, settling and looking.
+
+use std::time::Duration;
+
+use windlass_core::budget::{
+    Amount, BudgetChange, BudgetSpec, Estimate, Month, Refusal, Standing, Trigger, Usage,
+};
+use windlass_core::store::{Ask, Budget, Changed, Charged, Cost, Entry, Grant, Reserved};
+use windlass_core::{LeasedJob, NewJob, ReservationId, WorkerId};
+
+use super::{Handle, Harness};
+
+/// The budget of the cases: 100.00 a month.
+pub(super) const AI: &str = "ai";
+pub(super) const LIMIT: i64 = 10_000;
+
+pub(super) struct Till<'h> {
+    pub(super) h: &'h Harness,
+    pub(super) worker: WorkerId,
+}
+
+pub(super) fn cents(cents: i64) -> Amount {
+    Amount::from_cents(cents)
+}
+
+pub(super) fn spec() -> BudgetSpec {
+    BudgetSpec::money(AI, cents(LIMIT))
+}
+
+pub(super) fn ask(job: &LeasedJob, asked: i64, trigger: Trigger) -> Ask {
+    let estimate = Estimate { amount: cents(asked), tokens: 100, trigger, user: None };
+    Ask { budget: AI.to_owned(), job: job.id, token: job.token, estimate }
+}
+
+/// A call that came to so many cents and 90 tokens.
+pub(super) fn usage(cost: i64) -> Usage {
+    Usage {
+        amount: cents(cost),
+        tokens_in: 70,
+        tokens_out: 20,
+        provider: Some("anthropic".to_owned()),
+        model: Some("large".to_owned()),
+    }
+}
+
+impl<'h> Till<'h> {
+    pub(super) async fn new(h: &'h Harness) -> Till<'h> {
+        let till = Till { h, worker: h.worker().await };
+        till.go_to(till.month().await.next()).await;
+        till.h.store.sync_budgets(&[spec()]).await.unwrap();
+        till
+    }
+
+    /// By the database's clock.
+    pub(super) async fn month(&self) -> Month {
+        Month::of(self.h.now().await)
+    }
+
+    /// The middle of a month, where no case comes near its end.
+    pub(super) async fn go_to(&self, month: Month) {
+        let there = month.start().plus(Duration::from_secs(14 * 86_400));
+        self.h.advance(there.since(self.h.now().await));
+        assert_eq!(self.month().await, month);
+    }
+
+    pub(super) async fn lease(&self) -> LeasedJob {
+        self.lease_of(self.h.job()).await
+    }
+
+    pub(super) async fn lease_of(&self, job: NewJob) -> LeasedJob {
+        let id = self.h.put(job).await;
+        let leased = self.h.claim_one(self.worker).await;
+        assert_eq!(leased.id, id);
+        leased
+    }
+
+    pub(super) async fn reserve(&self, job: &LeasedJob, asked: i64, trigger: Trigger) -> Reserved {
+        self.h.store.reserve(&ask(job, asked, trigger)).await.unwrap()
+    }
+
+    /// A manual one that must be granted.
+    pub(super) async fn granted(&self, job: &LeasedJob, asked: i64) -> Grant {
+        granted(self.reserve(job, asked, Trigger::Manual).await)
+    }
+
+    pub(super) async fn refused(&self, job: &LeasedJob, asked: i64, trigger: Trigger) -> Refusal {
+        match self.reserve(job, asked, trigger).await {
+            Reserved::Refused(refusal) => refusal,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(super) async fn settle(&self, job: &LeasedJob, id: ReservationId, cost: i64) -> Charged {
+        self.settle_on(&*self.h.store, job, id, cost).await
+    }
+
+    pub(super) async fn settle_on(
+        &self,
+        handle: &dyn Handle,
+        job: &LeasedJob,
+        id: ReservationId,
+        cost: i64,
+    ) -> Charged {
+        handle.settle_reservation(id, job.token, &usage(cost)).await.unwrap()
+    }
+
+    /// A call from its reservation to its end.
+    pub(super) async fn spend(&self, job: &LeasedJob, cost: i64) -> Grant {
+        let grant = self.granted(job, cost).await;
+        assert_eq!(self.settle(job, grant.id, cost).await, Charged::Booked(Vec::new()));
+        grant
+    }
+
+    pub(super) async fn budget(&self) -> Budget {
+        let mut budgets = self.h.store.budgets().await.unwrap();
+        budgets.retain(|budget| budget.spec.name == AI);
+        assert_eq!(budgets.len(), 1);
+        budgets.remove(0)
+    }
+
+    pub(super) async fn standing(&self) -> Standing {
+        self.budget().await.standing
+    }
+
+    /// Cents settled and reserved this month.
+    pub(super) async fn sums(&self) -> (i64, i64) {
+        let standing = self.standing().await;
+        (standing.settled.amount.cents(), standing.reserved.amount.cents())
+    }
+
+    /// Percentages of the alerts that fired this month.
+    pub(super) async fn fired(&self) -> Vec<u16> {
+        self.budget().await.alerts.iter().map(|fired| fired.threshold.percent).collect()
+    }
+
+    pub(super) async fn ledger(&self, month: Month) -> Vec<Entry> {
+        self.h.store.ledger(AI, month, 10_000).await.unwrap()
+    }
+
+    pub(super) async fn change(&self, change: &BudgetChange) -> Standing {
+        match self.h.store.change_budget(change).await.unwrap() {
+            Changed::Done { standing, .. } => standing,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(super) async fn to_limit(&self, limit: i64) -> BudgetChange {
+        BudgetChange { limit: Some(cents(limit)), ..self.nothing().await }
+    }
+
+    pub(super) async fn to_reset(&self) -> BudgetChange {
+        BudgetChange { reset: true, ..self.nothing().await }
+    }
+
+    async fn nothing(&self) -> BudgetChange {
+        BudgetChange::new(AI, self.month().await, "somebody")
+    }
+
+    /// The month's row says what its ledger and its sums by kind and provider say.
+    pub(super) async fn books_agree(&self, month: Month) {
+        let months = self.h.store.history(AI, 100).await.unwrap().unwrap();
+        let standing = months.into_iter().find(|standing| standing.month == month).unwrap();
+        let ledger = self.ledger(month).await;
+        let amount: i64 = ledger.iter().map(|entry| entry.amount.0).sum();
+        let tokens: i64 = ledger.iter().map(|entry| entry.tokens_in + entry.tokens_out).sum();
+        assert_eq!(
+            (amount, tokens),
+            (standing.settled.amount.0, standing.settled.tokens as i64),
+            "{ledger:?}"
+        );
+        let costs = self.h.store.costs(AI, month).await.unwrap();
+        for by in [costs.by_kind, costs.by_provider] {
+            let amount: i64 = by.iter().map(|cost: &Cost| cost.amount.0).sum();
+            let tokens: u64 = by.iter().map(|cost| cost.tokens_in + cost.tokens_out).sum();
+            assert_eq!((amount, tokens), (standing.settled.amount.0, standing.settled.tokens), "{by:?}");
+        }
+    }
+}
+
+pub(super) fn granted(reserved: Reserved) -> Grant {
+    match reserved {
+        Reserved::Granted(grant) => grant,
+        other => panic!("{other:?}"),
+    }
+}

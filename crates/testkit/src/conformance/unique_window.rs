@@ -1,0 +1,152 @@
+//! A unique key with a window: from the acceptance of a job on another is a duplicate for so long, whatever became of it.
+
+use std::time::Duration;
+
+use windlass_core::store::{Action, Enqueued, JobFilter, Prune, PruneWhat, StoreError};
+use windlass_core::{Idempotency, JobId, JobState, NewJob, OnConflict, Unique};
+
+use super::Harness;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn windowed(h: &Harness, key: &str, on_conflict: OnConflict) -> NewJob {
+    let unique = Some(Unique { window: Some(10 * MINUTE), ..Unique::new(key, on_conflict) });
+    NewJob { unique, ..h.job() }
+}
+
+async fn again(h: &Harness, on_conflict: OnConflict) -> Enqueued {
+    h.store.enqueue(&[windowed(h, "k", on_conflict)]).await.unwrap()[0]
+}
+
+async fn finished(h: &Harness) -> JobId {
+    let first = h.put(windowed(h, "k", OnConflict::Keep)).await;
+    h.done(&h.claim_one(h.worker().await).await).await;
+    assert_eq!(h.state(first).await, JobState::Completed);
+    first
+}
+
+pub async fn a_finished_one_is_still_the_one(h: Harness) {
+    let first = finished(&h).await;
+    h.advance(9 * MINUTE);
+    for on_conflict in [OnConflict::Keep, OnConflict::Replace] {
+        assert_eq!(again(&h, on_conflict).await, Enqueued { id: first, duplicate: true });
+    }
+    match h.store.enqueue(&[windowed(&h, "k", OnConflict::Reject)]).await {
+        Err(StoreError::UniqueRejected { existing, .. }) => assert_eq!(existing, first),
+        other => panic!("expected UniqueRejected, got {other:?}"),
+    }
+    assert_eq!(h.store.count(&JobFilter::default()).await.unwrap(), 1);
+}
+
+pub async fn after_the_window_comes_the_next(h: Harness) {
+    let first = finished(&h).await;
+    h.advance(10 * MINUTE);
+    let second = again(&h, OnConflict::Keep).await;
+    assert!(!second.duplicate && second.id != first);
+    h.done(&h.claim_one(h.worker().await).await).await;
+    h.advance(9 * MINUTE);
+    assert_eq!(
+        again(&h, OnConflict::Keep).await,
+        Enqueued { id: second.id, duplicate: true },
+        "a window of its own"
+    );
+}
+
+pub async fn a_running_one_has_none_behind_it(h: Harness) {
+    let first = h.put(windowed(&h, "k", OnConflict::Keep)).await;
+    let leased = h.claim_one(h.worker().await).await;
+    assert_eq!(again(&h, OnConflict::Keep).await, Enqueued { id: first, duplicate: true });
+    assert_eq!(again(&h, OnConflict::Replace).await, Enqueued { id: first, duplicate: true });
+    h.done(&leased).await;
+}
+
+pub async fn a_cancelled_one_counts_and_a_deleted_one_does_not(h: Harness) {
+    let first = h.put(windowed(&h, "k", OnConflict::Keep)).await;
+    h.act(&[first], Action::Cancel).await;
+    assert_eq!(again(&h, OnConflict::Keep).await, Enqueued { id: first, duplicate: true });
+    h.act(&[first], Action::Delete).await;
+    assert!(!again(&h, OnConflict::Keep).await.duplicate);
+}
+
+pub async fn a_waiting_one_is_replaced_without_a_new_window(h: Harness) {
+    let first = h.put(windowed(&h, "k", OnConflict::Keep)).await;
+    h.advance(6 * MINUTE);
+    let second = again(&h, OnConflict::Replace).await;
+    assert!(!second.duplicate);
+    assert_eq!(h.state(first).await, JobState::Superseded);
+    h.done(&h.claim_one(h.worker().await).await).await;
+    assert_eq!(again(&h, OnConflict::Keep).await, Enqueued { id: second.id, duplicate: true });
+    h.advance(5 * MINUTE);
+    assert!(!again(&h, OnConflict::Keep).await.duplicate, "ten minutes after the first");
+}
+
+/// One that waits longer than its window is still the only one that waits, and opens no new window.
+pub async fn a_late_one_still_holds_its_key(h: Harness) {
+    let first = h.put(windowed(&h, "k", OnConflict::Keep)).await;
+    h.advance(11 * MINUTE);
+    assert_eq!(again(&h, OnConflict::Keep).await, Enqueued { id: first, duplicate: true });
+    h.done(&h.claim_one(h.worker().await).await).await;
+    assert!(!again(&h, OnConflict::Keep).await.duplicate);
+}
+
+pub async fn who_asks_for_no_window_meets_none(h: Harness) {
+    finished(&h).await;
+    h.put(h.unique("k", OnConflict::Reject)).await;
+}
+
+pub async fn twins_of_one_call(h: Harness) {
+    let batch = [
+        windowed(&h, "a", OnConflict::Keep),
+        windowed(&h, "b", OnConflict::Keep),
+        windowed(&h, "a", OnConflict::Keep),
+        windowed(&h, "b", OnConflict::Replace),
+        h.job(),
+    ];
+    let got = h.store.enqueue(&batch).await.unwrap();
+    assert_eq!(got[2], Enqueued { id: got[0].id, duplicate: true });
+    assert!(!got[3].duplicate && got[3].id != got[1].id);
+    assert_eq!(h.state(got[1].id).await, JobState::Superseded);
+    assert_eq!(h.count(JobState::Pending).await, 3);
+}
+
+pub async fn a_rollback_opens_no_window(h: Harness) {
+    let mut tx = h.store.begin().await.unwrap();
+    h.store.enqueue_in(tx.tx(), &[windowed(&h, "k", OnConflict::Keep)]).await.unwrap();
+    tx.rollback().await.unwrap();
+    assert!(!again(&h, OnConflict::Keep).await.duplicate);
+}
+
+pub async fn an_idempotency_key_remembers_the_duplicate(h: Harness) {
+    let first = finished(&h).await;
+    let keyed = || NewJob {
+        idempotency: Some(Idempotency { key: "i".to_owned(), fingerprint: b"f".to_vec() }),
+        ..windowed(&h, "k", OnConflict::Keep)
+    };
+    for _ in 0..2 {
+        let got = h.store.enqueue(&[keyed()]).await.unwrap()[0];
+        assert_eq!(got, Enqueued { id: first, duplicate: true });
+        h.advance(10 * MINUTE);
+    }
+}
+
+pub async fn two_racing_enqueues_make_one(h: Harness) {
+    let second = h.open().await;
+    for round in 0..20 {
+        let job = [windowed(&h, &format!("k{round}"), OnConflict::Keep)];
+        let (one, two) = tokio::join!(h.store.enqueue(&job), second.enqueue(&job));
+        let (one, two) = (one.unwrap()[0], two.unwrap()[0]);
+        assert_eq!(one.id, two.id, "round {round}");
+        assert!(one.duplicate != two.duplicate, "round {round}: exactly one is new");
+    }
+    assert_eq!(h.store.count(&JobFilter::default()).await.unwrap(), 20);
+}
+
+pub async fn old_windows_are_pruned(h: Harness) {
+    finished(&h).await;
+    let prune = |dry_run| Prune { what: PruneWhat::Windows, older_than: Duration::ZERO, dry_run };
+    assert_eq!(h.store.prune(&prune(false)).await.unwrap(), 0, "it lasts");
+    h.advance(11 * MINUTE);
+    assert_eq!(h.store.prune(&prune(true)).await.unwrap(), 1);
+    assert_eq!(h.store.prune(&prune(false)).await.unwrap(), 1);
+    assert_eq!(h.store.prune(&prune(true)).await.unwrap(), 0);
+}

@@ -1,0 +1,210 @@
+//! What a failure, a cancel or a retry of one job means for the workflow it belongs to.
+
+use windlass_core::store::{Action, Bulk, Settled};
+use windlass_core::sweep::MAX_LONE_CRASHES;
+use windlass_core::workflow::{OnFailure, WorkflowState};
+use windlass_core::{JobState, Outcome};
+
+use super::Harness;
+use super::flow::{Flow, name, plan};
+
+pub async fn stop_cancels_what_comes_after(h: Harness) {
+    let flow = Flow::diamond(&h, OnFailure::Stop).await;
+    flow.run(&["a"]).await;
+    let both = flow.take(&["b", "c"]).await;
+    flow.fail(&both[0]).await;
+    assert_eq!(flow.shown().await, "a:completed b:failed c:running d:cancelled");
+    assert_eq!(flow.state().await, WorkflowState::Running, "the rest goes on");
+    h.done(&both[1]).await;
+    assert_eq!(flow.shown().await, "a:completed b:failed c:completed d:cancelled");
+    let ended = flow.detail().await.workflow;
+    assert_eq!((ended.state, ended.ended_at.is_some()), (WorkflowState::Failed, true));
+    assert!(h.claim(flow.worker, 10).await.is_empty());
+}
+
+/// Attempts that ran out, a crash that came once too often, an operator's cancel: each is an end without success.
+pub async fn every_bad_end_stops(h: Harness) {
+    for how in ["attempts", "crashes", "waiting", "running", "lost", "retired"] {
+        let mut workflow = plan(&h, OnFailure::Stop, &[("a", &[]), ("b", &["a"])]);
+        workflow.members[0].job.max_attempts = if how == "attempts" { 1 } else { 9 };
+        let flow = Flow::start(&h, &workflow).await;
+        let a = flow.job("a");
+        let wanted = match how {
+            "attempts" => {
+                let job = flow.take(&["a"]).await.remove(0);
+                let outcome = Outcome::Retry { after: None, error: "no".to_owned() };
+                assert_eq!(h.settle(&job, outcome).await, Settled::Accepted);
+                JobState::DeadLetter
+            }
+            "crashes" => {
+                flow.take(&["a"]).await;
+                h.lose(flow.worker).await;
+                for _ in 0..MAX_LONE_CRASHES {
+                    assert_eq!(flow.shown().await, "a:pending b:waits");
+                    let worker = h.worker().await;
+                    h.claim_suspect(worker).await.unwrap();
+                    h.lose(worker).await;
+                }
+                JobState::DeadLetter
+            }
+            "waiting" => {
+                assert_eq!(h.act(&[a], Action::Cancel).await, Bulk { done: 1, ..Bulk::default() });
+                JobState::Cancelled
+            }
+            how => {
+                let job = flow.take(&["a"]).await.remove(0);
+                assert_eq!(h.act(&[a], Action::Cancel).await, Bulk { requested: 1, ..Bulk::default() });
+                assert_eq!(flow.shown().await, "a:running b:waits");
+                match how {
+                    "running" => assert_eq!(h.settle(&job, Outcome::HandBack).await, Settled::Cancelled),
+                    "lost" => assert_eq!(h.lose(flow.worker).await.cancelled, 1),
+                    _ => h.store.retire_worker(flow.worker).await.unwrap(),
+                }
+                JobState::Cancelled
+            }
+        };
+        assert_eq!(flow.shown().await, format!("a:{wanted} b:cancelled"), "{how}");
+        let state = match wanted {
+            JobState::DeadLetter => WorkflowState::Failed,
+            _ => WorkflowState::Cancelled,
+        };
+        assert_eq!(flow.state().await, state, "{how}");
+    }
+}
+
+pub async fn continue_runs_the_children_and_tells_them(h: Harness) {
+    let flow = Flow::diamond(&h, OnFailure::Continue).await;
+    flow.run(&["a"]).await;
+    let both = flow.take(&["b", "c"]).await;
+    flow.fail(&both[0]).await;
+    assert_eq!(flow.shown().await, "a:completed b:failed c:running d:waits");
+    h.done(&both[1]).await;
+    let d = flow.take(&["d"]).await.remove(0);
+    let told: Vec<(String, JobState)> =
+        h.store.parents(d.id).await.unwrap().into_iter().map(|p| (p.name, p.state)).collect();
+    assert_eq!(told, [("b".to_owned(), JobState::Failed), ("c".to_owned(), JobState::Completed)]);
+    h.done(&d).await;
+    assert_eq!(flow.state().await, WorkflowState::Completed, "its author said so");
+}
+
+/// One job's failure may be passed over in a workflow that stops.
+pub async fn one_job_may_go_on(h: Harness) {
+    let mut workflow = plan(&h, OnFailure::Stop, &[("a", &[]), ("b", &["a"]), ("c", &["b"])]);
+    workflow.members[0].goes_on = true;
+    let flow = Flow::start(&h, &workflow).await;
+    let a = flow.take(&["a"]).await.remove(0);
+    flow.fail(&a).await;
+    let b = flow.take(&["b"]).await.remove(0);
+    flow.fail(&b).await;
+    assert_eq!(flow.shown().await, "a:failed b:failed c:cancelled");
+    assert_eq!(flow.state().await, WorkflowState::Failed);
+}
+
+pub async fn compensate_undoes_from_the_end(h: Harness) {
+    let flow = Flow::diamond(&h, OnFailure::Compensate).await;
+    flow.run(&["a"]).await;
+    let both = flow.take(&["b", "c"]).await;
+    let result = Some(b"\"receipt\"".to_vec());
+    flow.fail(&both[1]).await;
+    assert_eq!(flow.shown().await, "a:completed b:running c:failed d:cancelled");
+    assert!(h.claim(flow.worker, 10).await.is_empty(), "nothing is undone while something runs");
+    assert_eq!(h.settle(&both[0], Outcome::Done { result: result.clone() }).await, Settled::Accepted);
+    assert_eq!(flow.state().await, WorkflowState::Compensating);
+    let undo = flow.take(&["b"]).await.remove(0);
+    assert_eq!(undo.kind, h.second_kind);
+    let of = h.store.parents(undo.id).await.unwrap();
+    assert_eq!((of[0].job, &of[0].result), (flow.job("b"), &result), "it is told what to take back");
+    assert!(h.claim(flow.worker, 10).await.is_empty(), "one after another");
+    h.done(&undo).await;
+    flow.run(&["a"]).await;
+    let shown = "a:completed b:completed c:failed d:cancelled undo:b:completed undo:a:completed";
+    assert_eq!(flow.shown().await, shown);
+    assert_eq!(flow.state().await, WorkflowState::Compensated);
+    let retried = h.store.retry_workflow(flow.id).await.unwrap().unwrap();
+    assert_eq!(retried, Bulk { skipped: 6, ..Bulk::default() }, "what was taken back cannot be built on");
+    assert_eq!(h.act(&[flow.job("c")], Action::Retry).await, Bulk { skipped: 1, ..Bulk::default() });
+}
+
+pub async fn an_undo_that_fails_can_be_retried(h: Harness) {
+    let flow =
+        Flow::start(&h, &plan(&h, OnFailure::Compensate, &[("a", &[]), ("b", &["a"]), ("c", &["b"])])).await;
+    flow.run(&["a"]).await;
+    flow.run(&["b"]).await;
+    let c = flow.take(&["c"]).await.remove(0);
+    flow.fail(&c).await;
+    let undo = flow.take(&["b"]).await.remove(0);
+    flow.fail(&undo).await;
+    assert_eq!(flow.state().await, WorkflowState::Failed);
+    assert!(h.claim(flow.worker, 10).await.is_empty());
+    assert_eq!(h.act(&[undo.id], Action::Retry).await, Bulk { done: 1, ..Bulk::default() });
+    assert_eq!(flow.state().await, WorkflowState::Compensating);
+    flow.run(&["b"]).await;
+    flow.run(&["a"]).await;
+    assert_eq!(flow.state().await, WorkflowState::Compensated);
+}
+
+pub async fn a_retried_job_revives_what_was_cancelled_below_it(h: Harness) {
+    let flow = Flow::diamond(&h, OnFailure::Stop).await;
+    flow.run(&["a"]).await;
+    let both = flow.take(&["b", "c"]).await;
+    flow.fail(&both[0]).await;
+    h.done(&both[1]).await;
+    let d = flow.job("d");
+    let skipped = Bulk { skipped: 1, ..Bulk::default() };
+    assert_eq!(h.act(&[d], Action::Retry).await, skipped, "its parent failed, so it cannot run");
+    assert_eq!(h.act(&[flow.job("b")], Action::Retry).await, Bulk { done: 1, ..Bulk::default() });
+    assert_eq!(flow.shown().await, "a:completed b:pending c:completed d:waits");
+    let running = flow.detail().await.workflow;
+    assert_eq!((running.state, running.ended_at), (WorkflowState::Running, None));
+    let b = flow.take(&["b"]).await.remove(0);
+    assert_eq!(b.attempt, 1, "with fresh attempts");
+    h.done(&b).await;
+    flow.run(&["d"]).await;
+    assert_eq!(flow.state().await, WorkflowState::Completed);
+    let runs: Vec<String> = h.detail(b.id).await.attempts.into_iter().map(|run| run.outcome).collect();
+    assert_eq!(runs, ["failed", "completed"]);
+}
+
+pub async fn the_whole_is_cancelled_and_retried(h: Harness) {
+    let flow = Flow::diamond(&h, OnFailure::Stop).await;
+    flow.run(&["a"]).await;
+    let b = h.claim_one(flow.worker).await;
+    let cancelled = h.store.cancel_workflow(flow.id).await.unwrap().unwrap();
+    assert_eq!(cancelled, Bulk { done: 2, requested: 1, skipped: 1, superseded: 0 });
+    assert_eq!(flow.state().await, WorkflowState::Running, "until the running job has stopped");
+    assert_eq!(h.settle(&b, Outcome::Cancelled).await, Settled::Accepted);
+    assert_eq!(flow.shown().await, "a:completed b:cancelled c:cancelled d:cancelled");
+    assert_eq!(flow.state().await, WorkflowState::Cancelled);
+    let again = h.store.cancel_workflow(flow.id).await.unwrap().unwrap();
+    assert_eq!(again, Bulk { skipped: 4, ..Bulk::default() });
+    let retried = h.store.retry_workflow(flow.id).await.unwrap().unwrap();
+    assert_eq!(retried, Bulk { done: 3, skipped: 1, ..Bulk::default() });
+    assert_eq!(flow.shown().await, "a:completed b:pending c:pending d:waits");
+    let both = flow.take(&["b", "c"]).await;
+    assert_eq!(both.iter().map(name).collect::<Vec<_>>(), ["b", "c"]);
+    for job in &both {
+        h.done(job).await;
+    }
+    flow.run(&["d"]).await;
+    assert_eq!(flow.state().await, WorkflowState::Completed);
+    let nobody = windlass_core::WorkflowId(1);
+    assert_eq!(h.store.cancel_workflow(nobody).await.unwrap(), None);
+    assert_eq!(h.store.retry_workflow(nobody).await.unwrap(), None);
+}
+
+/// A deleted job's end is known all the same.
+pub async fn a_deleted_parent_is_not_waited_for(h: Harness) {
+    let flow = Flow::diamond(&h, OnFailure::Stop).await;
+    flow.run(&["a"]).await;
+    assert_eq!(h.act(&[flow.job("a")], Action::Delete).await, Bulk { done: 1, ..Bulk::default() });
+    flow.run(&["b", "c"]).await;
+    assert_eq!(h.act(&[flow.job("b")], Action::Delete).await.done, 1);
+    let d = flow.take(&["d"]).await.remove(0);
+    let told = h.store.parents(d.id).await.unwrap();
+    assert!(told.iter().all(|parent| parent.state == JobState::Completed && parent.result.is_none()));
+    flow.fail(&d).await;
+    assert_eq!(h.act(&[d.id], Action::Delete).await.done, 1);
+    let retried = h.store.retry_workflow(flow.id).await.unwrap().unwrap();
+    assert_eq!(retried, Bulk { skipped: 4, ..Bulk::default() });
+    assert_eq!(flow.state().await, WorkflowState::Failed);
+}

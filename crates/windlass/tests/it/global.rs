@@ -1,0 +1,82 @@
+//! A queue with a global concurrency, worked on by three processes that are killed again and again: never more of its
+//! jobs are leased than it allows, and all of them complete.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use windlass::{JobId, JobState, Request};
+use windlass_core::store::QueueUpdate;
+use windlass_core::{QueueId, Store};
+use windlass_testkit::seed::Seed;
+use windlass_testkit::signal::{Seen, wait_until};
+use windlass_testkit::spans;
+
+use crate::jobs::{Shared, spans_beside};
+use crate::world::{World, state_of, wait_all_finished};
+use crate::{count, on_both};
+
+const LEASE: Duration = Duration::from_millis(1_000);
+const SOON: Duration = Duration::from_secs(60);
+const MOST: u32 = 3;
+
+fn shared(seed: &mut Seed, jobs: usize) -> Vec<Request> {
+    (0..jobs).map(|_| Request::from(Shared { ms: seed.below(6) })).collect()
+}
+
+/// Looks at what is leased again and again until told to stop, and says how much that was at most.
+async fn watch(store: Arc<dyn Store>, queue: QueueId, over: Arc<AtomicBool>, looks: Arc<AtomicU64>) -> u64 {
+    let mut most = 0;
+    while !over.load(Ordering::Relaxed) {
+        let queues = store.queues().await.unwrap();
+        most = most.max(queues.iter().find(|q| q.id == queue).unwrap().running);
+        looks.fetch_add(1, Ordering::Relaxed);
+        tokio::task::yield_now().await;
+    }
+    most
+}
+
+on_both! {
+    async fn killed_processes_never_lease_more_than_the_queue_allows(world: World) {
+        let windlass = world.windlass().await;
+        let store = windlass.client().store().clone();
+        let queue = windlass.client().catalog().queue_named("BULK").unwrap().id;
+        let limit = QueueUpdate { global_concurrency: Some(Some(MOST)), ..QueueUpdate::default() };
+        assert!(store.update_queue(queue, &limit).await.unwrap());
+        let mut seed = Seed::from_environment();
+        let names = ["first", "second", "third"];
+        let mut workers = names.map(|name| world.worker(&format!("{name}-0"), LEASE));
+
+        // Exactly: what ran beside what, as the handlers wrote it.
+        let mut put: Vec<JobId> = Vec::new();
+        put.extend(windlass.enqueue_many(shared(&mut seed, 90)).await.unwrap().into_iter().map(|e| e.id));
+        wait_all_finished(&windlass, SOON).await;
+        let file = spans_beside(&world.ledger());
+        let judged = spans::judge(&file).unwrap().remove("shared").unwrap();
+        assert_eq!(judged.most_at_once, MOST as usize, "as many as may, and no more");
+
+        // Killed: a run that was cut short has no end on record, so what is leased is looked at.
+        let (over, looks) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
+        let watching = tokio::spawn(watch(store.clone(), queue, over.clone(), looks.clone()));
+        let lines = || std::fs::read_to_string(&file).map_or(0, |text| text.lines().count());
+        let cycles = count(8, 80);
+        for cycle in 1..=cycles {
+            let before = lines();
+            put.extend(windlass.enqueue_many(shared(&mut seed, 20)).await.unwrap().into_iter().map(|e| e.id));
+            wait_until("the workers to work", SOON, || async { Seen::when(lines(), |now| *now > before) }).await;
+            tokio::time::sleep(Duration::from_millis(10 + seed.below(40))).await;
+            let unlucky = seed.below(3) as usize;
+            workers[unlucky].kill().unwrap();
+            workers[unlucky] = world.worker(&format!("{}-{cycle}", names[unlucky]), LEASE);
+        }
+        wait_all_finished(&windlass, Duration::from_secs(120)).await;
+        over.store(true, Ordering::Relaxed);
+        let most = watching.await.unwrap();
+        assert!(most <= u64::from(MOST), "{most} were leased at once");
+        for id in &put {
+            assert_eq!(state_of(&windlass, *id).await, JobState::Completed, "job {id}");
+        }
+        println!("{cycles} kills, {} jobs, at most {most} leased in {} looks", put.len(), looks.load(Ordering::Relaxed));
+        world.end().await;
+    }
+}

@@ -1,0 +1,71 @@
+//! Jobs with concurrency keys in two processes that are killed again and again: never more of a key at once than its
+//! kind allows, and all of them complete.
+
+use std::time::Duration;
+
+use windlass::{JobId, JobState, Request};
+use windlass_testkit::seed::Seed;
+use windlass_testkit::signal::{Seen, wait_until};
+use windlass_testkit::spans::{self, Judged};
+
+use crate::jobs::{Turn, spans_beside};
+use crate::world::{World, state_of, wait_all_finished};
+use crate::{count, on_both};
+
+const LEASE: Duration = Duration::from_millis(1_000);
+const SOON: Duration = Duration::from_secs(60);
+/// A worker lives at least this long after the first job began that it may have to do with: a job that dies alone three
+/// times is a dead letter.
+const LEAST_MS: u64 = 10;
+const LONGEST_MS: u64 = 80;
+
+fn turns<const AT_ONCE: u16>(seed: &mut Seed, keys: u64, jobs: usize) -> Vec<Request> {
+    let prefix = if AT_ONCE == 1 { "one" } else { "three" };
+    let turn = |_| {
+        let key = format!("{prefix}-{}", seed.below(keys));
+        Request::from(Turn::<AT_ONCE> { key: key.clone(), ms: seed.below(6) }).concurrency_key(key)
+    };
+    (0..jobs).map(turn).collect()
+}
+
+on_both! {
+    async fn killed_workers_never_break_a_limit(world: World) {
+        let cycles = count(12, 120);
+        let windlass = world.windlass().await;
+        let file = spans_beside(&world.ledger());
+        let lines = || std::fs::read_to_string(&file).map_or(0, |text| text.lines().count());
+        let mut seed = Seed::from_environment();
+        let mut put: Vec<JobId> = Vec::new();
+        let mut workers = [world.worker("first-0", LEASE), world.worker("second-0", LEASE)];
+        for cycle in 1..=cycles {
+            let mut jobs = turns::<1>(&mut seed, 6, 24);
+            jobs.extend(turns::<3>(&mut seed, 2, 24));
+            put.extend(windlass.enqueue_many(jobs).await.unwrap().into_iter().map(|e| e.id));
+            let before = lines();
+            wait_until("the workers to work", SOON, || async { Seen::when(lines(), |now| *now > before) }).await;
+            tokio::time::sleep(Duration::from_millis(LEAST_MS + seed.below(LONGEST_MS - LEAST_MS))).await;
+            let unlucky = seed.below(2) as usize;
+            workers[unlucky].kill().unwrap();
+            let name = ["first", "second"][unlucky];
+            workers[unlucky] = world.worker(&format!("{name}-{cycle}"), LEASE);
+        }
+        wait_all_finished(&windlass, Duration::from_secs(120)).await;
+        for id in &put {
+            assert_eq!(state_of(&windlass, *id).await, JobState::Completed, "job {id}");
+        }
+        let judged = spans::judge(&file).unwrap();
+        let runs: usize = judged.values().map(|judged| judged.runs).sum();
+        for (key, Judged { most_at_once, open, .. }) in &judged {
+            assert!(open.is_empty(), "{key}: completed without an end: {open:?}");
+            let limit = if key.starts_with("one") { 1 } else { 3 };
+            assert!(*most_at_once <= limit, "{key}: {most_at_once} at once");
+        }
+        let widest = judged.values().map(|judged| judged.most_at_once).max();
+        assert_eq!(widest, Some(3), "three at once where three may be: else this proves little");
+        let findings = windlass.client().store().examine().await.unwrap();
+        let lanes = findings.iter().find(|finding| finding.name == "lanes").unwrap();
+        assert!(lanes.ok, "{}", lanes.finding);
+        println!("{cycles} kills, {} jobs, {} of them run again", put.len(), runs - put.len());
+        world.end().await;
+    }
+}

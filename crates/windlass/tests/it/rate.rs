@@ -1,0 +1,158 @@
+//! A rate holds across processes: three of them together start neither more nor fewer jobs than it says, none is left
+//! out, and an operator's change reaches them all.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+use windlass::{Job, KindSpec, Request, Windlass};
+use windlass_core::store::KindUpdate;
+use windlass_testkit::process::Process;
+use windlass_testkit::signal::{Seen, wait_until};
+
+use crate::child::{DATABASE, log_to_stderr};
+use crate::count;
+use crate::on_both;
+use crate::world::World;
+
+const STARTS: &str = "WINDLASS_CHILD_STARTS";
+const NODES: usize = 3;
+const RATE: u64 = 500;
+const SECOND: u64 = 1_000_000;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Paced {}
+
+impl Job for Paced {
+    const KIND: &'static str = "PACED";
+
+    fn spec() -> KindSpec {
+        let rate = Some(format!("{RATE}/s").parse().unwrap());
+        KindSpec { rate, ..KindSpec::new(Self::KIND, Self::QUEUE) }
+    }
+}
+
+fn micros() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as u64
+}
+
+/// Each start is a line with its time.
+async fn windlass(url: &str, starts: &Path) -> Windlass {
+    let file = Arc::new(Mutex::new(OpenOptions::new().create(true).append(true).open(starts).unwrap()));
+    let run = move |_, _: Paced| {
+        let line = format!("{}\n", micros());
+        let written = file.lock().unwrap().write_all(line.as_bytes());
+        async move { Ok(written?) }
+    };
+    Windlass::builder().database(url).job(run).build().await.unwrap()
+}
+
+/// Not a test of its own: one of the nodes, until it is killed.
+#[test]
+fn node() {
+    let Ok(starts) = std::env::var(STARTS) else { return };
+    let url = std::env::var(DATABASE).unwrap();
+    log_to_stderr();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let windlass = windlass(&url, starts.as_ref()).await;
+        let _workers = windlass.start().await.unwrap();
+        std::future::pending::<()>().await;
+    });
+}
+
+struct Nodes {
+    files: Vec<PathBuf>,
+    _processes: Vec<Process>,
+}
+
+impl Nodes {
+    fn start(world: &World) -> Nodes {
+        let files: Vec<PathBuf> = (0..NODES).map(|n| world.directory().join(format!("starts-{n}"))).collect();
+        let start = |(n, file): (usize, &PathBuf)| {
+            let mut command = world.command("rate::node");
+            command.env(STARTS, file);
+            Process::start(&format!("node-{n}"), world.directory(), command).unwrap()
+        };
+        let _processes = files.iter().enumerate().map(start).collect();
+        Nodes { files, _processes }
+    }
+
+    /// The times of every start so far, node by node.
+    fn starts(&self) -> Vec<Vec<u64>> {
+        let read = |file| std::fs::read_to_string(file).unwrap_or_default();
+        let times = |text: String| text.lines().filter_map(|line| line.parse().ok()).collect();
+        self.files.iter().map(|file| times(read(file))).collect()
+    }
+
+    /// Starts within a stretch of time, node by node, once it is over.
+    async fn within(&self, from: u64, seconds: u64) -> Vec<Vec<u64>> {
+        let to = from + seconds * SECOND;
+        wait_until("the time to pass", Duration::from_secs(seconds + 60), || async {
+            let past = |starts: &[u64]| starts.last().is_some_and(|last| *last >= to);
+            Seen::when(self.starts(), |nodes| nodes.iter().all(|starts| past(starts)))
+        })
+        .await
+        .into_iter()
+        .map(|starts| starts.into_iter().filter(|at| (from..to).contains(at)).collect())
+        .collect()
+    }
+}
+
+/// What each second of the stretch had.
+fn per_second(nodes: &[Vec<u64>], from: u64, seconds: u64) -> Vec<usize> {
+    let of = |second: u64| {
+        let window = from + second * SECOND..from + (second + 1) * SECOND;
+        nodes.iter().flatten().filter(|at| window.contains(at)).count()
+    };
+    (0..seconds).map(of).collect()
+}
+
+on_both! {
+    async fn three_processes_keep_to_one_rate(world: World) {
+        let seconds = count(10, 60) as u64;
+        let windlass = windlass(&world.url, &world.directory().join("starts-here")).await;
+        let mut left = RATE * (seconds + 30);
+        while left > 0 {
+            let some = left.min(5_000);
+            windlass.enqueue_many((0..some).map(|_| Request::from(Paced {}))).await.unwrap();
+            left -= some;
+        }
+        let nodes = Nodes::start(&world);
+        wait_until("every node to start jobs", Duration::from_secs(60), || async {
+            Seen::when(nodes.starts(), |nodes| nodes.iter().all(|starts| starts.len() > 20))
+        })
+        .await;
+        // What a pause had saved up is spent after a second.
+        let from = micros() + SECOND;
+        let starts = nodes.within(from, seconds).await;
+        let shares: Vec<usize> = starts.iter().map(Vec::len).collect();
+        let (total, wanted) = (shares.iter().sum::<usize>() as f64, (RATE * seconds) as f64);
+        let each = per_second(&starts, from, seconds);
+        println!(
+            "{:?}: {total} starts in {seconds} s of {wanted} ({:+.2} %), by node {shares:?}, in one second {} to {}",
+            world.database,
+            (total / wanted - 1.0) * 100.0,
+            each.iter().min().unwrap(),
+            each.iter().max().unwrap(),
+        );
+        assert!((total / wanted - 1.0).abs() <= 0.02, "{total} starts of {wanted}; per second {each:?}");
+        assert!(shares.iter().all(|share| *share as f64 >= total * 0.1), "a node starves: {shares:?}");
+
+        let client = windlass.client();
+        let kind = client.catalog().kind_named(Paced::KIND).unwrap().id;
+        let update = KindUpdate { rate: Some(Some("100/s".parse().unwrap())), permits: None };
+        assert!(client.store().update_kind(kind, &update).await.unwrap());
+        let from = micros() + 2 * SECOND;
+        let starts = nodes.within(from, 5).await;
+        let total = starts.iter().map(Vec::len).sum::<usize>();
+        println!("{:?}: {total} starts in 5 s after a change to 100/s", world.database);
+        assert!((400..=600).contains(&total), "{total} starts of 500: nobody followed the change");
+        drop(nodes);
+        client.store().close().await;
+        world.end().await;
+    }
+}

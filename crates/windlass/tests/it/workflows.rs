@@ -1,0 +1,175 @@
+//! Workflows in an application, and with real processes that are killed at random: every workflow ends, no job starts before
+//! those it runs after have ended, and none is forgotten.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use windlass::{
+    Job, JobId, JobState, OnFailure, Request, Started, TestMode, Windlass, Workflow, WorkflowState,
+};
+use windlass_core::Token;
+use windlass_testkit::process::Process;
+use windlass_testkit::seed::Seed;
+use windlass_testkit::signal::{Seen, wait_until};
+
+use crate::jobs::{self, Append, Linked};
+use crate::kill::leased_by;
+use crate::world::{World, wait_all_finished};
+use crate::{count, on_both};
+
+const LEASE: Duration = Duration::from_millis(1_000);
+const SOON: Duration = Duration::from_secs(60);
+const PROCESSES: usize = 3;
+/// Workflows that are added before each kill.
+const ROUND: usize = 12;
+
+on_both! {
+    async fn none_is_early_or_forgotten_whoever_is_killed(world: World) {
+        let wanted = count(12, 120);
+        let windlass = world.windlass().await;
+        let mut seed = Seed::from_environment();
+        let mut workers: Vec<Process> = (0..PROCESSES).map(|n| world.worker(&format!("w{n}"), LEASE)).collect();
+        let (mut started, mut kills, mut missed, mut in_flight) = (Vec::new(), 0, 0, 0);
+        while kills < wanted {
+            for _ in 0..ROUND {
+                started.push(windlass.enqueue_workflow(any_workflow(&mut seed)).await.unwrap());
+            }
+            let before = world.entries().lines.len();
+            wait_until("the workers to work", SOON, || async {
+                Seen::when(world.entries().lines.len(), |lines| *lines > before)
+            })
+            .await;
+            tokio::time::sleep(Duration::from_millis(seed.below(60))).await;
+            let n = seed.below(PROCESSES as u64) as usize;
+            workers[n].kill().unwrap();
+            // A kill between two jobs proves nothing and does not count.
+            match leased_by(&windlass, &workers[n]).await {
+                0 => missed += 1,
+                leased => (kills, in_flight) = (kills + 1, in_flight + leased),
+            }
+            assert!(missed <= 3 * wanted, "{missed} kills hit no work, {kills} did");
+            workers[n] = world.worker(&format!("w{n}-{kills}-{missed}"), LEASE);
+        }
+        wait_all_finished(&windlass, Duration::from_secs(120)).await;
+        drop(workers);
+        let edges = check(&world, &windlass, &started).await;
+        assert_eq!(windlass.client().store().mend_workflows().await.unwrap(), 0, "nothing was left to mend");
+        println!(
+            "{kills} kills with {in_flight} leases in flight, {missed} more without; {} workflows, {edges} edges kept",
+            started.len()
+        );
+        world.end().await;
+    }
+
+    async fn a_thousand_parents_release_one_child(world: World) {
+        let windlass = world.windlass().await;
+        let workers = windlass.start().await.unwrap();
+        let begun = Instant::now();
+        windlass.enqueue_many((0..1_000).map(|_| Append { ms: 0 })).await.unwrap();
+        wait_all_finished(&windlass, SOON).await;
+        let plain = begun.elapsed();
+        let names: Vec<String> = (0..999).map(|n| format!("p{n}")).collect();
+        let parents = names.iter().fold(Workflow::new("wide"), |all, name| all.add(name, Linked { ms: 0, parents: 0 }));
+        let wide = parents.add("child", windlass::Step::from(Linked { ms: 0, parents: 999 }).after(names.clone()));
+        let begun = Instant::now();
+        let started = windlass.enqueue_workflow(wide).await.unwrap();
+        wait_all_finished(&windlass, SOON).await;
+        println!("1,000 plain jobs in {plain:?}, 999 parents and their child in {:?}", begun.elapsed());
+        workers.shutdown().await.unwrap();
+        check(&world, &windlass, &[started]).await;
+        world.end().await;
+    }
+
+    async fn the_library_runs_undoes_and_refuses(world: World) {
+        let building = jobs::builder(&world.url, &world.ledger(), &world.effects()).test_mode(TestMode::Inline);
+        let windlass = building.build().await.unwrap();
+        let step = || Linked { ms: 0, parents: 1 };
+        let saga = Workflow::new("saga")
+            .on_failure(OnFailure::Compensate)
+            .add("first", windlass::Step::from(Linked { ms: 0, parents: 0 }).compensate(step()))
+            .add("second", windlass::Step::from(step()).after(["first"]).compensate(step()))
+            // It expects more parents than it has, and fails.
+            .add("third", Linked { ms: 0, parents: 9 }.after(["second"]));
+        let started = windlass.enqueue_workflow(saga).await.unwrap();
+        let detail = windlass.workflow(started.id).await.unwrap().unwrap();
+        let names: Vec<(&str, JobState)> = detail.members.iter().map(|m| (m.name.as_str(), m.state)).collect();
+        let done = JobState::Completed;
+        let undone = [("undo:second", done), ("undo:first", done)];
+        assert_eq!(names, [&[("first", done), ("second", done), ("third", JobState::Failed)][..], &undone].concat());
+        assert_eq!(detail.workflow.state, WorkflowState::Compensated);
+
+        let circle = Workflow::new("circle").add("a", step().after(["b"])).add("b", step().after(["a"]));
+        let error = windlass.enqueue_workflow(circle).await.unwrap_err().to_string();
+        assert!(error.contains("jobs[0].after: goes in a circle: a after b after a"), "{error}");
+        let keyed = Request::from(step()).idempotency_key("k");
+        let error = windlass.enqueue_workflow(Workflow::new("keyed").add("a", keyed)).await.unwrap_err().to_string();
+        assert!(error.contains("jobs[0].idempotency_key: cannot be given to a job of a workflow"), "{error}");
+
+        let plain = world.windlass().await;
+        let mut tx = plain.begin().await.unwrap();
+        let workflow = || Workflow::new("late").add("a", Append { ms: 0 });
+        let gone = plain.enqueue_workflow_in(&mut tx, workflow()).await.unwrap();
+        tx.rollback().await.unwrap();
+        assert!(plain.workflow(gone.id).await.unwrap().is_none());
+        world.end().await;
+    }
+}
+
+/// A diamond, a fan-in, or a chain, with jobs of a few milliseconds.
+fn any_workflow(seed: &mut Seed) -> Workflow {
+    let shape = seed.below(5);
+    let mut step = |parents| Linked { ms: seed.below(5), parents };
+    match shape {
+        0 => Workflow::new("chain")
+            .add("a", step(0))
+            .add("b", step(1).after(["a"]))
+            .add("c", step(1).after(["b"])),
+        1 | 2 => {
+            let names = ["p0", "p1", "p2", "p3", "p4"];
+            let parents = names.iter().fold(Workflow::new("fan-in"), |all, name| all.add(*name, step(0)));
+            parents.add("child", step(5).after(names))
+        }
+        _ => Workflow::new("diamond")
+            .add("a", step(0))
+            .add("b", step(1).after(["a"]))
+            .add("c", step(1).after(["a"]))
+            .add("d", step(2).after(["b", "c"])),
+    }
+}
+
+/// Every workflow completed, and the ledger has each run of a child below the end of the run that completed each parent.
+async fn check(world: &World, windlass: &Windlass, started: &[Started]) -> usize {
+    let mut begun: HashMap<JobId, usize> = HashMap::new();
+    let mut ended: HashMap<(JobId, Token), usize> = HashMap::new();
+    for (line, (id, token)) in world.entries().lines.into_iter().enumerate() {
+        match token.0 {
+            run if run > 0 => {
+                begun.entry(id).or_insert(line);
+            }
+            end => {
+                ended.insert((id, Token(-end)), line);
+            }
+        }
+    }
+    let mut edges = 0;
+    for one in started {
+        let detail = windlass.workflow(one.id).await.unwrap().expect("an accepted workflow is never lost");
+        assert_eq!(detail.workflow.state, WorkflowState::Completed, "{detail:?}");
+        for member in &detail.members {
+            let first = begun[&member.job];
+            for parent in member.parents.iter().map(|place| detail.members[*place].job) {
+                let runs = windlass.client().store().job(parent).await.unwrap().unwrap().attempts;
+                let last = runs.last().expect("it ran");
+                assert_eq!(last.outcome, "completed");
+                let end = ended[&(parent, last.token)];
+                assert!(
+                    end < first,
+                    "job {} began at line {first}, its parent {parent} ended at {end}",
+                    member.job
+                );
+                edges += 1;
+            }
+        }
+    }
+    edges
+}
