@@ -78,13 +78,14 @@ pub(crate) fn from_sql(op: &'static str, error: rusqlite::Error) -> StoreError {
     }
 }
 
-/// A statement met a database without our tables, or without all their columns.
+/// A statement met a database without our tables, or without all their columns and indexes.
 fn lacks_schema(error: &rusqlite::Error) -> bool {
     let text = error.to_string();
     let signs = [
         "no such table: windlass_",
         "no such table: main.windlass_",
         "no such column: ",
+        "no such index: windlass_",
         " has no column named ",
     ];
     signs.iter().any(|sign| text.contains(sign))

@@ -22,7 +22,7 @@ type Question = Box<dyn FnOnce(&Connection) + Send>;
 
 pub(crate) struct Readers {
     questions: Mutex<Option<Sender<Question>>>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    threads: Mutex<Vec<JoinHandle<Connection>>>,
 }
 
 impl Readers {
@@ -35,7 +35,7 @@ impl Readers {
             let inbox = inbox.clone();
             let thread = thread::Builder::new()
                 .name("windlass-reader".to_owned())
-                .spawn(move || serve(&connection, &inbox))
+                .spawn(move || serve(connection, &inbox))
                 .map_err(|error| error::other("open", error.to_string()))?;
             threads.push(thread);
         }
@@ -63,20 +63,21 @@ impl Readers {
         answer.await.unwrap_or_else(|_| Err(error::closed(op)))
     }
 
-    /// Answers what was asked, then ends the threads.
+    /// Answers what was asked, then ends the threads. Their connections close one after the other: two that close at once
+    /// each take the other for one that stays, and neither folds the log into the file.
     pub(crate) fn close(&self) {
         self.questions.lock().unwrap_or_else(PoisonError::into_inner).take();
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
-            let _ = thread.join();
+            drop(thread.join());
         }
     }
 }
 
-fn serve(connection: &Connection, inbox: &Mutex<Receiver<Question>>) {
+fn serve(connection: Connection, inbox: &Mutex<Receiver<Question>>) -> Connection {
     loop {
         let question = inbox.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(question) = question else { return };
-        question(connection);
+        let Ok(question) = question else { return connection };
+        question(&connection);
     }
 }

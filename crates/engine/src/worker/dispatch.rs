@@ -517,7 +517,9 @@ impl Dispatcher {
         let worker = loop {
             match self.enlist().await {
                 Ok(worker) => break worker,
-                Err(error) if can_return(&error) && !*self.stop.borrow() => {
+                // Half a schema answers in many ways; only a store that lost what it had acknowledged is given up.
+                Err(error) if !matches!(error, StoreError::Broken { .. }) && !*self.stop.borrow() => {
+                    tracing::warn!(error = error.chain(), "could not register again; trying until it works");
                     tokio::time::sleep(wait).await;
                     wait = (wait * 2).min(MAX_TROUBLE);
                 }
@@ -589,7 +591,7 @@ impl Dispatcher {
 }
 
 /// A missing schema may be on its way back, as in a migration down and up.
-fn can_return(error: &StoreError) -> bool {
+pub(super) fn can_return(error: &StoreError) -> bool {
     error.is_transient() || matches!(error, StoreError::SchemaMissing)
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use windlass_core::store::{Counted, Report, Settled};
 use windlass_core::{JobState, Settlement, Store, StoreError, Verdict};
 
-use super::dispatch::{Dispatcher, Ended, Event, answered};
+use super::dispatch::{Dispatcher, Ended, Event, answered, can_return};
 
 pub(super) const MAX_SETTLE: usize = 2_000;
 const REFUSED_EVERY: Duration = Duration::from_secs(30);
@@ -46,7 +46,7 @@ impl Dispatcher {
                     self.quarantine.ended(Instant::now());
                 }
             }
-            Err(error) if !error.is_transient() && !matches!(error, StoreError::Broken { .. }) => {
+            Err(error) if !can_return(&error) && !matches!(error, StoreError::Broken { .. }) => {
                 self.isolate(batch, &error);
             }
             Err(error) => {

@@ -294,6 +294,22 @@ async fn a_settlement_whose_answer_was_lost_counts_once() {
     assert_eq!(counted, [1]);
 }
 
+/// Migrations go down and up under a worker: what ended meanwhile is offered again soon, not put aside as refused.
+#[tokio::test]
+async fn a_settlement_that_meets_half_a_schema_is_trouble() {
+    let (mut bench, ids) = Bench::with(1, 1, "Done").await;
+    one_ended(&mut bench).await;
+    let store = bench.client.store().clone();
+    let migrations = store.migrations().await.unwrap();
+    let lanes = migrations.iter().find(|migration| migration.name == "lanes").unwrap().version;
+    store.migrate_down(lanes - 1).await.unwrap();
+    bench.until(|d| d.trouble.is_some()).await;
+    assert_eq!((bench.dispatcher.unsettled.len(), bench.dispatcher.refused.len()), (1, 0));
+    store.migrate_up(None).await.unwrap();
+    bench.until(|d| d.unsettled.is_empty() && !d.settling).await;
+    assert_eq!(store.job(ids[0]).await.unwrap().unwrap().job.state, JobState::Completed);
+}
+
 /// A cancel says nothing about work: it must not send the worker to the queues.
 #[tokio::test]
 async fn a_cancel_is_looked_for_without_a_claim() {
