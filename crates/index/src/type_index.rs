@@ -3,9 +3,9 @@
 //! Owns document numbers. A document is dead once its entity changed its content or went; the dead are left out of
 //! everything and cleared away when they are many. Never knows where entities come from.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use windlass_core::TypeSpec;
 use windlass_core::entity::{Fields, parts};
 use windlass_core::id::EntityNo;
@@ -69,7 +69,7 @@ impl TypeIndex {
             vectors: Vectors::new(dimension),
             values: Values::default(),
             documents: Vec::new(),
-            numbers: HashMap::new(),
+            numbers: HashMap::default(),
             words: 0,
         }
     }

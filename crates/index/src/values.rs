@@ -3,9 +3,9 @@
 //! Owns field names and short strings, each held once. A string too long to be worth keeping is known by its hash: it
 //! can be equal, not smaller.
 
-use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use foldhash::HashMap;
 use serde_json::Value as Json;
 
 const LONGEST_TEXT: usize = 128;

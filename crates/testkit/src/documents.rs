@@ -310,7 +310,7 @@ async fn boxes(desk: &Desk<'_>, soon: (KindId, QueueId), bulk: (KindId, QueueId)
             prepared: None,
             idempotency: None,
         };
-        desk.store.save(&kinds, &[write]).await.unwrap();
+        desk.store.save(&kinds, [write].into()).await.unwrap();
     };
     let retry = |error: &str| Outcome::Retry { after: None, error: error.to_owned() };
     let ended = [

@@ -1,5 +1,7 @@
 //! What a write does to an entity's row: the one rule behind both stores.
 
+use std::borrow::Cow;
+use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -106,9 +108,9 @@ impl IndexState {
 }
 
 #[derive(Clone, Debug)]
-pub enum Decision {
+pub enum Decision<'w> {
     Refused(Refusal),
-    Write(Plan),
+    Write(Plan<'w>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,12 +128,12 @@ pub enum Refusal {
 }
 
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct Plan<'w> {
     pub operation: Operation,
     /// Old + 1; tombstones count on.
     pub version: u64,
     /// `None`: a tombstone is left.
-    pub fields: Option<Fields>,
+    pub fields: Option<Cow<'w, Fields>>,
     pub hash: Option<ContentHash>,
     pub index: IndexPlan,
 }
@@ -148,7 +150,7 @@ pub enum IndexPlan {
     Gone,
 }
 
-pub fn decide(current: Option<&Current>, write: &EntityWrite) -> Decision {
+pub fn decide<'w>(current: Option<&Current>, write: &'w EntityWrite) -> Decision<'w> {
     let live = current.filter(|row| row.fields.is_some());
     if let Some(refusal) = refuse(live, write) {
         return Decision::Refused(refusal);
@@ -169,11 +171,11 @@ pub fn decide(current: Option<&Current>, write: &EntityWrite) -> Decision {
                 index: IndexPlan::Gone,
             });
         }
-        Change::Put(fields) => fields.clone(),
-        Change::Patch(patch) => patched(live.and_then(|row| row.fields.as_ref()), patch),
+        Change::Put(fields) => Cow::Borrowed(fields),
+        Change::Patch(patch) => Cow::Owned(patched(live.and_then(|row| row.fields.as_ref()), patch)),
     };
     if matches!(write.change, Change::Patch(_)) {
-        let bytes = serde_json::to_vec(&fields).map_or(0, |json| json.len());
+        let bytes = serde_json::to_vec(fields.as_ref()).map_or(0, |json| json.len());
         if bytes > MAX_PAYLOAD_BYTES {
             return Decision::Refused(Refusal::TooLarge { bytes });
         }
@@ -262,15 +264,26 @@ pub struct Boxed {
     pub fields: Fields,
 }
 
+/// A [`Boxed`] to be written: the entity's content is not copied for it.
+#[derive(Serialize)]
+struct Packed<'a> {
+    #[serde(rename = "type")]
+    entity_type: &'a str,
+    id: &'a str,
+    version: u64,
+    fields: &'a Fields,
+}
+
 impl BoxKinds {
     /// The box of a planned write.
-    pub fn boxed(&self, write: &EntityWrite, plan: &Plan, strategy: Strategy) -> NewJob {
+    pub fn boxed(&self, write: &EntityWrite, plan: &Plan<'_>, strategy: Strategy) -> NewJob {
         let kind = if strategy == Strategy::Batch { &self.bulk } else { &self.soon };
-        let boxed = Boxed {
-            entity_type: write.spec.name.clone(),
-            id: write.id.clone(),
+        let empty = Fields::new();
+        let boxed = Packed {
+            entity_type: &write.spec.name,
+            id: &write.id,
             version: plan.version,
-            fields: plan.fields.clone().unwrap_or_default(),
+            fields: plan.fields.as_deref().unwrap_or(&empty),
         };
         NewJob {
             kind: kind.kind,
@@ -301,7 +314,8 @@ pub fn box_key(entity_type: &str, id: &str) -> String {
     let mut key = String::with_capacity(36);
     key.push_str("box:");
     for byte in &digest[..16] {
-        key.push_str(&format!("{byte:02x}"));
+        // A string takes whatever is written to it.
+        let _ = write!(key, "{byte:02x}");
     }
     key
 }
@@ -340,7 +354,7 @@ mod tests {
         Current { version: 4, fields: Some(fields), hash: Some(hash), state, waiting }
     }
 
-    fn plan(current: Option<&Current>, write: &EntityWrite) -> Plan {
+    fn plan<'w>(current: Option<&Current>, write: &'w EntityWrite) -> Plan<'w> {
         match decide(current, write) {
             Decision::Write(plan) => plan,
             Decision::Refused(refusal) => panic!("{refusal:?}"),
@@ -359,7 +373,8 @@ mod tests {
         assert_eq!(plan(None, &put("{}")).version, 1);
         let tombstone =
             Current { version: 9, fields: None, hash: None, state: IndexState::Deleted, waiting: None };
-        let again = plan(Some(&tombstone), &put("{}"));
+        let new = put("{}");
+        let again = plan(Some(&tombstone), &new);
         assert_eq!((again.version, again.operation), (10, Operation::Create));
         assert_eq!(refusal(Some(&tombstone), &write(Change::Delete)), Refusal::Missing);
     }
@@ -398,11 +413,23 @@ mod tests {
     }
 
     #[test]
+    fn a_box_is_read_as_it_was_packed() {
+        let kind =
+            BoxKind { kind: KindId(1), queue: QueueId(1), priority: 5, max_attempts: 3, timeout: None };
+        let kinds = BoxKinds { soon: kind.clone(), bulk: kind };
+        let write = put(r#"{"text":"wörds \"quoted\"","n":{"deep":[1,null]}}"#);
+        let job = kinds.boxed(&write, &plan(None, &write), Strategy::Async);
+        let boxed: Boxed = serde_json::from_slice(&job.payload).unwrap();
+        assert_eq!((boxed.entity_type.as_str(), boxed.id.as_str(), boxed.version), ("document", "a", 1));
+        assert!(matches!(&write.change, Change::Put(fields) if *fields == boxed.fields));
+    }
+
+    #[test]
     fn a_patch_sets_and_removes() {
         let row = stood(r#"{"title":"t","text":"x","price":1}"#, IndexState::Indexed, None);
         let patch = write(Change::Patch(fields(r#"{"price":2,"title":null}"#)));
         let patched = plan(Some(&row), &patch).fields.unwrap();
-        assert_eq!(serde_json::to_string(&patched).unwrap(), r#"{"text":"x","price":2}"#);
+        assert_eq!(serde_json::to_string(patched.as_ref()).unwrap(), r#"{"text":"x","price":2}"#);
         assert_eq!(refusal(None, &patch), Refusal::Missing);
     }
 

@@ -1,5 +1,6 @@
 //! Questions and answers about entities: the second half of the store contract.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -22,7 +23,7 @@ pub trait EntityStore: Send + Sync {
     /// Writes entities with their boxes in one transaction; each row's fate is [`crate::entity::decide`]'s, under its
     /// lock. A refused one leaves the others. The same entity may be in `writes` more than once: in order. The idempotency
     /// key of a write is kept with it, in the same transaction; a write that is refused leaves its key free.
-    async fn save(&self, boxes: &BoxKinds, writes: &[EntityWrite]) -> Result<Vec<Saved>, StoreError>;
+    async fn save(&self, boxes: &BoxKinds, writes: Arc<[EntityWrite]>) -> Result<Vec<Saved>, StoreError>;
 
     /// The same inside the caller's transaction.
     async fn save_in(
@@ -56,7 +57,7 @@ pub trait EntityStore: Send + Sync {
     /// However a box ends without its vector, here, in [`super::Store::settle`], [`super::Store::act`] or
     /// [`super::Store::reclaim`], the entity that waits for it becomes `failed` in the same transaction and says why
     /// ([`crate::entity::why_failed`]); a replay of the box makes it pending again.
-    async fn index(&self, done: &[BoxDone]) -> Result<Vec<BoxEnd>, StoreError>;
+    async fn index(&self, done: Arc<[BoxDone]>) -> Result<Vec<BoxEnd>, StoreError>;
 
     /// What changed since `after`, with vectors of one space; never misses a late commit. An entity that changed often
     /// is there once, as it is now. `limit` bounds the answer where the database allows it. The first answers, from an

@@ -2,6 +2,7 @@
 //!
 //! Owns the [`Embedder`] contract and the embedding that ships with the binary. Never touches a store or the network.
 
+mod add;
 mod static_table;
 mod wordpiece;
 

@@ -5,6 +5,7 @@
 use serde::Deserialize;
 use std::collections::HashMap;
 
+use super::add::{self, Add};
 use super::wordpiece::WordPieces;
 use super::{EmbedError, Embedder};
 use crate::vector::Vector;
@@ -20,6 +21,7 @@ pub struct StaticTable {
     pieces: WordPieces,
     rows: &'static [u8],
     weights: Vec<f32>,
+    add: Add,
 }
 
 #[derive(Deserialize)]
@@ -44,7 +46,7 @@ impl StaticTable {
             return Err(broken("unexpected shape"));
         }
         let weights = weights.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
-        Ok(StaticTable { pieces: WordPieces::parse(TOKENIZER)?, rows, weights })
+        Ok(StaticTable { pieces: WordPieces::parse(TOKENIZER)?, rows, weights, add: add::fastest() })
     }
 
     fn one(&self, text: &str, ids: &mut Vec<u32>) -> Vector {
@@ -55,9 +57,7 @@ impl StaticTable {
             let id = *id as usize;
             let row = &self.rows[id * DIMENSION..(id + 1) * DIMENSION];
             let weight = self.weights[id];
-            for (total, cell) in sum.iter_mut().zip(row) {
-                *total += f32::from(cell.cast_signed()) * weight;
-            }
+            (self.add)(&mut sum, row, weight);
         }
         Vector::of(&sum)
     }

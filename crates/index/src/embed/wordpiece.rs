@@ -3,8 +3,7 @@
 //! Owns the vocabulary. Agrees with the model's own tokenizer on everything but special tokens, which text cannot spell
 //! here.
 
-use std::collections::HashMap;
-
+use foldhash::{HashMap, HashMapExt};
 use serde::Deserialize;
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;

@@ -1,8 +1,8 @@
 //! Words and their stems. Each spelling is stemmed once and remembered.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
+use foldhash::HashMap;
 use rust_stemmers::{Algorithm, Stemmer};
 
 /// What makes `wings` and `wing` one word.

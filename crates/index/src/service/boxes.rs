@@ -25,7 +25,7 @@ pub const BATCH_KIND: &str = "INDEX_BATCH";
 const BACKOFF: Backoff = Backoff { base: Duration::from_secs(2), cap: Duration::from_secs(300) };
 const TIMEOUT: Duration = Duration::from_secs(120);
 const ASYNC_SIZE: usize = 128;
-const BATCH_SIZE: usize = 512;
+const BATCH_SIZE: usize = 256;
 /// From so many boxes on nobody waits for one of them.
 const MANY: usize = 16;
 /// The type in the metrics of a box that does not tell.
@@ -135,11 +135,10 @@ struct Open {
     text: String,
 }
 
-/// A box whose outcome is to be written.
+/// Whom to tell when a box's outcome is written.
 struct Ended {
     context: Context,
     type_name: String,
-    done: BoxDone,
 }
 
 impl Indexing {
@@ -222,7 +221,8 @@ impl Turn {
     ) -> Vec<HandlerResult> {
         let mut vectors = vectors.map(Vec::into_iter);
         let store = opened.first().map(|one| one.context.client().store().clone());
-        let (mut answers, mut ended) = (Vec::with_capacity(opened.len()), Vec::with_capacity(opened.len()));
+        let mut answers = Vec::with_capacity(opened.len());
+        let (mut ended, mut done) = (Vec::with_capacity(opened.len()), Vec::with_capacity(opened.len()));
         for Opened { context, type_name, read, .. } in opened {
             let Open { entity_type, id, hash, .. } = match read {
                 Ok(open) => open,
@@ -244,12 +244,12 @@ impl Turn {
                 Err(error) => (Err(JobError::retry(error)), BoxOutcome::Failed),
             };
             let settlement = context.settlement(result.clone());
-            let done = BoxDone { settlement, entity_type, id, hash, outcome };
-            ended.push(Ended { context, type_name, done });
+            done.push(BoxDone { settlement, entity_type, id, hash, outcome });
+            ended.push(Ended { context, type_name });
             answers.push(result);
         }
         if let Some(store) = store
-            && let Err(error) = self.write(store.as_ref(), ended).await
+            && let Err(error) = self.write(store.as_ref(), &ended, done.into()).await
         {
             // Nothing was written; the engine settles all of these as retries.
             return answers.into_iter().map(|_| Err(JobError::retry(error.chain()))).collect();
@@ -257,16 +257,20 @@ impl Turn {
         answers
     }
 
-    async fn write(&self, store: &dyn Store, ended: Vec<Ended>) -> Result<(), EntityError> {
-        let done: Vec<BoxDone> = ended.iter().map(|one| one.done.clone()).collect();
-        let answers = store.index(&done).await;
+    async fn write(
+        &self,
+        store: &dyn Store,
+        ended: &[Ended],
+        done: Arc<[BoxDone]>,
+    ) -> Result<(), EntityError> {
+        let answers = store.index(done.clone()).await;
         if answers.is_err() {
             ended.iter().for_each(|one| self.tried(&one.type_name, false));
         }
-        for (one, BoxEnd { settled, searchable_after }) in ended.iter().zip(answers?) {
+        for ((one, done), BoxEnd { settled, searchable_after }) in ended.iter().zip(&*done).zip(answers?) {
             // Who lost the lease has changed nothing; whoever has it now counts.
             if settled != Settled::Stale {
-                self.tried(&one.type_name, matches!(one.done.outcome, BoxOutcome::Embedded { .. }));
+                self.tried(&one.type_name, matches!(done.outcome, BoxOutcome::Embedded { .. }));
             }
             if settled == Settled::Accepted {
                 one.context.settled();

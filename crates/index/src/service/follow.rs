@@ -1,11 +1,11 @@
 //! Keeps the index in step with the store's change feed.
 //!
-//! Owns the mark. Any number of callers may ask for a drain; each is served by one that began after it asked, and those
-//! that wait together share one.
+//! Owns the mark. Any number of callers may ask for a drain; each is served by one whose last look at the feed began after
+//! it asked, and those that wait together share one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Mutex, Notify};
 use windlass_core::Store;
@@ -15,7 +15,12 @@ use super::EntityError;
 use super::types::Types;
 use crate::live::LiveIndex;
 
-const PAGE: u32 = 500;
+/// What is put into the index between two looks at the feed: some milliseconds of work.
+const PAGE: u32 = 250;
+/// The same at the start, when everything is read and nobody is answered before the end.
+const FIRST_PAGE: u32 = 1_000;
+/// How long after a search others are expected.
+const GIVES_WAY: Duration = Duration::from_secs(1);
 
 pub(crate) struct Follower {
     pub(crate) live: Arc<LiveIndex>,
@@ -25,6 +30,9 @@ pub(crate) struct Follower {
     asked: AtomicU64,
     /// The index has been in step once: this process searches.
     begun: AtomicBool,
+    /// When the latest search asked, in milliseconds since this was made; 0 before the first.
+    searched: AtomicU64,
+    made: Instant,
     read: Mutex<Read>,
     nudge: Notify,
 }
@@ -44,6 +52,8 @@ impl Follower {
             types,
             asked: AtomicU64::new(0),
             begun: AtomicBool::new(false),
+            searched: AtomicU64::new(0),
+            made: Instant::now(),
             read: Mutex::default(),
             nudge: Notify::new(),
         }
@@ -56,6 +66,20 @@ impl Follower {
 
     pub(crate) async fn nudged(&self, patience: Duration) {
         let _ = tokio::time::timeout(patience, self.nudge.notified()).await;
+    }
+
+    /// Somebody waits for an answer; whoever writes in bulk gives way for a while.
+    pub(crate) fn search_begins(&self) {
+        self.searched.store(self.now().max(1), Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_searched(&self) -> bool {
+        let searched = self.searched.load(Ordering::Relaxed);
+        searched > 0 && self.now().saturating_sub(searched) < GIVES_WAY.as_millis() as u64
+    }
+
+    fn now(&self) -> u64 {
+        self.made.elapsed().as_millis() as u64
     }
 
     /// Lets a writer of many go no faster than the index. Nothing to wait for where nobody searches.
@@ -74,10 +98,12 @@ impl Follower {
         if read.served >= ticket {
             return Ok(true);
         }
-        let serves = self.asked.load(Ordering::SeqCst);
+        let page = if self.begun.load(Ordering::Relaxed) { PAGE } else { FIRST_PAGE };
         let mut found = false;
         loop {
-            let changes = store.changes(&read.mark, &self.space, PAGE).await?;
+            // Whoever has asked by now is served if this look is the last.
+            let serves = self.asked.load(Ordering::SeqCst);
+            let changes = store.changes(&read.mark, &self.space, page).await?;
             found |= !changes.entities.is_empty();
             let unknown = |id| self.types.numbered(id).is_none();
             if changes.entities.iter().any(|changed| unknown(changed.entity_type)) {
@@ -91,10 +117,10 @@ impl Follower {
             }
             read.mark = changes.mark;
             if !changes.more {
+                read.served = serves;
                 break;
             }
         }
-        read.served = serves;
         self.begun.store(true, Ordering::Relaxed);
         Ok(found)
     }

@@ -39,8 +39,10 @@ const SYNC_TRIES: usize = 3;
 /// found some, so that a search beside a load has little to catch up with; seldom when all is quiet.
 const LOOK_SOONEST: Duration = Duration::from_millis(100);
 const LOOK_EVERY: Duration = Duration::from_secs(60);
-/// Entities per transaction of a bulk save: a search beside it waits for about one of them.
+/// Entities per transaction of a bulk save.
 const SAVED_TOGETHER: usize = 250;
+/// The same while others search: each waits for about one such transaction to be in the index.
+const SAVED_BESIDE_SEARCHES: usize = 100;
 
 /// Cheap to clone; all clones share one index.
 #[derive(Clone)]
@@ -138,7 +140,7 @@ impl Entities {
             tries += 1;
             let begun = Instant::now();
             self.prepare(&mut write).await?;
-            let saved = self.store().save(&self.inner.boxes, std::slice::from_ref(&write)).await?;
+            let saved = self.store().save(&self.inner.boxes, [write.clone()].into()).await?;
             let saved = saved.into_iter().next().ok_or(EntityError::Unanswered)?;
             self.count_sync(&write, &saved, begun);
             let written = refused(saved, &write.id)?;
@@ -175,11 +177,14 @@ impl Entities {
         for write in &mut writes {
             self.prepare(write).await?;
         }
-        let mut places = places.into_iter();
-        for together in writes.chunks(SAVED_TOGETHER) {
-            let saving = self.store().save(&self.inner.boxes, together);
+        let (mut places, mut writes) = (places.into_iter(), writes.into_iter());
+        while writes.len() > 0 {
+            let beside = self.inner.follower.is_searched();
+            let most = if beside { SAVED_BESIDE_SEARCHES } else { SAVED_TOGETHER };
+            let together: Arc<[EntityWrite]> = writes.by_ref().take(most).collect();
+            let saving = self.store().save(&self.inner.boxes, together.clone());
             let (saved, ()) = tokio::join!(saving, self.inner.follower.keep_up(self.store()));
-            for ((saved, write), place) in saved?.into_iter().zip(together).zip(&mut places) {
+            for ((saved, write), place) in saved?.into_iter().zip(&*together).zip(&mut places) {
                 self.count_sync(write, &saved, begun);
                 answers[place] = Some(refused(saved, &write.id));
             }

@@ -185,6 +185,7 @@ impl Entities {
         let (request, vector) = (Arc::new(request), Arc::new(vector));
         let ids: Vec<TypeId> = types.iter().map(|(id, _)| *id).collect();
         let mut tries = 0;
+        self.inner.follower.search_begins();
         loop {
             tries += 1;
             self.inner.follower.drain(self.store()).await?;

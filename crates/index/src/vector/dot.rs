@@ -1,7 +1,7 @@
 //! The one inner loop that decides how long a scan takes.
 //!
-//! Owns the only unsafe code of this crate: a call of a function compiled for AVX2, behind the check that the processor
-//! has it. The portable loop gives the same sums.
+//! Owns a call of a function compiled for AVX2, behind the check that the processor has it. The portable loop gives the
+//! same sums.
 
 #![allow(unsafe_code)]
 

@@ -3,6 +3,7 @@
 //! Differs from SQLite, which writes one after the other: here each entity's row is written once, as its last write
 //! leaves it, while every version counts and every write has its answer and its box. Pure; never touches the database.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use windlass_core::entity::{
@@ -168,7 +169,12 @@ impl<'w> Entity<'w> {
         box_key(&self.write.spec.name, &self.write.id)
     }
 
-    fn take(&mut self, write: &EntityWrite, plan: Plan, boxes: &BoxKinds) -> (Written, Option<Box<NewJob>>) {
+    fn take(
+        &mut self,
+        write: &EntityWrite,
+        plan: Plan<'_>,
+        boxes: &BoxKinds,
+    ) -> (Written, Option<Box<NewJob>>) {
         let (mut state, mut strategy, mut job) = (IndexState::Indexed, None, None);
         match &plan.index {
             IndexPlan::Keep => {}
@@ -195,7 +201,7 @@ impl<'w> Entity<'w> {
             _ => self.indexed_version,
         };
         let Plan { operation, version, fields, hash, .. } = plan;
-        let waiting = job.as_ref().and(strategy);
+        let (waiting, fields) = (job.as_ref().and(strategy), fields.map(Cow::into_owned));
         self.now = Some(Current { version, fields, hash, state, waiting });
         // The row's number and the box's id are known once they are written.
         let id = write.id.clone();

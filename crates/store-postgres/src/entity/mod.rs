@@ -16,6 +16,8 @@ mod save;
 
 pub(crate) use fate::Waiting;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use windlass_core::entity::{BoxKinds, EntityWrite, TypeSpec};
 use windlass_core::id::EntityNo;
@@ -39,8 +41,8 @@ impl EntityStore for PostgresStore {
         self.write_type(spec).await
     }
 
-    async fn save(&self, boxes: &BoxKinds, writes: &[EntityWrite]) -> Result<Vec<Saved>> {
-        self.save_entities(boxes, writes).await
+    async fn save(&self, boxes: &BoxKinds, writes: Arc<[EntityWrite]>) -> Result<Vec<Saved>> {
+        self.save_entities(boxes, &writes).await
     }
 
     async fn save_in(&self, tx: TxRef<'_>, boxes: &BoxKinds, writes: &[EntityWrite]) -> Result<Vec<Saved>> {
@@ -68,8 +70,8 @@ impl EntityStore for PostgresStore {
         self.numbered(numbers).await
     }
 
-    async fn index(&self, done: &[BoxDone]) -> Result<Vec<BoxEnd>> {
-        self.end_boxes(done).await
+    async fn index(&self, done: Arc<[BoxDone]>) -> Result<Vec<BoxEnd>> {
+        self.end_boxes(&done).await
     }
 
     async fn changes(&self, after: &FeedMark, space: &str, limit: u32) -> Result<Changes> {

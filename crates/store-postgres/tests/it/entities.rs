@@ -46,14 +46,14 @@ async fn changes(place: &Place, mark: &FeedMark) -> Changes {
 async fn rows_of_another_server_are_shown_once_and_followed() {
     let place = Place::new().await;
     let writes = puts(&place, named(&["a", "b"]), "x").await;
-    place.store.save(&boxes(&place), &writes).await.unwrap();
+    place.store.save(&boxes(&place), writes.into()).await.unwrap();
     place.sql("update windlass.entities set changed = '999999999999'").await;
     let first = changes(&place, &FeedMark::default()).await;
     assert_eq!(first.entities.len(), 2);
     let quiet = changes(&place, &first.mark).await;
     assert_eq!(quiet.entities.len(), 0, "they are not a change");
     let again = puts(&place, named(&["b"]), "y").await;
-    place.store.save(&boxes(&place), &again).await.unwrap();
+    place.store.save(&boxes(&place), again.into()).await.unwrap();
     let next = changes(&place, &quiet.mark).await;
     assert_eq!(next.entities.iter().map(|e| e.id.as_str()).collect::<Vec<_>>(), ["b"]);
     place.end().await;
@@ -69,7 +69,7 @@ async fn a_lasting_transaction_does_not_make_the_feed_repeat_itself() {
     place.store.save_in(TxRef::new(&mut *tx), &boxes(&place), &late).await.unwrap();
     for round in 0..20 {
         let writes = puts(&place, named(&["a", "b", "c"]), &format!("text {round}")).await;
-        place.store.save(&boxes(&place), &writes).await.unwrap();
+        place.store.save(&boxes(&place), writes.into()).await.unwrap();
         let found = changes(&place, &mark).await;
         assert_eq!((found.entities.len(), found.more), (3, false), "round {round}");
         mark = found.mark;
@@ -86,7 +86,7 @@ async fn pages_of_one_pass_from_late_transactions_to_new_ones() {
     let place = Place::new().await;
     let save = async |ids: &[&str], text: &str| {
         let writes = puts(&place, named(ids), text).await;
-        place.store.save(&boxes(&place), &writes).await.unwrap();
+        place.store.save(&boxes(&place), writes.into()).await.unwrap();
     };
     save(&["a", "b"], "x").await;
     let late = puts(&place, named(&["late", "later"]), "x").await;

@@ -32,8 +32,8 @@ impl EntityStore for SqliteStore {
         self.write("write a type", 1, move |scope| save::put_type(scope, &spec)).await
     }
 
-    async fn save(&self, boxes: &BoxKinds, writes: &[EntityWrite]) -> Result<Vec<Saved>, StoreError> {
-        let (boxes, writes): (_, Arc<[EntityWrite]>) = (boxes.clone(), writes.into());
+    async fn save(&self, boxes: &BoxKinds, writes: Arc<[EntityWrite]>) -> Result<Vec<Saved>, StoreError> {
+        let boxes = boxes.clone();
         self.write("save entities", writes.len() * 2, move |scope| save::save(scope, &boxes, &writes)).await
     }
 
@@ -72,8 +72,7 @@ impl EntityStore for SqliteStore {
         self.read("read entities", move |connection| read::numbered(connection, &numbers)).await
     }
 
-    async fn index(&self, done: &[BoxDone]) -> Result<Vec<BoxEnd>, StoreError> {
-        let done = done.to_vec();
+    async fn index(&self, done: Arc<[BoxDone]>) -> Result<Vec<BoxEnd>, StoreError> {
         let ends =
             self.write("index entities", done.len() * 2, move |scope| index::index(scope, &done)).await?;
         let committed = self.now_here();

@@ -103,7 +103,7 @@ fn put(
     scope: &mut Scope<'_>,
     boxes: &BoxKinds,
     write: &EntityWrite,
-    plan: &Plan,
+    plan: &Plan<'_>,
     row: Row,
 ) -> Answer<Written> {
     let (mut state, mut job, mut strategy) = (IndexState::Indexed, None, None);
@@ -144,13 +144,13 @@ fn put(
 fn write_row(
     scope: &mut Scope<'_>,
     write: &EntityWrite,
-    plan: &Plan,
+    plan: &Plan<'_>,
     row: &Row,
     state: IndexState,
     job: Option<JobId>,
     strategy: Option<Strategy>,
 ) -> Answer<i64> {
-    let fields = plan.fields.as_ref().map(serde_json::to_string).transpose();
+    let fields = plan.fields.as_deref().map(serde_json::to_string).transpose();
     let fields = fields.map_err(|error| Fault::corrupt(error.to_string()))?;
     let version = i64::try_from(plan.version).unwrap_or(i64::MAX);
     // A new row has been indexed with this very version, or never; an old one keeps what it had.

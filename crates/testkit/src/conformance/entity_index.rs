@@ -24,7 +24,7 @@ pub async fn an_embedded_box_is_indexed(h: Harness) {
     assert_eq!(vector(&h, "a").await, (Some(vec![1, 2, 3]), true));
     shelf.indexed("a", "y", &[4]).await;
     assert_eq!(vector(&h, "a").await, (Some(vec![4]), true), "one vector per space");
-    assert_eq!(h.store.index(&[]).await.unwrap(), []);
+    assert_eq!(h.store.index([].into()).await.unwrap(), []);
 }
 
 /// A space's follower sees its own vectors and no others.
@@ -179,7 +179,7 @@ pub async fn answers_follow_the_question(h: Harness) {
         shelf.embedded(&jobs[0], "a", "x", &[1]),
         shelf.embedded(&jobs[0], "a", "x", &[8]),
     ];
-    let ends = h.store.index(&done).await.unwrap();
+    let ends = h.store.index(done.into()).await.unwrap();
     let answers: Vec<Settled> = ends.iter().map(|end| end.settled).collect();
     use Settled::{Accepted, Stale, Superseded};
     assert_eq!(answers, [Accepted, Stale, Superseded, Accepted, Stale]);

@@ -146,7 +146,7 @@ async fn race(h: &Harness, shelf: &Shelf<'_>, commit: bool) -> (Written, Saved) 
     let write = [keyed("k", "f", shelf.put("first", "x"))];
     let first = taken(h.store.save_in(tx.tx(), &shelf.boxes, &write).await.unwrap().remove(0));
     let (boxes, write) = (shelf.boxes.clone(), [keyed("k", "f", shelf.put("second", "x"))]);
-    let mut late = tokio::spawn(async move { second.save(&boxes, &write).await.unwrap().remove(0) });
+    let mut late = tokio::spawn(async move { second.save(&boxes, write.into()).await.unwrap().remove(0) });
     let early = tokio::time::timeout(Duration::from_millis(200), &mut late).await;
     assert!(early.is_err(), "the second answered {early:?} while the first was undecided");
     if commit {

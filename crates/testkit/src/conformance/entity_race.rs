@@ -18,7 +18,7 @@ async fn race(h: &Harness, first: &dyn Handle, second: &dyn Handle, id: &str, be
     let mut tx = first.begin().await.unwrap();
     first.save_in(tx.tx(), &shelf.boxes, &[shelf.put(id, "first")]).await.unwrap();
     let writes = [shelf.put(id, "second"), shelf.put(&format!("{id} beside"), "x")];
-    let (saved, ()) = tokio::join!(second.save(&shelf.boxes, &writes), async {
+    let (saved, ()) = tokio::join!(second.save(&shelf.boxes, writes.into()), async {
         // Long enough for the second to come to the row, which is all the same when it does not.
         tokio::time::sleep(Duration::from_millis(100)).await;
         if commit { tx.commit().await.unwrap() } else { tx.rollback().await.unwrap() }
@@ -135,7 +135,7 @@ pub async fn indexing_races_writing(h: Harness) {
             })
             .collect();
         let writes = put(&newer);
-        let (answers, saved) = tokio::join!(h.store.index(&done), shelf.save_on(&*other, &writes));
+        let (answers, saved) = tokio::join!(h.store.index(done.into()), shelf.save_on(&*other, &writes));
         assert!(answers.unwrap().iter().all(|end| end.settled != Settled::Stale), "round {round}");
         assert_eq!(saved.len(), 8);
         for id in &ids {

@@ -90,7 +90,7 @@ impl<'h> Shelf<'h> {
     }
 
     pub(super) async fn save_on(&self, handle: &dyn Handle, writes: &[EntityWrite]) -> Vec<Saved> {
-        let saved = handle.save(&self.boxes, writes).await.unwrap();
+        let saved = handle.save(&self.boxes, writes.into()).await.unwrap();
         assert_eq!(saved.len(), writes.len());
         saved
     }
@@ -170,7 +170,7 @@ impl<'h> Shelf<'h> {
     }
 
     pub(super) async fn end(&self, done: BoxDone) -> BoxEnd {
-        let ends = self.h.store.index(&[done]).await.unwrap();
+        let ends = self.h.store.index([done].into()).await.unwrap();
         assert_eq!(ends.len(), 1);
         ends[0]
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use tokio::sync::mpsc::{Receiver, channel};
 use windlass_core::entity::{Change, Strategy};
 use windlass_core::{Store, queue};
 use windlass_engine::{Client, EngineError, Handlers, Worker, WorkerHandle, WorkerOptions};
@@ -59,23 +60,15 @@ impl Desk {
     /// Loads entities in bulk and waits until all are indexed; says when the last was accepted.
     pub(super) async fn load(&self, docs: Range<u64>, output: Output) -> Result<Duration, BenchError> {
         let begun = Instant::now();
-        let mut texts = Texts::new(1 + docs.start);
         let mut progress = Progress::new(output, "entities", docs.end - docs.start);
-        let mut next = docs.start;
-        while next < docs.end {
-            let chunk = CHUNK.min(docs.end - next);
-            let writes = (next..next + chunk).map(|n| {
-                let change = Change::Put(texts.document(n));
-                SaveRequest {
-                    strategy: Some(Strategy::Batch),
-                    ..SaveRequest::new("document", &format!("d{n}"), change)
-                }
-            });
-            for saved in self.entities.save_many(writes.collect()).await? {
+        let mut done = 0;
+        let mut chunks = chunks(docs.clone());
+        while let Some(writes) = chunks.recv().await {
+            done += writes.len() as u64;
+            for saved in self.entities.save_many(writes).await? {
                 saved?;
             }
-            next += chunk;
-            progress.set(next - docs.start);
+            progress.set(done);
         }
         progress.finish(docs.end - docs.start);
         let took = begun.elapsed();
@@ -87,6 +80,27 @@ impl Desk {
         }
         Ok(took)
     }
+}
+
+/// The next chunk is made while one is saved, as by a client that sends.
+fn chunks(docs: Range<u64>) -> Receiver<Vec<SaveRequest>> {
+    let (made, chunks) = channel(1);
+    tokio::task::spawn_blocking(move || {
+        let mut texts = Texts::new(1 + docs.start);
+        let mut next = docs.start;
+        while next < docs.end {
+            let end = docs.end.min(next + CHUNK);
+            let write = |n: u64| SaveRequest {
+                strategy: Some(Strategy::Batch),
+                ..SaveRequest::new("document", &format!("d{n}"), Change::Put(texts.document(n)))
+            };
+            if made.blocking_send((next..end).map(write).collect()).is_err() {
+                return;
+            }
+            next = end;
+        }
+    });
+    chunks
 }
 
 pub(crate) async fn run(store: Arc<dyn Store>, docs: u64, output: Output) -> Result<IndexReport, BenchError> {
