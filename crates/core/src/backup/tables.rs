@@ -180,6 +180,7 @@ pub const TABLES: &[Table] = &[
             int("state"),
             flag("goes_on"),
             column("parents", ColumnKind::Ints),
+            column("children", ColumnKind::Ints),
             int("undoes"),
             time("run_at"),
             int("delay_us"),

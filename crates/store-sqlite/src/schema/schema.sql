@@ -525,14 +525,14 @@ CREATE TABLE windlass_workflow_jobs (
     run_at       integer,
     delay_us     integer,
     undo         text,
-    undo_payload blob,
+    undo_payload blob, children text check (json_valid(children)),
     primary key (workflow, no),
     check ((undo is null) = (undo_payload is null))
 ) strict, without rowid;
 
 CREATE UNIQUE INDEX windlass_workflow_jobs_job on windlass_workflow_jobs (job_id);
 
-CREATE INDEX windlass_workflow_jobs_open on windlass_workflow_jobs (job_id) where state in (0, 1);
+CREATE INDEX windlass_workflow_jobs_open on windlass_workflow_jobs (workflow, no) where state in (0, 1);
 
 CREATE TABLE windlass_workflows (
     id         integer primary key,
