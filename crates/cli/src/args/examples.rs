@@ -44,7 +44,8 @@ pub(super) const JOBS: &str = "Examples:
   windlass jobs --state failed,dead_letter
   windlass jobs --entity product:p001
   windlass jobs count --queue high --json
-  windlass jobs retry --kind FAIL --state dead_letter --yes";
+  windlass jobs retry --kind FAIL --state dead_letter --yes
+  windlass jobs set 7466421690327171072 --priority 0 --in 5m";
 
 pub(super) const QUEUES: &str = "Examples:
   windlass queues

@@ -97,7 +97,7 @@ pub(super) fn patience(text: &str) -> Result<Duration, String> {
         Ok(seconds) => Ok(Duration::from_secs(seconds.into())),
         Err(_) => duration_of(text).map_err(|_| {
             format!(
-                "`{}` is not a number of seconds; name the kind before --wait",
+                "`{}` is not a number of seconds; name what is to be run before --wait",
                 windlass_core::input::shown(text)
             )
         }),

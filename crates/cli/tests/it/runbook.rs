@@ -46,6 +46,10 @@ fn subject(place: &Place, line: &str) -> String {
             let job = place.run(&["enqueue", "SLEEP", "--payload", "{\"ms\": 1}", "--json"]).ok().json();
             job["id"].as_str().unwrap().to_owned()
         }
+        _ if line.contains("jobs set") => {
+            let job = place.run(&["enqueue", "NOOP", "--in", "2h", "--json"]).ok().json();
+            job["id"].as_str().unwrap().to_owned()
+        }
         _ => id(place, "cancelled"),
     }
 }
