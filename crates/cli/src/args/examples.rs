@@ -54,6 +54,7 @@ pub(super) const QUEUES: &str = "Examples:
   windlass queues set bulk --global-concurrency 4
   windlass queues set bulk --concurrency-min 2 --concurrency-max 32
   windlass queues set screenshot --permits 5
+  windlass queues set low --boost-after 5m
 
 Between two bounds each worker finds its own concurrency, by backlog and run times.";
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass_core::queue::MAX_GLOBAL_CONCURRENCY;
+use windlass_core::queue::{BadBoost, Boost, MAX_GLOBAL_CONCURRENCY};
 use windlass_core::schedule::{Misfire, Phase};
 use windlass_core::{EntityRef, JobState, OnConflict, Rate, Time, duration};
 
@@ -88,6 +88,13 @@ pub(super) fn global_concurrency(text: &str) -> Result<GlobalConcurrency, String
             Ok(jobs) if (1..=MAX_GLOBAL_CONCURRENCY).contains(&jobs) => Ok(GlobalConcurrency::Jobs(jobs)),
             _ => Err(format!("must be 1 to {MAX_GLOBAL_CONCURRENCY}, or none")),
         },
+    }
+}
+
+pub(super) fn boost_after(text: &str) -> Result<Boost, String> {
+    match text {
+        "configured" => Ok(Boost::Configured),
+        text => text.parse().map_err(|error: BadBoost| format!("{error}, or configured")),
     }
 }
 

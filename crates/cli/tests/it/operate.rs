@@ -1,5 +1,7 @@
 //! Looking and acting: jobs, dead letters, queues, kinds, workers, clean-up, doctor, migrations.
 
+use serde_json::json;
+
 use crate::place::Place;
 
 fn fill(place: &Place, jobs: usize, tag: &str) {
@@ -95,6 +97,12 @@ fn queues_change_live() {
     place
         .run(&["queues", "set", "low", "--global-concurrency", "0"])
         .fails(2, &["must be 1 to 1000000, or none"]);
+    for (said, shown) in [("90s", json!(90.0)), ("none", json!(null)), ("configured", json!(600.0))] {
+        let set = place.run(&["queues", "set", "low", "--boost-after", said, "--json"]).ok().json();
+        assert_eq!(set["items"][0]["boost_after_seconds"], shown);
+    }
+    let rule = "must be a duration above 0 such as 90s, or none, or configured";
+    place.run(&["queues", "set", "low", "--boost-after", "0s"]).fails(2, &[rule]);
     place.run(&["queues", "resume", "low"]).ok();
     place.run(&["queues", "set", "default", "--depth-cap", "2"]).ok();
     fill(&place, 2, "a");

@@ -61,6 +61,7 @@ pub const TABLES: &[Table] = &[
             int("live_concurrency_min"),
             int("live_concurrency_max"),
             int("boost_after_us"),
+            int("live_boost_after_us"),
         ],
     },
     Table {

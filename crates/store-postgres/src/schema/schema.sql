@@ -275,12 +275,14 @@ table queues
     live_concurrency_min integer
     live_concurrency_max integer
     boost_after_us bigint default 600000000
+    live_boost_after_us bigint
     queues_boost_after_us_check: CHECK ((boost_after_us > 0))
     queues_check1: CHECK ((live_concurrency_max >= live_concurrency_min))
     queues_check: CHECK ((concurrency_max >= concurrency_min))
     queues_concurrency_check: CHECK ((concurrency >= 0))
     queues_concurrency_min_check: CHECK ((concurrency_min > 0))
     queues_global_concurrency_check: CHECK ((global_concurrency > 0))
+    queues_live_boost_after_us_check: CHECK ((live_boost_after_us >= 0))
     queues_live_concurrency_check: CHECK ((live_concurrency >= 0))
     queues_live_concurrency_min_check: CHECK ((live_concurrency_min > 0))
     queues_live_global_concurrency_check: CHECK ((live_global_concurrency > 0))
