@@ -374,6 +374,27 @@ pub(crate) enum JobsVerb {
     Cancel(Selection),
     /// Finished jobs go with everything they left
     Delete(Selection),
+    /// Change when and how urgently a waiting job runs
+    Set(SetJob),
+}
+
+#[derive(Args)]
+#[command(group = clap::ArgGroup::new("change").required(true).multiple(true))]
+pub(crate) struct SetJob {
+    /// Id of the job
+    #[arg(value_name = "ID")]
+    pub(crate) id: i64,
+    /// 0 (most urgent) to 10
+    #[arg(long, value_name = "N", group = "change", value_parser = clap::value_parser!(u8).range(0..=10), allow_negative_numbers = true)]
+    pub(crate) priority: Option<u8>,
+    /// When it is due, such as 2026-01-31T15:04:05Z; a time in the past means now
+    #[arg(long, value_name = "TIME", group = "change", value_parser = time_of)]
+    pub(crate) run_at: Option<Time>,
+    /// Due so long from now
+    #[arg(long = "in", value_name = "DURATION", group = "change", value_parser = duration_of, allow_hyphen_values = true, conflicts_with = "run_at")]
+    pub(crate) delay: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) json: Json,
 }
 
 #[derive(Args)]

@@ -1,10 +1,12 @@
 //! Queues (families): the five that are always there, and what one carries.
 
+use std::str::FromStr;
 use std::time::Duration;
 
-use crate::Resource;
 use crate::order::DEFAULT_BOOST_AFTER;
 use crate::scale::Bounds;
+use crate::time::micros;
+use crate::{Resource, duration};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueueSpec {
@@ -29,6 +31,44 @@ pub struct QueueSpec {
     pub resource: Option<Resource>,
     /// Jobs due for longer get a share of the slots whatever their priority; `None` boosts nobody.
     pub boost_after: Option<Duration>,
+}
+
+/// What an operator says live about [`QueueSpec::boost_after`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Boost {
+    /// As the configuration says.
+    Configured,
+    /// Nobody.
+    Off,
+    After(Duration),
+}
+
+impl Boost {
+    /// What the `live_boost_after_us` column holds; 0 is off.
+    pub fn code(self) -> Option<i64> {
+        match self {
+            Boost::Configured => None,
+            Boost::Off => Some(0),
+            Boost::After(after) => Some(micros(after).max(1)),
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("must be a duration above 0 such as 90s, or none")]
+pub struct BadBoost;
+
+impl FromStr for Boost {
+    type Err = BadBoost;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "none" => Ok(Boost::Off),
+            text => match duration::parse(text) {
+                Ok(after) if !after.is_zero() => Ok(Boost::After(after)),
+                _ => Err(BadBoost),
+            },
+        }
+    }
 }
 
 /// The queue of jobs that wait for others: no queue has this number, so nobody claims from it.

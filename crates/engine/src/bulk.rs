@@ -4,7 +4,7 @@
 //! workers. Never touches more jobs than matched when it began.
 
 use windlass_core::store::{Action, Bulk, JobFilter};
-use windlass_core::{JobState, Store, StoreError};
+use windlass_core::{JobRecord, JobState, Store, StoreError};
 
 const CHUNK: u32 = 5_000;
 
@@ -16,6 +16,16 @@ pub fn fitting(action: Action) -> Vec<JobState> {
 /// Jobs that are no longer what they were.
 pub fn touched(bulk: &Bulk) -> u64 {
     bulk.done + bulk.requested + bulk.superseded
+}
+
+/// Why a change of a job's priority or time changed nothing.
+pub fn why_unchanged(job: &JobRecord) -> String {
+    match job.state {
+        JobState::Scheduled => {
+            format!("job {} waits for others of its workflow; it has no time yet", job.id)
+        }
+        state => format!("job {} is {state}; only a waiting job can be changed", job.id),
+    }
 }
 
 /// `filter` names the states meant, out of [`fitting`]; `total` is how many matched. What waits goes first and chunk by

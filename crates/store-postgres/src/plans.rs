@@ -1,5 +1,6 @@
 //! Plans at a million waiting jobs: a claim and the look for late jobs read what they take straight from the index, however
-//! many wait. A sort over them would show as seconds per claim in the middle of a backlog.
+//! many wait. A sort over them would show as seconds per claim in the middle of a backlog. The end of a job of a workflow reads
+//! its children and who of their parents is open, however many jobs of workflows there are.
 
 use serde_json::Value;
 use sqlx::postgres::PgRow;
@@ -10,6 +11,7 @@ use crate::claim::CLAIM;
 use crate::hint::{BOTTOM, PRIORITIES};
 use crate::late::LATE;
 use crate::row::PgTime;
+use crate::workflow::RIPE;
 use crate::{Options, PostgresStore};
 
 const FILL: &str = "
@@ -79,6 +81,41 @@ async fn nothing_is_sorted_at_a_million_rows() {
         .bind(low())
         .bind(100_i64);
     judge(&late.fetch_one(&store.pool).await.unwrap());
+    let end = AssertSqlSafe(format!("drop schema {schema} cascade"));
+    sqlx::raw_sql(end).execute(&mut conn).await.unwrap();
+    store.close().await;
+}
+
+const FILL_WORKFLOWS: &str = "
+    insert into windlass.workflow_jobs (workflow, no, job_id, name, state, goes_on, parents, children)
+    select n / 1000, n % 1000, n, n, case when n % 1000 = 999 then 0 when n % 3 = 0 then 3 else 1 end, false,
+           case when n % 1000 = 999 then (select array_agg(p) from generate_series(0, 998) p) else '{}' end,
+           case when n % 1000 = 999 then '{}' else '{999}' end::int[]
+    from generate_series(0, 99999) n;
+    analyze windlass.workflow_jobs";
+
+#[tokio::test]
+async fn the_end_of_a_parent_reads_its_children_alone() {
+    let schema = format!("wl_plans_ripe_{}", std::process::id());
+    let store =
+        PostgresStore::connect(&format!("{}?schema={schema}", url()), Options::default()).await.unwrap();
+    store.migrate_up(None).await.unwrap();
+    let mut conn = PgConnection::connect(&url()).await.unwrap();
+    sqlx::raw_sql(AssertSqlSafe(store.render(FILL_WORKFLOWS))).execute(&mut conn).await.unwrap();
+    let explain = AssertSqlSafe(format!("explain (analyze, format json) {}", store.render(RIPE)));
+    let ends = sqlx::query(explain).bind(vec![7_i64]).bind(vec![999_i32]).bind(vec![7_i64]);
+    let row = ends.fetch_one(&store.pool).await.unwrap();
+    let plan: Value = serde_json::from_str(row.try_get_unchecked(0).unwrap()).unwrap();
+    let mut all = Vec::new();
+    nodes(&plan[0]["Plan"], &mut all);
+    let looks: Vec<&&Value> = all.iter().filter(|node| node["Relation Name"] == "workflow_jobs").collect();
+    assert_eq!(looks.len(), 3, "{plan:#}");
+    for look in looks {
+        assert!(look["Node Type"].as_str().unwrap().starts_with("Index"), "{plan:#}");
+        let read =
+            look["Actual Rows"].as_f64().unwrap() + look["Rows Removed by Filter"].as_f64().unwrap_or(0.0);
+        assert!(read <= 1.0, "a look reads one row: {plan:#}");
+    }
     let end = AssertSqlSafe(format!("drop schema {schema} cascade"));
     sqlx::raw_sql(end).execute(&mut conn).await.unwrap();
     store.close().await;

@@ -11,7 +11,7 @@ use windlass_core::{JobId, KindId, QueueId, StoreError, WorkerId};
 use crate::PostgresStore;
 use crate::error::failed;
 use crate::registry::{bounds, parse_rate};
-use crate::row::{PgTime, get, most, time, time_or_none};
+use crate::row::{PgTime, duration_or_none, get, most, time, time_or_none};
 
 /// Eleven index probes per question, each from where the hints say, and one per kind for lanes to look at, which is a
 /// claim's business. Suspects stand apart: they are due, but an ordinary claim does not take them. The left join answers
@@ -27,6 +27,7 @@ const POLL: &str = "
            coalesce(q.live_concurrency_max, q.concurrency_max) as concurrency_max,
            case when q.live_global_concurrency_set then q.live_global_concurrency else q.global_concurrency end
                as global_concurrency,
+           nullif(coalesce(q.live_boost_after_us, q.boost_after_us), 0) as boost_after_us,
            case when exists (select from windlass.cancels) then array(
                 select x.job_id from windlass.cancels x
                 join windlass.claims c on c.worker = $2 and x.job_id = any (c.ids)) else '{}' end as cancel,
@@ -122,6 +123,7 @@ impl PostgresStore {
                 concurrency: u32::try_from(get::<i32>(row, "concurrency")?).unwrap_or(0),
                 global_concurrency,
                 bounds: bounds(row)?,
+                boost_after: duration_or_none(row, "boost_after_us")?,
             });
         }
         let cancel = cancel.into_iter().map(JobId).collect();

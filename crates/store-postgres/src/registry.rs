@@ -5,6 +5,7 @@
 
 use sqlx::PgConnection;
 use sqlx::postgres::PgRow;
+use windlass_core::queue::Boost;
 use windlass_core::scale::Bounds;
 use windlass_core::store::{Backlog, DEPTH_SHOWN, KindMoved, KindUpdate, QueueState, QueueUpdate};
 use windlass_core::time::micros;
@@ -68,7 +69,8 @@ const QUEUES: &str = "
            coalesce(r.live_permits, r.permits) as permits,
            case when q.live_depth_cap_set then q.live_depth_cap else q.depth_cap end as depth_cap,
            case when q.live_global_concurrency_set then q.live_global_concurrency else q.global_concurrency end
-               as global_concurrency, q.boost_after_us,
+               as global_concurrency,
+           nullif(coalesce(q.live_boost_after_us, q.boost_after_us), 0) as boost_after_us,
            coalesce((select sum(cardinality(c.ids)) from windlass.claims c where c.queue = q.id), 0)::bigint as running,
            (select count(*) from (
                 select from unnest(array[q.id, -q.id]) s (queue), generate_series(0, 10) p, lateral (
@@ -92,7 +94,8 @@ const UPDATE_QUEUE: &str = "
         live_concurrency_min = coalesce($6, live_concurrency_min),
         live_concurrency_max = coalesce($7, live_concurrency_max),
         live_global_concurrency = case when $8 then $9 else live_global_concurrency end,
-        live_global_concurrency_set = live_global_concurrency_set or $8
+        live_global_concurrency_set = live_global_concurrency_set or $8,
+        live_boost_after_us = case when $10 then $11 else live_boost_after_us end
     where id = $1
     returning resource";
 
@@ -276,6 +279,8 @@ impl PostgresStore {
             .bind(update.bounds.map(|bounds| whole(bounds.max)))
             .bind(update.global_concurrency.is_some())
             .bind(update.global_concurrency.flatten().map(whole))
+            .bind(update.boost_after.is_some())
+            .bind(update.boost_after.and_then(Boost::code))
             .fetch_optional(&mut *tx)
             .await
             .map_err(failed(OP))?;

@@ -105,6 +105,18 @@ pub(crate) const STEPS: &[Step] = &[
         up: include_str!("schema/0014_boost.up.sql"),
         down: include_str!("schema/0014_boost.down.sql"),
     },
+    Step {
+        version: 15,
+        name: "children",
+        up: include_str!("schema/0015_children.up.sql"),
+        down: include_str!("schema/0015_children.down.sql"),
+    },
+    Step {
+        version: 16,
+        name: "live_boost",
+        up: include_str!("schema/0016_live_boost.up.sql"),
+        down: include_str!("schema/0016_live_boost.down.sql"),
+    },
 ];
 
 pub(crate) fn newest() -> i64 {

@@ -10,6 +10,7 @@ use windlass_core::{JobId, KindId, Time, WorkerId};
 
 use crate::error::Answer;
 use crate::registry::{bounds, kind_limits};
+use crate::row::duration;
 use crate::{lease, schedule};
 
 pub(crate) fn poll(
@@ -22,16 +23,18 @@ pub(crate) fn poll(
     let mut statement = connection.prepare_cached(
         "select paused, coalesce(live_concurrency, concurrency), coalesce(live_concurrency_min, concurrency_min),
                 coalesce(live_concurrency_max, concurrency_max),
-                case when live_global_concurrency_set then live_global_concurrency else global_concurrency end
+                case when live_global_concurrency_set then live_global_concurrency else global_concurrency end,
+                nullif(coalesce(live_boost_after_us, boost_after_us), 0)
          from windlass_queues where id = ?1",
     )?;
     for (asked, served) in served.iter().enumerate() {
         let settings = statement
             .query_row([served.queue.0], |row| {
-                Ok((row.get(0)?, row.get(1)?, bounds(row, 2, 3)?, row.get(4)?))
+                let boost = row.get::<_, Option<i64>>(5)?.map(duration);
+                Ok((row.get(0)?, row.get(1)?, bounds(row, 2, 3)?, row.get(4)?, boost))
             })
             .optional()?;
-        let Some((paused, concurrency, bounds, global_concurrency)) = settings else { continue };
+        let Some((paused, concurrency, bounds, global_concurrency, boost_after)) = settings else { continue };
         queues.push(QueueDue {
             asked,
             queue: served.queue,
@@ -41,6 +44,7 @@ pub(crate) fn poll(
             concurrency,
             global_concurrency,
             bounds,
+            boost_after,
         });
     }
     let kinds: Vec<KindId> = served.iter().flat_map(|served| served.kinds.iter().copied()).collect();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row};
-use windlass_core::queue::MAX_PRIORITY;
+use windlass_core::queue::{Boost, MAX_PRIORITY};
 use windlass_core::scale::Bounds;
 use windlass_core::store::{
     Backlog, DEPTH_SHOWN, KindLimits, KindMoved, KindUpdate, Permits, QueueState, QueueUpdate, Wake,
@@ -207,7 +207,7 @@ pub(crate) fn queues(connection: &Connection, now: Time) -> Answer<Vec<QueueStat
                 coalesce(q.live_concurrency_min, q.concurrency_min),
                 coalesce(q.live_concurrency_max, q.concurrency_max), r.name, coalesce(r.live_permits, r.permits),
                 case when q.live_global_concurrency_set then q.live_global_concurrency else q.global_concurrency end,
-                q.boost_after_us
+                nullif(coalesce(q.live_boost_after_us, q.boost_after_us), 0)
          from windlass_queues q left join windlass_resources r on r.name = q.resource order by q.id",
     )?;
     let rows = statement.query_map([], |row| {
@@ -283,7 +283,8 @@ pub(crate) fn update_queue(scope: &mut Scope<'_>, queue: QueueId, update: &Queue
                  live_concurrency_min = coalesce(?6, live_concurrency_min),
                  live_concurrency_max = coalesce(?7, live_concurrency_max),
                  live_global_concurrency = case when ?8 then ?9 else live_global_concurrency end,
-                 live_global_concurrency_set = live_global_concurrency_set or ?8
+                 live_global_concurrency_set = live_global_concurrency_set or ?8,
+                 live_boost_after_us = case when ?10 then ?11 else live_boost_after_us end
              where id = ?1",
         )?
         .execute((
@@ -296,6 +297,8 @@ pub(crate) fn update_queue(scope: &mut Scope<'_>, queue: QueueId, update: &Queue
             update.bounds.map(|bounds| bounds.max),
             update.global_concurrency.is_some(),
             update.global_concurrency.flatten(),
+            update.boost_after.is_some(),
+            update.boost_after.and_then(Boost::code),
         ))?;
     if let Some(permits) = update.permits {
         let resource = scope

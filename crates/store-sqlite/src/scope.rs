@@ -3,7 +3,7 @@
 //! The same code runs on the writer's connection and, for `enqueue_in` and `settle_in`, on a caller's. Never begins
 //! or ends a transaction.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::Connection;
 use windlass_core::store::Wake;
@@ -17,12 +17,15 @@ pub(crate) struct Scope<'c> {
     /// Known once asked for: nobody else can insert while this transaction holds the write lock.
     next_id: Option<i64>,
     wakes: Vec<Wake>,
-    moved: BTreeSet<WorkflowId>,
+    moved: BTreeMap<WorkflowId, Moved>,
 }
+
+/// Places of the jobs that ends in a workflow may have released; none when they may have done more than that.
+pub(crate) type Moved = Option<BTreeSet<usize>>;
 
 impl<'c> Scope<'c> {
     pub(crate) fn new(connection: &'c Connection, now: Time) -> Scope<'c> {
-        Scope { connection, now, next_id: None, wakes: Vec::new(), moved: BTreeSet::new() }
+        Scope { connection, now, next_id: None, wakes: Vec::new(), moved: BTreeMap::new() }
     }
 
     pub(crate) fn wake(&mut self, wake: Wake) {
@@ -42,11 +45,11 @@ impl<'c> Scope<'c> {
     }
 
     /// A job of the workflow ended: what follows is drawn before the call is over.
-    pub(crate) fn moved(&mut self, workflow: WorkflowId) {
-        self.moved.insert(workflow);
+    pub(crate) fn moved(&mut self, workflow: WorkflowId) -> &mut Moved {
+        self.moved.entry(workflow).or_insert_with(|| Some(BTreeSet::new()))
     }
 
-    pub(crate) fn take_moved(&mut self) -> BTreeSet<WorkflowId> {
+    pub(crate) fn take_moved(&mut self) -> BTreeMap<WorkflowId, Moved> {
         std::mem::take(&mut self.moved)
     }
 

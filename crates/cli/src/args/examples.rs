@@ -44,7 +44,8 @@ pub(super) const JOBS: &str = "Examples:
   windlass jobs --state failed,dead_letter
   windlass jobs --entity product:p001
   windlass jobs count --queue high --json
-  windlass jobs retry --kind FAIL --state dead_letter --yes";
+  windlass jobs retry --kind FAIL --state dead_letter --yes
+  windlass jobs set 7466421690327171072 --priority 0 --in 5m";
 
 pub(super) const QUEUES: &str = "Examples:
   windlass queues
@@ -53,6 +54,7 @@ pub(super) const QUEUES: &str = "Examples:
   windlass queues set bulk --global-concurrency 4
   windlass queues set bulk --concurrency-min 2 --concurrency-max 32
   windlass queues set screenshot --permits 5
+  windlass queues set low --boost-after 5m
 
 Between two bounds each worker finds its own concurrency, by backlog and run times.";
 

@@ -1,9 +1,12 @@
 //! What `queues` and `kinds` take: the nouns of the registry, whose limits an operator changes live.
 
 use clap::{Args, Subcommand};
+use windlass_core::queue::Boost;
 
 use super::Json;
-use super::value::{DepthCap, GlobalConcurrency, RateBound, depth_cap, global_concurrency, rate};
+use super::value::{
+    DepthCap, GlobalConcurrency, RateBound, boost_after, depth_cap, global_concurrency, rate,
+};
 
 #[derive(Args)]
 pub(crate) struct Queues {
@@ -45,6 +48,10 @@ pub(crate) enum QueuesVerb {
         /// Jobs that all processes together run at once
         #[arg(long, value_name = "N|none", group = "change", value_parser = global_concurrency)]
         global_concurrency: Option<GlobalConcurrency>,
+        /// Jobs due for longer get a quarter of the slots whatever their priority; configured goes back to the
+        /// configuration's value
+        #[arg(long, value_name = "DURATION|none|configured", group = "change", value_parser = boost_after)]
+        boost_after: Option<Boost>,
         #[command(flatten)]
         json: Json,
     },

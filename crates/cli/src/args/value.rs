@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass_core::queue::MAX_GLOBAL_CONCURRENCY;
+use windlass_core::queue::{BadBoost, Boost, MAX_GLOBAL_CONCURRENCY};
 use windlass_core::schedule::{Misfire, Phase};
 use windlass_core::{EntityRef, JobState, OnConflict, Rate, Time, duration};
 
@@ -91,13 +91,20 @@ pub(super) fn global_concurrency(text: &str) -> Result<GlobalConcurrency, String
     }
 }
 
+pub(super) fn boost_after(text: &str) -> Result<Boost, String> {
+    match text {
+        "configured" => Ok(Boost::Configured),
+        text => text.parse().map_err(|error: BadBoost| format!("{error}, or configured")),
+    }
+}
+
 /// A bare number is seconds here, as in `Prefer: wait=N`.
 pub(super) fn patience(text: &str) -> Result<Duration, String> {
     match text.parse::<u32>() {
         Ok(seconds) => Ok(Duration::from_secs(seconds.into())),
         Err(_) => duration_of(text).map_err(|_| {
             format!(
-                "`{}` is not a number of seconds; name the kind before --wait",
+                "`{}` is not a number of seconds; name what is to be run before --wait",
                 windlass_core::input::shown(text)
             )
         }),

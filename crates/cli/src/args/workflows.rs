@@ -1,13 +1,16 @@
 //! `workflows list|show|cancel|retry|run`.
 
+use std::time::Duration;
+
 use clap::{Args, Subcommand};
 use windlass_core::workflow::{UnknownWorkflowState, WorkflowState};
 
 use super::Json;
+use super::value::patience;
 
 #[derive(Args)]
 #[command(after_help = "Examples:\n  windlass workflows --state failed\n  \
-    windlass workflows run examples/order.json\n  \
+    windlass workflows run examples/order.json --wait\n  \
     echo '{\"jobs\": [{\"name\": \"a\", \"kind\": \"NOOP\"}]}' | windlass workflows run -\n  \
     windlass workflows show 7466421690327171072\n  \
     windlass workflows retry 7466421690327171072")]
@@ -34,7 +37,12 @@ pub(crate) enum WorkflowsVerb {
         {\"name\": \"charge\", \"kind\": \"CHARGE\", \"compensate\": {\"kind\": \"REFUND\"}},\n    \
         {\"name\": \"ship\", \"kind\": \"SHIP\", \"after\": [\"charge\"]}]}\n\n\
         on_failure: stop cancels what comes after a failed job, continue runs it all the\n\
-        same, compensate stops and then undoes completed jobs from the end.")]
+        same, compensate stops and then undoes completed jobs from the end.\n\n\
+        With --wait it exits with 1 unless the workflow ends as completed.\n\n\
+        Examples:\n  \
+        windlass workflows run examples/order.json\n  \
+        windlass workflows run examples/order.json --wait\n  \
+        windlass workflows run examples/order.json --wait 300 --json")]
     Run(RunWorkflow),
 }
 
@@ -67,6 +75,9 @@ pub(crate) struct RunWorkflow {
     /// JSON, or - for standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: String,
+    /// Wait until the workflow has ended, at most SECONDS if they are given
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, value_parser = patience)]
+    pub(crate) wait: Option<Option<Duration>>,
     #[command(flatten)]
     pub(crate) json: Json,
 }

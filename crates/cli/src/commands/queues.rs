@@ -28,6 +28,7 @@ pub(crate) async fn run(session: &Session, args: Queues) -> Result<(), Failure> 
             permits,
             depth_cap,
             global_concurrency,
+            boost_after,
             json,
         } => {
             let depth_cap = depth_cap.map(|cap| match cap {
@@ -38,8 +39,14 @@ pub(crate) async fn run(session: &Session, args: Queues) -> Result<(), Failure> 
                 GlobalConcurrency::Jobs(jobs) => Some(jobs),
                 GlobalConcurrency::None => None,
             });
-            let update =
-                QueueUpdate { concurrency, permits, depth_cap, global_concurrency, ..QueueUpdate::default() };
+            let update = QueueUpdate {
+                concurrency,
+                permits,
+                depth_cap,
+                global_concurrency,
+                boost_after,
+                ..QueueUpdate::default()
+            };
             let bounds = (concurrency_min, concurrency_max);
             let client = session.writer().await?;
             let update = checked(&client, &name, update, bounds)?;

@@ -1,10 +1,12 @@
 //! `workflows list|show|cancel|retry|run`.
 
 use std::io::Read;
+use std::time::{Duration, Instant};
 
-use windlass_core::WorkflowId;
 use windlass_core::input::shown;
 use windlass_core::store::{Bulk, WorkflowDetail, WorkflowFilter};
+use windlass_core::workflow::WorkflowState;
+use windlass_core::{JobState, WorkflowId, duration};
 use windlass_engine::Client;
 use windlass_engine::bulk::touched;
 use windlass_http::view::{ListView, WorkflowDetailView, WorkflowView};
@@ -14,11 +16,15 @@ use super::{Session, line};
 use crate::args::{ListWorkflows, OneWorkflow, RunWorkflow, Workflows, WorkflowsVerb};
 use crate::failure::{During, Failure};
 use crate::output::job::seconds;
+use crate::output::progress::Progress;
 use crate::output::table::Table;
-use crate::output::{Output, graph};
+use crate::output::{Output, graph, visible};
 
 /// A thousand jobs with payloads of some size; each payload is checked on its own.
 const MAX_FILE: u64 = 64 << 20;
+
+const FIRST_LOOK: Duration = Duration::from_millis(20);
+const LAST_LOOK: Duration = Duration::from_millis(500);
 
 pub(crate) async fn run(session: &Session, args: Workflows) -> Result<(), Failure> {
     match args.verb.unwrap_or(WorkflowsVerb::List(args.list)) {
@@ -90,7 +96,63 @@ async fn start(session: &Session, args: &RunWorkflow) -> Result<(), Failure> {
     let request = workflow_request(fields).map_err(|invalid| refused(invalid.to_string()))?;
     let client = session.writer().await?;
     let started = client.enqueue_workflow(request).await.during(what)?;
-    print(&session.output, &find(&client, started.id.0).await?, args.json.json)
+    let (detail, waited) = match args.wait {
+        None => (find(&client, started.id.0).await?, Ok(())),
+        Some(patience) => {
+            let detail = wait(session, &client, started.id, patience).await?;
+            let waited = completed(&detail, patience);
+            (detail, waited)
+        }
+    };
+    print(&session.output, &detail, args.json.json)?;
+    waited
+}
+
+/// Until it has ended or the time is up.
+async fn wait(
+    session: &Session,
+    client: &Client,
+    id: WorkflowId,
+    patience: Option<Duration>,
+) -> Result<WorkflowDetail, Failure> {
+    let begun = Instant::now();
+    let mut pause = FIRST_LOOK;
+    let mut detail = find(client, id.0).await?;
+    // Jobs that undo others come on top when something failed; the bar is about the work.
+    let total = detail.workflow.counts.total();
+    let mut bar = Progress::new(session.output, "jobs", total);
+    loop {
+        let counts = &detail.workflow.counts;
+        let ended = (counts.total() - counts.waiting - counts.live).min(total);
+        let left = patience.map(|patience| patience.saturating_sub(begun.elapsed()));
+        if detail.workflow.state.is_ended() || left == Some(Duration::ZERO) {
+            bar.finish(ended);
+            return Ok(detail);
+        }
+        bar.set(ended);
+        tokio::time::sleep(left.map_or(pause, |left| left.min(pause))).await;
+        pause = (pause * 2).min(LAST_LOOK);
+        detail = find(client, id.0).await?;
+    }
+}
+
+fn completed(detail: &WorkflowDetail, patience: Option<Duration>) -> Result<(), Failure> {
+    let WorkflowDetail { workflow, members } = detail;
+    let id = workflow.id;
+    if workflow.state == WorkflowState::Completed {
+        return Ok(());
+    }
+    if !workflow.state.is_ended() {
+        let why = format!("it has not ended after {}", duration::format(patience.unwrap_or_default()));
+        return Err(Failure::new(format!("workflow {id} was started but not awaited to its end"), why).hint(
+            "it goes on; `windlass workers` shows whether anybody works, `windlass serve` starts a worker",
+        ));
+    }
+    let bad = members.iter().filter(|member| member.state != JobState::Completed);
+    let named: Vec<String> =
+        bad.map(|member| format!("{} is {}", visible(&member.name), member.state)).collect();
+    Err(Failure::new(format!("workflow {id} ended as {}", workflow.state), named.join(", "))
+        .hint(format!("`windlass workflows show {id}` has the graph, `windlass jobs show JOB` the errors")))
 }
 
 fn read(file: &str) -> std::io::Result<Vec<u8>> {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::place::Place;
+use crate::place::{Place, postgres};
 
 fn fill(place: &Place, jobs: usize, bytes: usize) {
     let line = format!("{{\"kind\":\"NOOP\",\"payload\":{{\"text\":\"{}\"}}}}\n", "x".repeat(bytes));
@@ -57,10 +57,7 @@ fn a_copy_is_made_verified_listed_and_restored() {
 fn a_copy_moves_to_postgres_and_back() {
     let place = Place::new();
     fill(&place, 5, 10);
-    let schema = format!("wlc_{}_{}", std::process::id(), Instant::now().elapsed().as_nanos());
-    let server = std::env::var("WINDLASS_TEST_POSTGRES_URL")
-        .unwrap_or_else(|_| "postgres://postgres@127.0.0.1:5432/test".to_owned());
-    let url = format!("{server}?schema={schema}");
+    let url = postgres("copy");
     place.run(&["backup", "a.backup"]).ok();
     place.run(&["restore", "a.backup", "--database", &url]).ok().says(&["restored into postgres://"]);
     place.run(&["backup", "b.backup", "--database", &url]).ok();

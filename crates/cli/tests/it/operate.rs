@@ -1,5 +1,7 @@
 //! Looking and acting: jobs, dead letters, queues, kinds, workers, clean-up, doctor, migrations.
 
+use serde_json::json;
+
 use crate::place::Place;
 
 fn fill(place: &Place, jobs: usize, tag: &str) {
@@ -95,6 +97,12 @@ fn queues_change_live() {
     place
         .run(&["queues", "set", "low", "--global-concurrency", "0"])
         .fails(2, &["must be 1 to 1000000, or none"]);
+    for (said, shown) in [("90s", json!(90.0)), ("none", json!(null)), ("configured", json!(600.0))] {
+        let set = place.run(&["queues", "set", "low", "--boost-after", said, "--json"]).ok().json();
+        assert_eq!(set["items"][0]["boost_after_seconds"], shown);
+    }
+    let rule = "must be a duration above 0 such as 90s, or none, or configured";
+    place.run(&["queues", "set", "low", "--boost-after", "0s"]).fails(2, &[rule]);
     place.run(&["queues", "resume", "low"]).ok();
     place.run(&["queues", "set", "default", "--depth-cap", "2"]).ok();
     fill(&place, 2, "a");
@@ -253,4 +261,37 @@ fn limits_that_make_no_sense_are_refused() {
         (&shot["items"][0]["resource"], &shot["items"][0]["permits"]),
         (&"screenshot".into(), &2.into())
     );
+}
+
+#[test]
+fn a_waiting_job_is_moved() {
+    let place = Place::new();
+    let id = |args: &[&str]| {
+        let made = place.run(&[&["enqueue", "NOOP", "--json"], args].concat()).ok().json();
+        made["id"].as_str().unwrap().to_owned()
+    };
+    let job = id(&["--in", "2h"]);
+    let shown = place.run(&["jobs", "set", &job, "--priority", "0", "--json"]).ok().json();
+    assert_eq!((shown["priority"].as_u64(), shown["state"].as_str()), (Some(0), Some("scheduled")));
+    let at = "2099-01-31T15:04:05Z";
+    let shown = place.run(&["jobs", "set", &job, "--run-at", at, "--json"]).ok().json();
+    assert_eq!((shown["priority"].as_u64(), shown["run_at"].as_str()), (Some(0), Some(at)));
+    let soon = place.run(&["jobs", "set", &job, "--in", "5m", "--json"]).ok().json();
+    let ahead = |job: &serde_json::Value| {
+        let time = |name: &str| job[name].as_str().unwrap().parse::<windlass_core::Time>().unwrap();
+        time("run_at").since(time("created_at")).as_secs()
+    };
+    assert!((300..400).contains(&ahead(&soon)), "{soon}");
+    place.run(&["jobs", "set", &job, "--in", "0s"]).ok().says(&["pending"]);
+    place.run(&["jobs", "cancel", &job]).ok();
+    let why = format!("cannot change job {job}: job {job} is cancelled; only a waiting job can be changed");
+    place.run(&["jobs", "set", &job, "--priority", "1"]).fails(1, &[&why]);
+    place.run(&["jobs", "set", "7", "--priority", "1"]).fails(1, &["there is no such job here"]);
+    place.run(&["jobs", "set", &job]).fails(2, &["--priority", "--run-at", "--in"]);
+    place.run(&["jobs", "set", &job, "--priority", "11"]).fails(2, &["11 is not in 0..=10"]);
+    place.run(&["jobs", "set", &job, "--run-at", at, "--in", "5m"]).fails(2, &["cannot be used with"]);
+    let chain = r#"{"jobs": [{"name": "a", "kind": "NOOP"}, {"name": "b", "kind": "NOOP", "after": ["a"]}]}"#;
+    let made = place.pipe(&["workflows", "run", "-", "--json"], chain).ok().json();
+    let child = made["jobs"][1]["id"].as_str().unwrap();
+    place.run(&["jobs", "set", child, "--in", "0s"]).fails(1, &["waits for others of its workflow"]);
 }

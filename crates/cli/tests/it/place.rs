@@ -188,6 +188,13 @@ impl Drop for Server {
     }
 }
 
+/// A schema of the test's own; tests of one name run in processes of their own.
+pub(crate) fn postgres(name: &str) -> String {
+    let server = std::env::var("WINDLASS_TEST_POSTGRES_URL")
+        .unwrap_or_else(|_| "postgres://postgres@127.0.0.1:5432/test".to_owned());
+    format!("{server}?schema=wlc_{name}_{}", std::process::id())
+}
+
 /// As a shell splits a line.
 pub(crate) fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);

@@ -125,6 +125,31 @@ fn one_reading_as_an_object() {
     place.run(&["top", "--every", "200ms"]).fails(2, &["must be at least 1s"]);
 }
 
+/// Each number against what the tables say.
+#[test]
+fn numbers_are_those_of_the_tables() {
+    let place = Place::new();
+    let _worker = place.serve(&["worker"]);
+    for _ in 0..3 {
+        place.run(&["enqueue", "SLEEP", "--payload", "{\"ms\": 60000}"]).ok();
+    }
+    let begun = Instant::now();
+    while place.count(&["--state", "running"]) < 3 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "nobody works");
+    }
+    place.run(&["queues", "pause", "DEFAULT"]).ok();
+    fill(&place);
+    place.run(&["enqueue", "NOOP", "--in", "1h"]).ok();
+    let reading = place.run(&["top", "--json"]).ok().json();
+    let queues = reading["queues"].as_array().unwrap();
+    let default = queues.iter().find(|queue| queue["name"] == "DEFAULT").unwrap();
+    let numbers = ["running", "depth", "scheduled"].map(|name| default[name].as_u64());
+    assert_eq!(numbers, [Some(3), Some(7), Some(1)], "{default}");
+    assert_eq!(default["paused"].as_bool(), Some(true));
+    let workers = reading["workers"].as_array().unwrap();
+    assert_eq!((workers.len(), workers[0]["running"].as_u64()), (1, Some(3)), "{reading}");
+}
+
 #[test]
 fn plain_tables_without_a_terminal() {
     let place = Place::new();

@@ -66,3 +66,44 @@ fn the_example_runs_to_its_end() {
     let id = made["id"].as_str().unwrap();
     place.run(&["workflows", "show", id]).ok().says(&["order · completed · 4 of 4 jobs completed"]);
 }
+
+/// Waiting ends with the workflow, and says by its exit code whether that completed.
+#[test]
+fn run_waits_for_the_end() {
+    let place = Place::new();
+    let worker = place.serve(&["serve"]);
+    let ran = place.pipe(&["workflows", "run", "-", "--wait"], CHAIN).ok();
+    ran.says(&["chain · completed · 2 of 2 jobs completed"]);
+    let ran = place.pipe(&["workflows", "run", "-", "--wait", "30", "--json"], CHAIN).ok().json();
+    assert_eq!(
+        (ran["state"].as_str(), ran["jobs"][1]["state"].as_str()),
+        (Some("completed"), Some("completed"))
+    );
+    let fails = r#"{"jobs": [{"name": "a", "kind": "FAIL", "payload": {"times": 9}, "max_attempts": 1},
+        {"name": "b", "kind": "NOOP", "after": ["a"]}]}"#;
+    let why = ["ended as failed: a is dead_letter, b is cancelled", "windlass workflows show"];
+    place.pipe(&["workflows", "run", "-", "--wait"], fails).fails(1, &why).says(&["· failed ·"]);
+    let ran = place.pipe(&["workflows", "run", "-", "--wait", "--json"], fails).fails(1, &why);
+    assert_eq!(ran.json()["state"].as_str(), Some("failed"));
+    drop(worker);
+    let late = [
+        "was started but not awaited to its end: it has not ended after 1s",
+        "`windlass serve` starts a worker",
+    ];
+    place.pipe(&["workflows", "run", "-", "--wait", "1"], CHAIN).fails(1, &late).says(&["· running ·"]);
+    let file = place.write("chain.json", CHAIN);
+    let order = ["workflows", "run", "--wait", file.to_str().unwrap()];
+    place.run(&order).fails(2, &["is not a number of seconds; name what is to be run before --wait"]);
+}
+
+/// Where no bar can be drawn, long work says now and then how far it is.
+#[test]
+fn a_long_wait_says_how_far_it_is() {
+    let place = Place::new();
+    let _worker = place.serve(&["serve"]);
+    let long = r#"{"jobs": [{"name": "a", "kind": "NOOP"},
+        {"name": "b", "kind": "SLEEP", "payload": {"ms": 3500}, "after": ["a"]}]}"#;
+    let ran = place.pipe(&["workflows", "run", "-", "--wait"], long).ok();
+    let lines: Vec<&str> = ran.err.lines().filter(|line| line.starts_with("jobs: ")).collect();
+    assert_eq!(lines, ["jobs: 1 of 2", "jobs: 2 of 2"], "{}", ran.err);
+}

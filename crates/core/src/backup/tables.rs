@@ -61,6 +61,7 @@ pub const TABLES: &[Table] = &[
             int("live_concurrency_min"),
             int("live_concurrency_max"),
             int("boost_after_us"),
+            int("live_boost_after_us"),
         ],
     },
     Table {
@@ -180,6 +181,7 @@ pub const TABLES: &[Table] = &[
             int("state"),
             flag("goes_on"),
             column("parents", ColumnKind::Ints),
+            column("children", ColumnKind::Ints),
             int("undoes"),
             time("run_at"),
             int("delay_us"),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{KindLimits, ResourceUse, Settled};
 use crate::outcome::ReturnWhy;
+use crate::queue::Boost;
 use crate::scale::Bounds;
 use crate::{JobId, JobState, KindId, QueueId, QueueSpec, Time, Verdict, WorkerId};
 
@@ -42,6 +43,7 @@ pub struct QueueDue {
     /// Claims get no more than is left of it; the end of each lease makes room.
     pub global_concurrency: Option<u32>,
     pub bounds: Option<Bounds>,
+    pub boost_after: Option<Duration>,
 }
 
 #[derive(Clone, Debug)]
@@ -86,6 +88,7 @@ pub struct QueueUpdate {
     pub depth_cap: Option<Option<u64>>,
     /// `Some(None)` lifts the limit.
     pub global_concurrency: Option<Option<u32>>,
+    pub boost_after: Option<Boost>,
 }
 
 #[derive(Clone, Debug)]

@@ -54,6 +54,17 @@ impl Standing {
     }
 }
 
+/// Whether the end of a job that was released can do no more than let its children go, once none of their parents is open:
+/// [`advance`] has to see the whole workflow only for other ends, and when nothing of it is open any more.
+pub fn only_releases(ended: JobState, goes_on: bool) -> bool {
+    match ended {
+        JobState::Completed => true,
+        // Only an attempt ends so, and no job is attempted below one that blocks.
+        JobState::Failed | JobState::DeadLetter => goes_on,
+        _ => false,
+    }
+}
+
 /// What has to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Advance {
@@ -267,6 +278,7 @@ pub(super) mod tests {
             seed ^= seed << 17;
             (seed % n as u64) as usize
         };
+        let mut near = 0;
         for round in 0..2_000 {
             let policy = OnFailure::ALL[below(3)];
             let mut members: Vec<Member> = Vec::new();
@@ -300,6 +312,7 @@ pub(super) mod tests {
                 }
                 let n = live[below(live.len())];
                 members[n].standing = [DONE, DONE, DONE, DEAD, CANCELLED][below(5)];
+                near += usize::from(follows_from_the_children(&members, n, policy));
                 steps += 1;
                 assert!(steps < 100, "round {round} does not end: {members:?}");
             };
@@ -309,5 +322,23 @@ pub(super) mod tests {
             }
             assert_eq!(advance(&members, policy).state, end, "deciding again changes nothing");
         }
+        assert!(near > 1_000, "{near} ends were judged by their children");
+    }
+
+    /// Where [`only_releases`] says so of the end of `n`, its children tell all there is to do.
+    fn follows_from_the_children(members: &[Member], n: usize, policy: OnFailure) -> bool {
+        let Standing::Ended(state) = members[n].standing else { return false };
+        if members[n].undoes.is_some() || !only_releases(state, members[n].goes_on) {
+            return false;
+        }
+        let next = advance(members, policy);
+        let ended = |p: &usize| members[*p].standing.is_ended();
+        let ripe = |m: &Member| m.standing == Waits && m.parents.contains(&n) && m.parents.iter().all(ended);
+        let children: Vec<usize> = (0..members.len()).filter(|c| ripe(&members[*c])).collect();
+        assert_eq!((next.release, next.cancel), (children, vec![]), "after {n}: {members:?}");
+        if !members.iter().all(|member| member.standing.is_ended()) {
+            assert_eq!((next.undo, next.state), (None, WorkflowState::Running), "after {n}: {members:?}");
+        }
+        true
     }
 }

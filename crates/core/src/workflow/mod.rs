@@ -13,7 +13,7 @@ mod check;
 mod new;
 mod state;
 
-pub use advance::{Advance, Member, Standing, advance};
+pub use advance::{Advance, Member, Standing, advance, only_releases};
 pub use again::{Again, again};
 pub use check::{MAX_JOBS, check};
 pub use new::{NewMember, NewWorkflow, Undo};

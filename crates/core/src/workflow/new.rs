@@ -16,6 +16,19 @@ pub struct NewWorkflow {
     pub members: Vec<NewMember>,
 }
 
+impl NewWorkflow {
+    /// For each place those of its children, ascending.
+    pub fn children(&self) -> Vec<Vec<usize>> {
+        let mut children = vec![Vec::new(); self.members.len()];
+        for (no, member) in self.members.iter().enumerate() {
+            for parent in &member.parents {
+                children[*parent].push(no);
+            }
+        }
+        children
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct NewMember {
     pub name: String,

@@ -88,6 +88,7 @@ impl QueueWork {
         let before = self.concurrency;
         self.paused = found.paused;
         self.limited = found.global_concurrency.is_some();
+        self.late.set(found.boost_after);
         match (fixed, found.bounds) {
             (Some(fixed), _) => self.concurrency = fixed,
             (None, None) => {

@@ -12,6 +12,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// The reserve of one queue.
 pub(super) struct Late {
     after: Option<Duration>,
+    sla: Option<Duration>,
     reserve: Reserve,
     look_at: Instant,
 }
@@ -25,8 +26,14 @@ pub(super) struct Share {
 
 impl Late {
     pub(super) fn new(spec: Option<&QueueSpec>, now: Instant) -> Late {
-        let after = spec.and_then(|spec| late_after(spec.boost_after, spec.sla));
-        Late { after, reserve: Reserve::default(), look_at: now }
+        let sla = spec.and_then(|spec| spec.sla);
+        let after = spec.and_then(|spec| late_after(spec.boost_after, sla));
+        Late { after, sla, reserve: Reserve::default(), look_at: now }
+    }
+
+    /// What is in force now.
+    pub(super) fn set(&mut self, boost_after: Option<Duration>) {
+        self.after = late_after(boost_after, self.sla);
     }
 
     /// What of a claim for so many slots is for late jobs.
@@ -88,6 +95,11 @@ mod tests {
         assert_eq!(late.share(100, now), None, "not so soon again");
         assert_eq!(late.share(100, now + LOOK_EVERY).unwrap().most, 50, "saved meanwhile");
         let spec = QueueSpec { boost_after: None, ..QueueSpec::named("Q") };
-        assert_eq!(Late::new(Some(&spec), now).share(100, now), None, "turned off");
+        let mut late = Late::new(Some(&spec), now);
+        assert_eq!(late.share(100, now), None, "turned off");
+        late.set(Some(Duration::from_secs(7)));
+        assert_eq!(late.share(100, now).unwrap().after, Duration::from_secs(7), "turned on live");
+        late.set(None);
+        assert_eq!(late.share(100, now + LOOK_EVERY), None, "and off again");
     }
 }

@@ -6,18 +6,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use windlass_core::store::{BackupNote, JobFilter, Page};
-use windlass_core::{JobId, JobState, KindSpec, Store, Time};
+use tokio::sync::Semaphore;
+use windlass_core::store::{BackupNote, Claim, JobFilter, Page, WorkerInfo};
+use windlass_core::{JobId, JobState, KindSpec, Store, Time, WorkerId};
 use windlass_engine::backup::{self, BackupError, Shelf};
 use windlass_engine::{
-    Client, Completion, Handlers, JobRequest, Worker, WorkerHandle, WorkerOptions, handler,
+    Client, Completion, Handlers, JobRequest, MemberRequest, Worker, WorkerHandle, WorkerOptions,
+    WorkflowRequest, handler,
 };
 use windlass_testkit::conformance::attic::{check_full, exported, fill, sums};
 use windlass_testkit::conformance::{Handle, Harness};
 use windlass_testkit::signal::{Seen, wait_until};
 
 use crate::on_both;
-use crate::place::Place;
+use crate::place::{NEVER, Place};
 
 async fn write(store: &dyn Store, path: &Path) -> backup::Written {
     backup::write(store, path, &mut |_, _| {}).await.unwrap()
@@ -272,4 +274,98 @@ on_both! {
         }
         worker.shutdown().await.unwrap();
     }
+
+    /// Leases do not outlive their database: what a living worker ran, what a dead one left behind, suspects, a line and a workflow
+    /// are all completed by a worker on the restored one, of either kind, even when another dies there first.
+    async fn what_ran_is_completed_on_the_restored_database(place: Place) {
+        let gate = Arc::new(Semaphore::new(0));
+        let (client, handlers) = gated(place, gate.clone()).await;
+        let store = place.store.as_ref();
+        client.enqueue_many(vec![JobRequest::new(OTHER_KIND, b"{}".to_vec()); 2]).await.unwrap();
+        client.enqueue_many(vec![job(); 3]).await.unwrap();
+        let lost = lease(store, &client, OTHER_KIND, 2, NEVER).await;
+        let beat = store.beats().await.unwrap().into_iter().find(|beat| beat.worker == lost).unwrap();
+        assert_eq!(store.reclaim(&beat).await.unwrap().unwrap().suspects, 2);
+        lease(store, &client, KIND, 3, NEVER).await;
+        let keyed = JobRequest { concurrency_key: Some("key".to_owned()), ..job() };
+        client.enqueue_many(vec![keyed; 4]).await.unwrap();
+        client.enqueue_workflow(chain()).await.unwrap();
+        let options = WorkerOptions { queues: vec![QUEUE.to_owned()], ..WorkerOptions::default() };
+        let worker = Worker::start(client, &handlers, options).await.unwrap();
+        // The dead one's three, the first of the line, the first of the workflow.
+        reach(store, JobState::Running, 5).await;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("copy");
+        write(store, &path).await;
+        for other in [Place::sqlite().await, Place::postgres().await] {
+            let store = other.store.as_ref();
+            restore(store, &path).await.unwrap();
+            let ids = async || all(store).await.into_iter().map(|(id, _)| id).collect::<Vec<_>>();
+            let restored = ids().await;
+            assert_eq!((restored.len(), in_state(store, JobState::Running).await), (11, 0));
+            let (client, handlers) = gated(&other, Arc::new(Semaphore::new(1_000))).await;
+            lease(store, &client, KIND, 2, Duration::from_secs(1)).await;
+            let options = WorkerOptions { lease: Duration::from_secs(1), ..WorkerOptions::default() };
+            let worker = Worker::start(client, &handlers, options).await.unwrap();
+            reach(store, JobState::Completed, 11).await;
+            assert_eq!(ids().await, restored);
+            worker.shutdown().await.unwrap();
+            other.end().await;
+        }
+        assert_eq!(in_state(store, JobState::Running).await, 5, "the copy's fate is not the original's");
+        gate.add_permits(1_000);
+        worker.shutdown().await.unwrap();
+    }
+}
+
+const OTHER_KIND: &str = "other";
+
+fn job() -> JobRequest {
+    JobRequest::new(KIND, b"{}".to_vec())
+}
+
+fn chain() -> WorkflowRequest {
+    let step = |name: &str, after: &[&str]| MemberRequest {
+        name: name.to_owned(),
+        job: job(),
+        after: after.iter().map(|name| (*name).to_owned()).collect(),
+        ..MemberRequest::default()
+    };
+    WorkflowRequest { jobs: vec![step("a", &[]), step("b", &["a"])], ..WorkflowRequest::default() }
+}
+
+async fn in_state(store: &dyn Store, state: JobState) -> u64 {
+    store.count(&JobFilter { states: vec![state], ..JobFilter::default() }).await.unwrap()
+}
+
+async fn reach(store: &dyn Store, state: JobState, jobs: u64) {
+    let seen = || async { Seen::when(in_state(store, state).await, |found| *found == jobs) };
+    wait_until(&format!("{jobs} jobs to be {state}"), Duration::from_secs(60), seen).await;
+}
+
+/// Runs end when the gate lets them.
+async fn gated(place: &Place, gate: Arc<Semaphore>) -> (Client, Handlers) {
+    let mut handlers = Handlers::default();
+    for (kind, queue) in [(KIND, QUEUE), (OTHER_KIND, "OTHER")] {
+        let gate = gate.clone();
+        let run = handler(move |_, _: serde_json::Value| {
+            let gate = gate.clone();
+            async move {
+                gate.acquire().await?.forget();
+                Ok(Completion::done())
+            }
+        });
+        handlers.add(KindSpec::new(kind, queue), run);
+    }
+    (place.client(&[QUEUE, "OTHER"], &handlers).await, handlers)
+}
+
+/// By a worker that nobody hears of again.
+async fn lease(store: &dyn Store, client: &Client, kind: &str, jobs: u32, lease: Duration) -> WorkerId {
+    let kind = client.catalog().kind_named(kind).unwrap().clone();
+    let info = WorkerInfo { label: "dead".to_owned(), queues: vec![kind.queue], lease };
+    let worker = store.register_worker(&info).await.unwrap();
+    let claim = Claim { worker, queue: kind.queue, kinds: vec![kind.id], limit: jobs, suspect: false };
+    assert_eq!(store.claim(&claim).await.unwrap().len(), jobs as usize);
+    worker
 }

@@ -7,6 +7,7 @@ use axum::http::Method;
 use serde_json::{Value, json};
 use windlass_core::store::{Change, JobDetail, JobFilter, Page};
 use windlass_core::{Invalid, JobId, JobState};
+use windlass_engine::bulk::why_unchanged;
 
 use super::{Table, job_id, no_job, route};
 use crate::app::App;
@@ -176,11 +177,7 @@ async fn change(app: Arc<App>, call: Call) -> Answer {
     let changed = app.client.store().change(id, &change).await?;
     let detail = detail(&app, id).await?.ok_or_else(|| no_job(&call))?;
     if !changed {
-        let why = match detail.job.state {
-            JobState::Scheduled => format!("job {id} waits for others of its workflow; it has no time yet"),
-            state => format!("job {id} is {state}; only a waiting job can be changed"),
-        };
-        return Err(Problem::conflict("not_waiting", why));
+        return Err(Problem::conflict("not_waiting", why_unchanged(&detail.job)));
     }
     ok(&view(&app, &detail).await?)
 }

@@ -6,7 +6,7 @@ use axum::http::Method;
 use serde_json::{Value, json};
 use windlass_core::Invalid;
 use windlass_core::input::shown;
-use windlass_core::queue::MAX_GLOBAL_CONCURRENCY;
+use windlass_core::queue::{BadBoost, Boost, MAX_GLOBAL_CONCURRENCY};
 use windlass_core::scale::Bounds;
 use windlass_core::store::QueueUpdate;
 
@@ -72,6 +72,11 @@ impl Shape for ChangeOf {
                 "depth_cap",
                 "Waiting jobs above which enqueues are refused; null lifts it",
             );
+            change.optional::<BoostAfter>(
+                "boost_after",
+                "Jobs due for longer get a quarter of the slots whatever their priority: a duration, or none; null goes back \
+                 to the configuration's value",
+            );
         })
     }
 }
@@ -82,6 +87,27 @@ impl<const MOST: u32> Shape for Bound<MOST> {
     fn schema(_: &mut Schemas) -> Value {
         json!({ "type": ["integer", "null"], "minimum": 1, "maximum": MOST })
     }
+}
+
+struct BoostAfter;
+
+impl Shape for BoostAfter {
+    fn schema(_: &mut Schemas) -> Value {
+        json!({ "type": ["string", "null"], "examples": ["90s", "PT10M", "none"] })
+    }
+}
+
+fn boost_after(fields: &mut Fields<'_>) -> Option<Boost> {
+    const NAME: &str = "boost_after";
+    let text = fields.raw(NAME)?.get();
+    let boost = match text {
+        "null" => Some(Boost::Configured),
+        text => serde_json::from_str::<String>(text).ok().and_then(|text| text.parse().ok()),
+    };
+    if boost.is_none() {
+        fields.refuse(NAME, format!("{BadBoost}, or null for the configuration's value"));
+    }
+    boost
 }
 
 /// Of slots or permits.
@@ -111,12 +137,13 @@ async fn change(app: Arc<App>, call: Call) -> Answer {
     let global_concurrency = fields.bound("global_concurrency", MAX_GLOBAL_CONCURRENCY);
     let permits = count(&mut fields, "permits");
     let depth_cap = fields.bound("depth_cap", MAX_DEPTH).map(|cap| cap.map(u64::from));
+    let boost_after = boost_after(&mut fields);
     fields.end().map_err(Problem::invalid)?;
     let counts = [concurrency, min, max, permits];
-    let lifted = depth_cap.is_some() || global_concurrency.is_some();
+    let lifted = depth_cap.is_some() || global_concurrency.is_some() || boost_after.is_some();
     if paused.is_none() && !lifted && counts.iter().all(Option::is_none) {
         let rule = "must change something: paused, concurrency, concurrency_min, concurrency_max, global_concurrency, \
-                    permits or depth_cap";
+                    permits, depth_cap or boost_after";
         return Err(Problem::invalid(Invalid::one("body", rule)));
     }
     let catalog = app.client.refresh().await?;
@@ -132,7 +159,8 @@ async fn change(app: Arc<App>, call: Call) -> Answer {
     let fixed = concurrency.unwrap_or(queue.spec.concurrency);
     let bounds = Bounds::of(fixed, min, max, queue.spec.bounds);
     let bounds = bounds.map_err(|rule| Problem::invalid(Invalid::one("concurrency_min", rule)))?;
-    let update = QueueUpdate { paused, concurrency, bounds, permits, depth_cap, global_concurrency };
+    let update =
+        QueueUpdate { paused, concurrency, bounds, permits, depth_cap, global_concurrency, boost_after };
     if !app.client.store().update_queue(queue.id, &update).await? {
         return Err(missing());
     }

@@ -38,6 +38,10 @@ on_both! {
         assert_eq!((&queue["global_concurrency"], &queue["concurrency"]), (&json!(4), &json!(3)));
         let queue = world.with_body("PATCH", "/v1/queues/default", json!({ "global_concurrency": null })).await.is(200);
         assert_eq!(queue["global_concurrency"], Value::Null);
+        for (said, shown) in [(json!("PT90S"), json!(90.0)), (json!("none"), Value::Null), (Value::Null, json!(600.0))] {
+            let queue = world.with_body("PATCH", "/v1/queues/default", json!({ "boost_after": said })).await.is(200);
+            assert_eq!((&queue["boost_after_seconds"], &queue["concurrency"]), (&shown, &json!(3)));
+        }
     }
 
     async fn kinds_and_workers_are_listed(world: World) {
@@ -62,6 +66,12 @@ async fn a_wrong_change_of_a_queue_is_refused() {
         (json!({ "paused": "yes" }), "paused", "true or false"),
         (json!({ "global_concurrency": 0 }), "global_concurrency", "1 to 1000000, or null"),
         (json!({ "global_concurrency": "4" }), "global_concurrency", "1 to 1000000, or null"),
+        (
+            json!({ "boost_after": 90 }),
+            "boost_after",
+            "must be a duration above 0 such as 90s, or none, or null",
+        ),
+        (json!({ "boost_after": "0s" }), "boost_after", "must be a duration above 0"),
         (
             json!({ "priority": 1 }),
             "priority",

@@ -275,12 +275,14 @@ table queues
     live_concurrency_min integer
     live_concurrency_max integer
     boost_after_us bigint default 600000000
+    live_boost_after_us bigint
     queues_boost_after_us_check: CHECK ((boost_after_us > 0))
     queues_check1: CHECK ((live_concurrency_max >= live_concurrency_min))
     queues_check: CHECK ((concurrency_max >= concurrency_min))
     queues_concurrency_check: CHECK ((concurrency >= 0))
     queues_concurrency_min_check: CHECK ((concurrency_min > 0))
     queues_global_concurrency_check: CHECK ((global_concurrency > 0))
+    queues_live_boost_after_us_check: CHECK ((live_boost_after_us >= 0))
     queues_live_concurrency_check: CHECK ((live_concurrency >= 0))
     queues_live_concurrency_min_check: CHECK ((live_concurrency_min > 0))
     queues_live_global_concurrency_check: CHECK ((live_global_concurrency > 0))
@@ -424,6 +426,7 @@ table workflow_jobs
     delay_us bigint
     undo text
     undo_payload bytea
+    children integer[]
     workflow_jobs_pkey: PRIMARY KEY (workflow, no)
     workflow_jobs_state_check: CHECK ((state = ANY (ARRAY[0, 1, 3, 4, 5, 6, 7])))
     workflow_jobs_undo_whole: CHECK (((undo IS NULL) = (undo_payload IS NULL)))
@@ -493,7 +496,7 @@ CREATE UNIQUE INDEX usage_ledger_reservation_key ON windlass.usage_ledger USING 
 CREATE UNIQUE INDEX vectors_pkey ON windlass.vectors USING btree (entity, space)
 CREATE UNIQUE INDEX workers_pkey ON windlass.workers USING btree (id)
 CREATE UNIQUE INDEX workflow_jobs_job ON windlass.workflow_jobs USING btree (job_id)
-CREATE INDEX workflow_jobs_open ON windlass.workflow_jobs USING btree (job_id) WHERE (state = ANY (ARRAY[0, 1]))
+CREATE INDEX workflow_jobs_open ON windlass.workflow_jobs USING btree (workflow, no) WHERE (state = ANY (ARRAY[0, 1]))
 CREATE UNIQUE INDEX workflow_jobs_pkey ON windlass.workflow_jobs USING btree (workflow, no)
 CREATE INDEX workflows_open ON windlass.workflows USING btree (id) WHERE (ended_at IS NULL)
 CREATE UNIQUE INDEX workflows_pkey ON windlass.workflows USING btree (id)

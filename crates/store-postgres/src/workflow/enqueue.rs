@@ -23,9 +23,9 @@ const INSERT_MEMBERS: &str = "
         select * from unnest($3::bigint[], $4::int[], $5::int[], $6::smallint[], $7::smallint[], $8::bigint[], $9::bytea[],
                              $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::int[], $16::text[],
                              $17::boolean[], $18::text[], $19::int[], $20::timestamptz[], $21::bigint[], $22::text[],
-                             $23::bytea[], $24::bigint[])
+                             $23::bytea[], $24::bigint[], $25::text[])
             u (id, kind, queue, priority, max_attempts, timeout_us, payload, concurrency_key, tags, entity_type, entity_id,
-               tenant, no, name, goes_on, parents, undoes, run_at, delay_us, undo, undo_payload, lane)),
+               tenant, no, name, goes_on, parents, undoes, run_at, delay_us, undo, undo_payload, lane, children)),
     j as (
         insert into windlass.jobs (id, kind, queue, priority, max_attempts, waiting_on, created_at, timeout_us, parent_id,
                                    payload, concurrency_key, tags, entity_type, entity_id, tenant, lane)
@@ -35,14 +35,20 @@ const INSERT_MEMBERS: &str = "
     r as (
         insert into windlass.ready (queue, priority, run_at, id, kind)
         select 0, priority, 'infinity', id, kind from u)
-    insert into windlass.workflow_jobs (workflow, no, job_id, name, goes_on, parents, undoes, run_at, delay_us, undo,
-                                        undo_payload)
-    select $2, no, id, name, goes_on, parents::int[], undoes, run_at, delay_us, undo, undo_payload from u";
+    insert into windlass.workflow_jobs (workflow, no, job_id, name, goes_on, parents, children, undoes, run_at, delay_us,
+                                        undo, undo_payload)
+    select $2, no, id, name, goes_on, parents::int[], children::int[], undoes, run_at, delay_us, undo, undo_payload
+    from u";
 
 const OP: &str = "enqueue a workflow";
 
-/// A member with its place, and the place of the job it undoes.
-pub(super) type Placed<'m> = (usize, &'m NewMember, Option<usize>);
+/// A member with its place, those of its children, and that of the job it undoes.
+pub(super) struct Placed<'m> {
+    pub(super) no: usize,
+    pub(super) member: &'m NewMember,
+    pub(super) children: Vec<usize>,
+    pub(super) undoes: Option<usize>,
+}
 
 impl PostgresStore {
     pub(super) async fn start_workflow(&self, workflow: &NewWorkflow) -> Result<Started, StoreError> {
@@ -99,8 +105,9 @@ impl PostgresStore {
             .execute(&mut *conn)
             .await
             .map_err(failed(OP))?;
+        let members = workflow.members.iter().zip(workflow.children()).enumerate();
         let placed: Vec<Placed<'_>> =
-            workflow.members.iter().enumerate().map(|(no, member)| (no, member, None)).collect();
+            members.map(|(no, (member, children))| Placed { no, member, children, undoes: None }).collect();
         self.insert_members(conn, id, &placed, ids).await?;
         let woken = self.follow(conn, vec![id.0]).await?;
         Ok((Started { id, jobs: ids.iter().map(|id| JobId(*id)).collect() }, woken))
@@ -114,10 +121,10 @@ impl PostgresStore {
         ids: &[i64],
     ) -> Result<(), StoreError> {
         fn all<'m, T>(placed: &[Placed<'m>], f: impl Fn(&'m NewMember) -> T) -> Vec<T> {
-            placed.iter().map(|(_, member, _)| f(member)).collect()
+            placed.iter().map(|placed| f(placed.member)).collect()
         }
-        let places = |parents: &[usize]| {
-            let numbers: Vec<String> = parents.iter().map(usize::to_string).collect();
+        let places = |all: &[usize]| {
+            let numbers: Vec<String> = all.iter().map(usize::to_string).collect();
             format!("{{{}}}", numbers.join(","))
         };
         let number = |no: usize| i32::try_from(no).unwrap_or(i32::MAX);
@@ -138,11 +145,11 @@ impl PostgresStore {
             .bind(sparse(all(placed, |m| m.job.entity.as_ref().map(|e| e.entity_type.as_str()))))
             .bind(sparse(all(placed, |m| m.job.entity.as_ref().map(|e| e.entity_id.as_str()))))
             .bind(sparse(all(placed, |m| m.job.tenant.as_deref().map(text_in))))
-            .bind(placed.iter().map(|(no, ..)| number(*no)).collect::<Vec<_>>())
+            .bind(placed.iter().map(|placed| number(placed.no)).collect::<Vec<_>>())
             .bind(all(placed, |m| m.name.as_str()))
             .bind(all(placed, |m| m.goes_on))
             .bind(all(placed, |m| places(&m.parents)))
-            .bind(sparse(placed.iter().map(|(.., undoes)| undoes.map(number)).collect()))
+            .bind(sparse(placed.iter().map(|placed| placed.undoes.map(number)).collect()))
             .bind(sparse(all(placed, |m| match m.job.run_at {
                 RunAt::At(at) => Some(PgTime(at)),
                 _ => None,
@@ -154,6 +161,7 @@ impl PostgresStore {
             .bind(sparse(all(placed, |m| m.undo.as_ref().map(|undo| undo.to_kept()))))
             .bind(sparse(all(placed, |m| m.undo.as_ref().map(|undo| undo.payload.as_slice()))))
             .bind(sparse(all(placed, |m| m.job.lane().map(|lane| lane.0))))
+            .bind(placed.iter().map(|placed| places(&placed.children)).collect::<Vec<_>>())
             .execute(conn)
             .await
             .map_err(failed(OP))?;

@@ -1,19 +1,21 @@
-//! What the end of a job does to its workflow: `core::workflow::advance`, written in the transaction of the end.
+//! What the end of a job does to its workflow, written in the transaction of the end. Most ends can only release children of the
+//! ended (`core::workflow::only_releases`) and look at nothing else; for the others `core::workflow::advance` is shown all jobs.
 //!
 //! Differs from SQLite, where the one writer is the lock: whoever ends or retries jobs of workflows first locks those, by id, and
 //! then the jobs. Two parents that end at once therefore end one after the other, and the second sees the first. Entities are
 //! locked before workflows, claims after them. Looks come in statements of their own after the lock: the lock's own would show
 //! what was there before it was waited for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::PgConnection;
 use sqlx::postgres::PgRow;
 use windlass_core::workflow::{
-    Member, NewMember, OnFailure, Standing, Undo, WorkflowState, advance, undo_name,
+    Member, NewMember, OnFailure, Standing, Undo, WorkflowState, advance, only_releases, undo_name,
 };
 use windlass_core::{JobState, QueueId, StoreError, Time, WorkflowId};
 
+use super::enqueue::Placed;
 use crate::PostgresStore;
 use crate::error::failed;
 use crate::row::get;
@@ -27,7 +29,20 @@ const ENDED: &str = "
     update windlass.workflow_jobs m set state = u.state
     from unnest($1::bigint[], $2::smallint[]) u (id, state)
     where m.job_id = u.id
-    returning m.workflow";
+    returning m.workflow, m.state, m.goes_on, m.undoes is not null as undoes, m.children";
+
+/// Jobs at places $1, $2 that wait for nobody any more, and which of the workflows $3 have nothing open. Scalar looks with a limit:
+/// as joins they would be free to read every open job there is.
+pub(crate) const RIPE: &str = "
+    select c.job_id, null::bigint as over
+    from unnest($1::bigint[], $2::int[]) u (workflow, no)
+    join windlass.workflow_jobs c on c.workflow = u.workflow and c.no = u.no
+    where c.state = 0 and (
+        select 1 from windlass.workflow_jobs p
+        where p.workflow = c.workflow and p.no = any (c.parents) and p.state in (0, 1) limit 1) is null
+    union all
+    select null, w.id from unnest($3::bigint[]) w (id)
+    where (select 1 from windlass.workflow_jobs where workflow = w.id and state in (0, 1) limit 1) is null";
 
 const LOAD: &str = "
     select w.id, w.on_failure, w.state as whole, m.state, m.parents, m.goes_on, m.undo is not null as has_undo, m.undoes,
@@ -132,15 +147,50 @@ impl PostgresStore {
         if jobs.is_empty() {
             return Ok(Woken::default());
         }
-        let mut moved: Vec<i64> = sqlx::query_scalar(self.sql(ENDED))
+        let rows = sqlx::query(self.sql(ENDED))
             .bind(jobs)
             .bind(states)
             .fetch_all(&mut *conn)
             .await
             .map_err(failed(OP))?;
-        moved.sort_unstable();
-        moved.dedup();
-        self.follow(conn, moved).await
+        let mut moved: BTreeMap<i64, Option<BTreeSet<i32>>> = BTreeMap::new();
+        for row in &rows {
+            let below = moved.entry(get(row, "workflow")?).or_insert_with(|| Some(BTreeSet::new()));
+            match (below.as_mut(), children(row)?) {
+                (Some(below), Some(children)) => below.extend(children),
+                _ => *below = None,
+            }
+        }
+        let (near, whole): (Vec<_>, Vec<_>) = moved.into_iter().partition(|(_, below)| below.is_some());
+        let mut whole: Vec<i64> = whole.into_iter().map(|(workflow, _)| workflow).collect();
+        let mut woken = Woken::default();
+        if !near.is_empty() {
+            let (release, over) = self.ripe(conn, &near).await?;
+            let steps = Steps { release, ..Steps::default() };
+            self.write_steps(conn, &steps, &mut woken).await?;
+            whole.extend(over);
+        }
+        woken.queues.extend(self.follow(conn, whole).await?.queues);
+        Ok(woken)
+    }
+
+    /// Which of the children may start, and which workflows have nothing open.
+    async fn ripe(
+        &self,
+        conn: &mut PgConnection,
+        near: &[(i64, Option<BTreeSet<i32>>)],
+    ) -> Result<(Vec<i64>, Vec<i64>), StoreError> {
+        let below = near.iter().flat_map(|(id, below)| below.iter().flatten().map(|no| (*id, *no)));
+        let (workflows, places): (Vec<i64>, Vec<i32>) = below.unzip();
+        let all: Vec<i64> = near.iter().map(|(id, _)| *id).collect();
+        let query = sqlx::query(self.sql(RIPE)).bind(workflows).bind(places).bind(all);
+        let rows = query.fetch_all(conn).await.map_err(failed(OP))?;
+        let (mut ripe, mut over) = (Vec::new(), Vec::new());
+        for row in &rows {
+            ripe.extend(get::<Option<i64>>(row, "job_id")?);
+            over.extend(get::<Option<i64>>(row, "over")?);
+        }
+        Ok((ripe, over))
     }
 
     /// Draws the consequences in workflows one of whose jobs changed, under their locks.
@@ -225,7 +275,8 @@ impl PostgresStore {
         let name = undo_name(name);
         let member = NewMember { name, job, parents: Vec::new(), goes_on: false, undo: None };
         let ids = self.draw_ids(conn, 1).await?;
-        self.insert_members(conn, workflow, &[(place, &member, Some(undoes))], &ids).await
+        let placed = Placed { no: place, member: &member, children: Vec::new(), undoes: Some(undoes) };
+        self.insert_members(conn, workflow, &[placed], &ids).await
     }
 }
 
@@ -251,6 +302,14 @@ impl Steps {
             self.undo.push((flow.id, flow.names[no].clone(), no, flow.members.len()));
         }
     }
+}
+
+/// Those that the end of the job in `row` may release, if that is all it can do.
+fn children(row: &PgRow) -> Result<Option<Vec<i32>>, StoreError> {
+    let ended = JobState::from_code(get(row, "state")?);
+    let goes_on = get(row, "goes_on")?;
+    let near = ended.is_some_and(|state| only_releases(state, goes_on)) && !get::<bool>(row, "undoes")?;
+    if near { get(row, "children") } else { Ok(None) }
 }
 
 fn head(id: WorkflowId, row: &PgRow) -> Result<Flow, StoreError> {

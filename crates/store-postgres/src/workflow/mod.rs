@@ -18,6 +18,8 @@ use windlass_core::{JobId, StoreError, TxRef, WorkflowId};
 
 use crate::PostgresStore;
 
+#[cfg(test)]
+pub(crate) use fate::RIPE;
 pub(crate) use fate::Woken;
 
 type Result<T> = std::result::Result<T, StoreError>;

@@ -372,7 +372,7 @@ CREATE TABLE windlass_queues (
     live_depth_cap     integer,
     live_depth_cap_set integer not null default 0 check (live_depth_cap_set in (0, 1))
 , global_concurrency integer check (global_concurrency > 0), live_global_concurrency integer check (live_global_concurrency > 0), live_global_concurrency_set integer not null default 0
-    check (live_global_concurrency_set in (0, 1)), resource text, concurrency_min integer check (concurrency_min > 0), concurrency_max integer check (concurrency_max >= concurrency_min), live_concurrency_min integer check (live_concurrency_min > 0), live_concurrency_max integer check (live_concurrency_max >= live_concurrency_min), boost_after_us integer default 600000000 check (boost_after_us > 0)) strict;
+    check (live_global_concurrency_set in (0, 1)), resource text, concurrency_min integer check (concurrency_min > 0), concurrency_max integer check (concurrency_max >= concurrency_min), live_concurrency_min integer check (live_concurrency_min > 0), live_concurrency_max integer check (live_concurrency_max >= live_concurrency_min), boost_after_us integer default 600000000 check (boost_after_us > 0), live_boost_after_us integer check (live_boost_after_us >= 0)) strict;
 
 CREATE TABLE windlass_rates (
     kind        integer primary key,
@@ -525,14 +525,14 @@ CREATE TABLE windlass_workflow_jobs (
     run_at       integer,
     delay_us     integer,
     undo         text,
-    undo_payload blob,
+    undo_payload blob, children text check (json_valid(children)),
     primary key (workflow, no),
     check ((undo is null) = (undo_payload is null))
 ) strict, without rowid;
 
 CREATE UNIQUE INDEX windlass_workflow_jobs_job on windlass_workflow_jobs (job_id);
 
-CREATE INDEX windlass_workflow_jobs_open on windlass_workflow_jobs (job_id) where state in (0, 1);
+CREATE INDEX windlass_workflow_jobs_open on windlass_workflow_jobs (workflow, no) where state in (0, 1);
 
 CREATE TABLE windlass_workflows (
     id         integer primary key,

@@ -24,8 +24,8 @@ pub(super) fn enqueue_workflow(scope: &mut Scope<'_>, workflow: &NewWorkflow) ->
         )?
         .execute((id.0, &workflow.name, workflow.on_failure.code(), scope.now.0))?;
     let mut jobs = Vec::with_capacity(workflow.members.len());
-    for (no, member) in workflow.members.iter().enumerate() {
-        jobs.push(insert(scope, id, no, member, None)?);
+    for (no, (member, children)) in workflow.members.iter().zip(workflow.children()).enumerate() {
+        jobs.push(insert(scope, id, no, member, &children, None)?);
     }
     follow_one(scope, id)?;
     Ok(Started { id, jobs })
@@ -37,6 +37,7 @@ pub(super) fn insert(
     workflow: WorkflowId,
     no: usize,
     member: &NewMember,
+    children: &[usize],
     undoes: Option<usize>,
 ) -> Answer<JobId> {
     let id = JobId(scope.next_job_id()?);
@@ -73,13 +74,13 @@ pub(super) fn insert(
         RunAt::At(at) => (Some(at.0), None),
         RunAt::In(delay) => (None, Some(micros(delay))),
     };
-    let parents = serde_json::to_string(parents).map_err(|error| Fault::corrupt(error.to_string()))?;
+    let places = |of: &[usize]| serde_json::to_string(of).map_err(|error| Fault::corrupt(error.to_string()));
     scope
         .connection
         .prepare_cached(
             "insert into windlass_workflow_jobs (workflow, no, job_id, name, goes_on, parents, undoes, run_at, delay_us,
-                 undo, undo_payload)
-             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+                 undo, undo_payload, children)
+             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         )?
         .execute((
             workflow.0,
@@ -87,12 +88,13 @@ pub(super) fn insert(
             id.0,
             name,
             goes_on,
-            parents,
+            places(parents)?,
             undoes.map(|no| no as i64),
             run_at,
             delay,
             undo.as_ref().map(|undo| undo.to_kept()),
             undo.as_ref().map(|undo| &undo.payload),
+            places(children)?,
         ))?;
     Ok(id)
 }

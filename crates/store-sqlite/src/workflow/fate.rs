@@ -1,9 +1,12 @@
-//! What the end of a job does to its workflow: `core::workflow::advance`, written in the transaction of the end.
+//! What the end of a job does to its workflow, written in the transaction of the end. Most ends can only release children of the
+//! ended (`core::workflow::only_releases`) and look at nothing else; for the others `core::workflow::advance` is shown all jobs.
+
+use std::collections::BTreeSet;
 
 use rusqlite::{Connection, OptionalExtension, Row};
 use windlass_core::store::Wake;
 use windlass_core::workflow::{
-    Member, NewMember, OnFailure, Standing, Undo, WorkflowState, advance, undo_name,
+    Member, NewMember, OnFailure, Standing, Undo, WorkflowState, advance, only_releases, undo_name,
 };
 use windlass_core::{JobId, JobState, QueueId, Time, WorkflowId};
 
@@ -12,6 +15,17 @@ use crate::error::{Answer, Fault};
 use crate::lane::standing;
 use crate::scope::Scope;
 use crate::settle::{End, Waiting, insert_end, waiting_columns};
+
+/// The job at its place, if it waits and nobody is left to wait for.
+const RIPE: &str = "
+    select c.job_id, c.name, c.run_at, c.delay_us from windlass_workflow_jobs c
+    where c.workflow = ?1 and c.no = ?2 and c.state = 0 and not exists (
+        select 1 from json_each(c.parents) e
+        cross join windlass_workflow_jobs p on p.workflow = c.workflow and p.no = e.value
+        where p.state in (0, 1))";
+
+const OPEN: &str =
+    "select exists (select 1 from windlass_workflow_jobs where workflow = ?1 and state in (0, 1))";
 
 /// A workflow as it is decided about.
 pub(super) struct Flow {
@@ -38,23 +52,59 @@ impl Place {
 
 /// Notes how a job ended. Nothing for a job of no workflow.
 pub(crate) fn ended(scope: &mut Scope<'_>, id: JobId, state: JobState) -> Answer<()> {
-    let workflow: Option<i64> = scope
+    type Row = (i64, bool, bool, Option<String>);
+    let member: Option<Row> = scope
         .connection
-        .prepare_cached("update windlass_workflow_jobs set state = ?2 where job_id = ?1 returning workflow")?
-        .query_row((id.0, Standing::Ended(state).code()), |row| row.get(0))
+        .prepare_cached(
+            "update windlass_workflow_jobs set state = ?2 where job_id = ?1
+             returning workflow, goes_on, undoes is not null, children",
+        )?
+        .query_row((id.0, Standing::Ended(state).code()), |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+        })
         .optional()?;
-    if let Some(workflow) = workflow {
-        scope.moved(WorkflowId(workflow));
+    let Some((workflow, goes_on, undoes, children)) = member else { return Ok(()) };
+    let children = children.filter(|_| only_releases(state, goes_on) && !undoes);
+    let moved = scope.moved(WorkflowId(workflow));
+    match (moved.as_mut(), children) {
+        (Some(below), Some(children)) => below.extend(places(&children)?),
+        _ => *moved = None,
     }
     Ok(())
 }
 
 /// Draws the consequences in every workflow one of whose jobs ended in this call.
 pub(crate) fn follow(scope: &mut Scope<'_>) -> Answer<()> {
-    for workflow in scope.take_moved() {
-        follow_one(scope, workflow)?;
+    for (workflow, below) in scope.take_moved() {
+        match below {
+            Some(below) => follow_near(scope, workflow, below)?,
+            None => follow_one(scope, workflow)?,
+        }
     }
     Ok(())
+}
+
+/// Releases those of `below` that wait for nobody any more.
+fn follow_near(scope: &mut Scope<'_>, id: WorkflowId, below: BTreeSet<usize>) -> Answer<()> {
+    for no in below {
+        let ripe = scope
+            .connection
+            .prepare_cached(RIPE)?
+            .query_row((id.0, no as i64), |row| {
+                Ok(Place {
+                    job: JobId(row.get(0)?),
+                    name: row.get(1)?,
+                    run_at: row.get(2)?,
+                    delay_us: row.get(3)?,
+                })
+            })
+            .optional()?;
+        if let Some(place) = ripe {
+            release(scope, id, no, &place)?;
+        }
+    }
+    let open: bool = scope.connection.prepare_cached(OPEN)?.query_row([id.0], |row| row.get(0))?;
+    if open { Ok(()) } else { follow_one(scope, id) }
 }
 
 pub(super) fn follow_one(scope: &mut Scope<'_>, id: WorkflowId) -> Answer<()> {
@@ -113,11 +163,15 @@ fn member(row: &Row<'_>) -> Answer<Member> {
     let broken = |what: String| Fault::corrupt(format!("a job of a workflow: {what}"));
     Ok(Member {
         standing: Standing::from_code(state).ok_or_else(|| broken(format!("state {state}")))?,
-        parents: serde_json::from_str(&parents).map_err(|error| broken(error.to_string()))?,
+        parents: places(&parents)?,
         goes_on: row.get(2)?,
         has_undo: row.get(3)?,
         undoes: row.get::<_, Option<u32>>(4)?.map(|no| no as usize),
     })
+}
+
+fn places(json: &str) -> Answer<Vec<usize>> {
+    serde_json::from_str(json).map_err(|error| Fault::corrupt(format!("a job of a workflow: {error}")))
 }
 
 pub(super) fn set_standing(
@@ -173,7 +227,7 @@ fn undo(scope: &mut Scope<'_>, workflow: WorkflowId, flow: &Flow, no: usize) -> 
     let job = Undo::from_kept(&kept, payload)?.into_job();
     let name = undo_name(&flow.places[no].name);
     let member = NewMember { name, job, parents: Vec::new(), goes_on: false, undo: None };
-    insert(scope, workflow, flow.members.len(), &member, Some(no))?;
+    insert(scope, workflow, flow.members.len(), &member, &[], Some(no))?;
     Ok(())
 }
 

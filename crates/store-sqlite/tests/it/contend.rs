@@ -10,7 +10,7 @@ use windlass_core::{JobState, OnConflict, Settlement, Store, StoreError, Time, U
 
 use crate::setup::{Setup, ask, worker};
 
-fn done(job: &windlass_core::LeasedJob) -> Settlement {
+pub(crate) fn done(job: &windlass_core::LeasedJob) -> Settlement {
     Settlement {
         id: job.id,
         token: job.token,

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use windlass_core::{Store, StoreError};
 
+use crate::contend::done;
 use crate::setup::{Setup, ask, open, worker};
 
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/schema/schema.sql");
@@ -36,7 +37,10 @@ async fn twice_is_harmless_and_down_leaves_nothing() {
     let setup = Setup::new().await;
     let before = dump(&setup.path());
     assert!(setup.store.migrate_up(None).await.unwrap().is_empty());
-    assert_eq!(setup.store.migrate_down(0).await.unwrap(), [14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1]);
+    assert_eq!(
+        setup.store.migrate_down(0).await.unwrap(),
+        [16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1]
+    );
     assert_eq!(
         dump(&setup.path()).matches("CREATE TABLE").count(),
         1,
@@ -44,7 +48,10 @@ async fn twice_is_harmless_and_down_leaves_nothing() {
     );
     assert!(matches!(setup.store.check_schema().await, Err(StoreError::SchemaMissing)));
     assert!(matches!(setup.store.enqueue(&[setup.job()]).await, Err(StoreError::SchemaMissing)));
-    assert_eq!(setup.store.migrate_up(None).await.unwrap(), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14]);
+    assert_eq!(
+        setup.store.migrate_up(None).await.unwrap(),
+        [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]
+    );
     assert_eq!(dump(&setup.path()), before);
     setup.store.check_schema().await.unwrap();
 }
@@ -54,7 +61,7 @@ async fn newer_and_changed_are_told_apart() {
     let setup = Setup::new().await;
     let connection = rusqlite::Connection::open(setup.path()).unwrap();
     connection.execute("insert into windlass_migrations values (99, 'later', 'x', 0)", []).unwrap();
-    assert!(matches!(setup.store.check_schema().await, Err(StoreError::SchemaNew { found: 99, known: 14 })));
+    assert!(matches!(setup.store.check_schema().await, Err(StoreError::SchemaNew { found: 99, known: 16 })));
     assert!(setup.store.migrate_up(None).await.is_err());
     connection.execute("delete from windlass_migrations where version = 99", []).unwrap();
     connection.execute("update windlass_migrations set checksum = 'y'", []).unwrap();
@@ -69,7 +76,7 @@ async fn two_handles_may_migrate_at_once() {
     let (a, b) = tokio::join!(one.migrate_up(None), two.migrate_up(None));
     let mut applied = [a.unwrap(), b.unwrap()].concat();
     applied.sort_unstable();
-    assert_eq!(applied, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14], "one of them did it");
+    assert_eq!(applied, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16], "one of them did it");
     one.check_schema().await.unwrap();
     two.check_schema().await.unwrap();
 }
@@ -102,9 +109,35 @@ async fn a_line_stays_a_line_across_the_workflows_step() {
     };
     let before = standing();
     assert_eq!(before.iter().map(|row| row.1).collect::<Vec<_>>(), [-setup.queue.0, setup.queue.0]);
-    assert_eq!(setup.store.migrate_down(9).await.unwrap(), [14, 13, 12, 11, 10]);
+    assert_eq!(setup.store.migrate_down(9).await.unwrap(), [16, 15, 14, 13, 12, 11, 10]);
     assert_eq!(standing(), before);
     setup.store.migrate_up(None).await.unwrap();
     assert_eq!(standing(), before);
     assert_ne!(head.id.0, before[0].0);
+}
+
+/// Jobs of a workflow that was written before they knew their children release them all the same.
+#[tokio::test]
+async fn a_workflow_of_before_ends_as_any() {
+    use windlass_core::workflow::{NewMember, NewWorkflow, OnFailure};
+    use windlass_core::{JobState, store::WorkflowStore};
+    let setup = Setup::new().await;
+    let member = |name: &str, parents: Vec<usize>| NewMember {
+        name: name.to_owned(),
+        job: setup.job(),
+        parents,
+        goes_on: false,
+        undo: None,
+    };
+    let members = vec![member("a", vec![]), member("b", vec![]), member("c", vec![0, 1])];
+    let workflow = NewWorkflow { name: None, on_failure: OnFailure::Stop, members };
+    let child = setup.store.enqueue_workflow(&workflow).await.unwrap().jobs[2];
+    assert_eq!(setup.store.migrate_down(14).await.unwrap().last(), Some(&15));
+    setup.store.migrate_up(None).await.unwrap();
+    let worker = worker(&setup.store, setup.queue).await;
+    for state in [JobState::Scheduled, JobState::Pending] {
+        let job = setup.store.claim(&ask(worker, setup.queue, setup.kind, 1)).await.unwrap().remove(0);
+        setup.store.settle(&[done(&job)]).await.unwrap();
+        assert_eq!(setup.store.job(child).await.unwrap().unwrap().job.state, state);
+    }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use windlass_core::backup::line::write_row;
 use windlass_core::backup::{Batch, Cell, Sum, TABLES, Table, table};
+use windlass_core::queue::Boost;
 use windlass_core::store::{
     Action, BackupStore, Import, KindUpdate, LATENCY_BUCKETS, QueueUpdate, Report, ReportBody, Rollup,
 };
@@ -51,6 +52,7 @@ pub async fn fill(h: &Harness) -> Filled {
         paused: Some(true),
         concurrency: Some(3),
         depth_cap: Some(Some(9)),
+        boost_after: Some(Boost::Off),
         ..QueueUpdate::default()
     };
     h.store.update_queue(h.other_queue, &update).await.unwrap();

@@ -299,6 +299,7 @@ macro_rules! conformance_cases {
                 a_limited_queue_stays_limited
                 a_paused_queue_gives_no_late_jobs
                 each_queue_has_its_own_patience
+                patience_is_changed_live
                 low_priority_is_served_within_its_bound_under_full_high_load
                 without_a_boost_it_would_starve
             }

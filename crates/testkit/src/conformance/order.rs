@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use windlass_core::order::{DEFAULT_BOOST_AFTER, Reserve};
-use windlass_core::store::QueueUpdate;
+use windlass_core::queue::Boost;
+use windlass_core::store::{QueueKinds, QueueUpdate};
 use windlass_core::{JobId, JobState, NewJob, Outcome, QueueSpec, RunAt};
 
 use super::lane::{ids, put_keyed, sound};
@@ -82,6 +83,29 @@ pub async fn each_queue_has_its_own_patience(h: Harness) {
     assert_eq!(boost(Some(DEFAULT_BOOST_AFTER)).await, Some(10 * MINUTE));
     assert_eq!(boost(Some(3 * MINUTE)).await, Some(3 * MINUTE));
     assert_eq!(boost(None).await, None);
+}
+
+/// What an operator says wins over the configuration, in what is shown and in what workers are told, until he takes it back.
+pub async fn patience_is_changed_live(h: Harness) {
+    let worker = h.worker().await;
+    let live = async |boost_after: Option<Boost>| {
+        let update = QueueUpdate { boost_after, paused: Some(false), ..QueueUpdate::default() };
+        assert!(h.store.update_queue(h.queue, &update).await.unwrap());
+        // The next start says what the configuration says.
+        let spec = QueueSpec { boost_after: Some(3 * MINUTE), ..QueueSpec::named(QUEUE) };
+        h.store.sync_registry(&[spec], &[]).await.unwrap();
+        let queues = h.store.queues().await.unwrap();
+        let shown = queues.into_iter().find(|q| q.id == h.queue).unwrap().spec.boost_after;
+        let asked = [QueueKinds { queue: h.queue, kinds: vec![h.kind] }];
+        let told = h.store.poll(worker, &asked).await.unwrap().queues[0].boost_after;
+        assert_eq!(shown, told);
+        told
+    };
+    assert_eq!(live(None).await, Some(3 * MINUTE));
+    assert_eq!(live(Some(Boost::After(MINUTE))).await, Some(MINUTE));
+    assert_eq!(live(None).await, Some(MINUTE), "another change leaves it");
+    assert_eq!(live(Some(Boost::Off)).await, None);
+    assert_eq!(live(Some(Boost::Configured)).await, Some(3 * MINUTE));
 }
 
 /// Each minute more urgent jobs come than are claimed. When the one at the bottom of the order has been claimed.

@@ -1,10 +1,11 @@
-//! `jobs list|count|show|retry|cancel|delete`.
+//! `jobs list|count|show|retry|cancel|delete|set`.
 
 pub(crate) mod act;
+mod set;
 
 use serde::Serialize;
 use windlass_core::input::shown;
-use windlass_core::store::{Action, JobFilter, Page};
+use windlass_core::store::{Action, JobDetail, JobFilter, Page};
 use windlass_core::{JobId, JobState};
 use windlass_engine::{Catalog, Client};
 use windlass_http::view::{DetailView, JobView, ListView};
@@ -22,6 +23,7 @@ pub(crate) async fn run(session: &Session, args: Jobs) -> Result<(), Failure> {
         JobsVerb::Retry(selection) => act::run(session, selection, Action::Retry, "retry", &[]).await,
         JobsVerb::Cancel(selection) => act::run(session, selection, Action::Cancel, "cancel", &[]).await,
         JobsVerb::Delete(selection) => act::run(session, selection, Action::Delete, "delete", &[]).await,
+        JobsVerb::Set(args) => set::run(session, &args).await,
     }
 }
 
@@ -107,21 +109,26 @@ pub(crate) async fn show(session: &Session, args: &One, only: &[JobState]) -> Re
     let client = session.client().await?;
     let detail = find(&client, JobId(args.id)).await?;
     let detail = detail.filter(|detail| only.is_empty() || only.contains(&detail.job.state));
-    let Some(detail) = detail else {
-        let what = format!("cannot show job {}", args.id);
-        return Err(Failure::new(what, "there is no such job here")
-            .hint("it may have been cleaned up; `windlass jobs` lists what is there"));
-    };
+    let detail = detail.ok_or_else(|| missing(format!("cannot show job {}", args.id)))?;
+    print(session, &client, &detail, args.json.json).await
+}
+
+async fn print(session: &Session, client: &Client, detail: &JobDetail, json: bool) -> Result<(), Failure> {
     let workflow = match detail.job.workflow {
         Some(id) => client.store().workflow(id).await.during("cannot read the job's workflow")?,
         None => None,
     };
-    match args.json.json {
-        true => session.output.json(&DetailView::new(&detail, workflow.as_ref())),
-        false => job::page(&detail, workflow.as_ref(), &session.output),
+    match json {
+        true => session.output.json(&DetailView::new(detail, workflow.as_ref())),
+        false => job::page(detail, workflow.as_ref(), &session.output),
     }
 }
 
-async fn find(client: &Client, id: JobId) -> Result<Option<windlass_core::store::JobDetail>, Failure> {
+fn missing(what: String) -> Failure {
+    Failure::new(what, "there is no such job here")
+        .hint("it may have been cleaned up; `windlass jobs` lists what is there")
+}
+
+async fn find(client: &Client, id: JobId) -> Result<Option<JobDetail>, Failure> {
     client.store().job(id).await.during(format!("cannot read job {id}"))
 }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use windlass_core::queue::Boost;
 use windlass_core::scale::Bounds;
 use windlass_core::store::{JobFilter, KindUpdate, QueueUpdate, ResourceUse, Wake, WorkerRow};
 use windlass_core::{JobState, KindId, KindSpec, QueueSpec, Resource};
@@ -10,6 +11,7 @@ use super::super::WorkerOptions;
 use super::super::dispatch::{Dispatcher, Event};
 use super::super::wake::Hints;
 use super::{Bench, NEVER, held, quiet};
+use crate::JobRequest;
 
 fn kind(name: &str) -> KindSpec {
     KindSpec::new(name, "MAIN")
@@ -333,4 +335,34 @@ async fn a_change_wakes_the_workers() {
     bench.client.store().on_wake(Box::new(move |wake| told.send(wake).is_ok()));
     bench.set("SAY", KindUpdate { rate: Some(None), permits: None }).await;
     assert_eq!(heard.recv_timeout(Duration::from_secs(10)).unwrap(), Wake::Any);
+}
+
+/// A job due for two minutes at the bottom of the order: nobody's turn with the configured ten, served in the reserved share once
+/// an operator says one.
+#[tokio::test]
+async fn patience_with_late_jobs_follows_an_operator() {
+    let mut bench = bench(4, &[kind("PLAIN")]).await;
+    let request =
+        |priority| JobRequest { priority: Some(priority), ..JobRequest::new("PLAIN", b"\"Done\"".to_vec()) };
+    let low = bench.client.enqueue(request(10)).await.unwrap().id;
+    bench.client.store().set_clock_offset(120_000_000);
+    bench.client.enqueue_many(vec![request(0); 40]).await.unwrap();
+    let state = async |bench: &Bench| bench.client.store().job(low).await.unwrap().unwrap().job.state;
+    bench.until(|d| running(d) == 4 && quiet(d)).await;
+    for round in 1..=4 {
+        bench.gate.add_permits(4);
+        bench.until(|d| d.next_run == 4 + 4 * round && quiet(d)).await;
+    }
+    assert_eq!(state(&bench).await, JobState::Pending);
+    let update =
+        QueueUpdate { boost_after: Some(Boost::After(Duration::from_secs(60))), ..QueueUpdate::default() };
+    assert!(bench.client.store().update_queue(bench.dispatcher.queues[0].id, &update).await.unwrap());
+    bench.look().await;
+    for round in 5..=6 {
+        // The look for late jobs is made ten times a second at most.
+        tokio::time::sleep(Duration::from_millis(120)).await;
+        bench.gate.add_permits(4);
+        bench.until(|d| d.next_run == 4 + 4 * round && quiet(d)).await;
+    }
+    assert_ne!(state(&bench).await, JobState::Pending, "the late job got its share");
 }
