@@ -1,8 +1,9 @@
 //! Lanes: jobs of one kind that share a concurrency key, of which only so many may be ready or running at once.
 //!
 //! A lane's **heads** each hold one of its **slots**, from the moment they are promoted until their attempt ends; the
-//! others wait in line, where no claim looks. A slot that gets free and a job whose time comes leave a **look**: the
-//! next claim looks at that lane and promotes what there is room for. Pure rules; a store keeps slots, line and looks.
+//! others wait in line, where no claim looks. A settlement hands its slot to who stands first there. Whatever else may make
+//! room or need it, such as a cancel, a raised limit or a job whose time comes, leaves a **look**: the next claim looks at
+//! that lane and promotes what there is room for. Pure rules; a store keeps slots, line and looks.
 
 use sha2::{Digest, Sha256};
 
@@ -12,6 +13,13 @@ use crate::{KindId, LaneId, Time};
 /// Jobs of one lane that may be ready or running at once when nobody says otherwise.
 pub const DEFAULT_KEY_CONCURRENCY: u16 = 1;
 pub const MAX_KEY_CONCURRENCY: u16 = 10_000;
+
+/// A lane and the kind it is of, which says how many may run at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lane {
+    pub id: LaneId,
+    pub kind: KindId,
+}
 
 impl LaneId {
     /// The same in every process and for ever, so that nobody has to keep a list of keys. Of a million keys two share a

@@ -7,8 +7,9 @@
 use std::collections::HashMap;
 
 use sqlx::postgres::PgRow;
+use windlass_core::lane::Lane;
 use windlass_core::store::Claim;
-use windlass_core::{JobId, KindId, LeasedJob, StoreError, Time, Token, WorkflowId};
+use windlass_core::{JobId, KindId, LaneId, LeasedJob, StoreError, Time, Token, WorkflowId};
 
 use crate::PostgresStore;
 use crate::error::failed;
@@ -59,13 +60,14 @@ macro_rules! claim {
              select g.now, a.*, t.*, null::bigint, null::bytea, null::smallint, null::bigint, null::timestamptz,
                     g.looks, ",
             $blocked,
-            ", null::bigint
+            ", null::bigint, b.*
              from g, (select array_agg(id), array_agg(kind), array_agg(priority), array_agg(run_at), array_agg(attempt)
                       from d) a,
-                  (select array_agg(token), array_agg(attempt) from l) t
+                  (select array_agg(token), array_agg(attempt) from l) t,
+                  (select array_agg(id), array_agg(lane) from d where lane is not null) b
              union all
              select null, null, null, null, null, null, null, null,
-                    j.id, j.payload, j.max_attempts, j.timeout_us, j.created_at, null, null, j.parent_id
+                    j.id, j.payload, j.max_attempts, j.timeout_us, j.created_at, null, null, j.parent_id, null, null
              from windlass.jobs j
              where j.id = any (array(select id from d))
                and j.id >= (select min(id) from d) and j.id <= (select max(id) from d)"
@@ -271,6 +273,7 @@ struct Taken {
     run_at: Time,
     attempt: i16,
     token: Token,
+    lane: Option<Lane>,
 }
 
 struct Answer {
@@ -322,11 +325,13 @@ fn taken(row: &PgRow) -> Result<HashMap<i64, Taken>, StoreError> {
     let tokens: HashMap<i16, i64> = list::<i16>(row, 7)?.into_iter().zip(list::<i64>(row, 6)?).collect();
     let places = list::<i32>(row, 2)?.into_iter().zip(list::<i16>(row, 3)?);
     let times = list::<PgTime>(row, 4)?.into_iter().zip(list::<i16>(row, 5)?);
+    let lanes: HashMap<i64, i64> = list::<i64>(row, 16)?.into_iter().zip(list::<i64>(row, 17)?).collect();
     let mut taken = HashMap::new();
     for (id, ((kind, priority), (run_at, used))) in list::<i64>(row, 1)?.into_iter().zip(places.zip(times)) {
         let attempt = used + 1;
         let token = tokens.get(&attempt).ok_or_else(|| broken(format!("job {id} has no token")))?;
-        taken.insert(id, Taken { kind, priority, run_at: run_at.0, attempt, token: Token(*token) });
+        let lane = lanes.get(&id).map(|lane| Lane { id: LaneId(*lane), kind: KindId(kind) });
+        taken.insert(id, Taken { kind, priority, run_at: run_at.0, attempt, token: Token(*token), lane });
     }
     Ok(taken)
 }
@@ -346,5 +351,6 @@ fn read(claim: &Claim, id: JobId, now: Time, taken: &Taken, row: &PgRow) -> Resu
         created_at: at::<PgTime>(row, 12)?.0,
         claimed_at: now,
         workflow: at::<Option<i64>>(row, 15)?.map(WorkflowId),
+        lane: taken.lane,
     })
 }

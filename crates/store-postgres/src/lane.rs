@@ -1,7 +1,7 @@
 //! Lanes: slots, looks, and the promotion of what stands first in line.
 //!
-//! Owns the slots and the looks, and the one way from the line into the ready jobs. Whoever frees a slot or puts a job
-//! in line leaves a look in the same transaction; claims follow them. Never locks a lane where a caller's transaction or
+//! Owns the looks, and the promotion that follows them. A settlement that commits by itself hands its slot on (`settle`);
+//! whoever else frees a slot, and whoever puts a job in line, leaves a look in the same transaction; claims follow them. Never locks a lane where a caller's transaction or
 //! a settlement would have to wait for it.
 
 use sqlx::PgConnection;
@@ -13,9 +13,10 @@ use crate::error::failed;
 use crate::row::{PgTime, count, get, time};
 
 /// Claims take turns on the row of a kind, which is locked and not written: two that looked at one lane at once could
-/// pass over who stands first. A claim that had to wait sees the tables as they were before, so nothing here trusts
-/// them: who was promoted meanwhile is no longer in line when its row is locked, and a slot taken meanwhile is in
-/// conflict. The looks at a lane where that happened stay for the next claim.
+/// pass over who stands first. So a look needs no lock: followed twice, it finds nothing the second time. A claim that
+/// had to wait sees the tables as they were before, so nothing here trusts them: who was promoted meanwhile is no longer
+/// in line when its row is locked, a slot taken meanwhile is in conflict, and a row that changed meanwhile cannot be
+/// moved by its address. The looks at a lane where that happened stay for the next claim.
 ///
 /// Whatever the statistics say, each lane is one probe of `ready_lined`, whose condition no other index answers, and
 /// parts are put together by hash or by address: `is true` keeps the subquery from becoming a join.
@@ -32,7 +33,7 @@ const PROMOTE: &str = "
         from k cross join n cross join lateral (
             select o.ctid, o.lane, o.at, o.freed from windlass.looks o
             where o.kind = k.id and o.at >= $3 and o.at <= n.now
-            order by o.at limit $4 for update skip locked) o),
+            order by o.at limit $4) o),
     l as materialized (
         select g.lane, g.freed_at, array(
                    select x.slot::smallint from generate_series(1, g.room) x (slot)
@@ -42,13 +43,14 @@ const PROMOTE: &str = "
               from o group by o.lane, o.room) g),
     f as materialized (
         select l.lane, l.freed_at, r.id, r.ctid,
+               (select true from windlass.ready z where z.ctid = r.ctid) as seen,
                l.free[(row_number() over (partition by l.lane order by r.priority, r.run_at, r.id))::int] as slot
         from l cross join n cross join lateral (
             select r.id, r.ctid, r.priority, r.run_at from windlass.ready r
             where -r.queue > 0 and r.lane = l.lane and r.run_at <= n.now
             order by r.priority, r.run_at, r.id limit cardinality(l.free) for update skip locked) r),
     s as (
-        insert into windlass.slots (lane, slot, job_id) select lane, slot, id from f order by lane, slot
+        insert into windlass.slots (lane, slot, job_id) select lane, slot, id from f where seen order by lane, slot
         on conflict do nothing returning job_id),
     p as (
         update windlass.ready r set queue = -r.queue, run_at = greatest(r.run_at, f.freed_at)
@@ -74,8 +76,8 @@ const LOOK_EVERYWHERE: &str = "
     from windlass.ready r join windlass.kinds k on k.id = r.kind
     where -r.queue > 0 and k.name = any ($2)";
 
-/// Looks followed in one claim per kind; the next goes on.
-const LOOKS: i64 = 1_000;
+/// Looks followed in one claim per kind; the next goes on. Many of a lane cost little more than one.
+const LOOKS: i64 = 5_000;
 const OP: &str = "promote";
 
 /// What a claim brought to the front.

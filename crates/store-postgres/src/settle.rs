@@ -59,35 +59,62 @@ macro_rules! fenced {
     };
 }
 
-/// The lanes of the batch. Bounds known before the scan choose its partitions once.
-macro_rules! lanes {
-    () => {
-        " j as materialized (
-              select j.id, j.kind, j.lane from windlass.jobs j
-              where j.id = any (array(select id from h)) and j.lane is not null
-                and j.id >= (select min(id) from h) and j.id <= (select max(id) from h)),"
-    };
-}
-
-/// Gives back the slots of these jobs, found one by one whatever the statistics say.
+/// Gives back the slots of these jobs, found one by one whatever the statistics say, and leaves looks. For transactions
+/// with more to do: who stands in line may be somebody else's to lock.
 macro_rules! free {
     ($jobs:literal) => {
         concat!(
-            " s as (
-                  delete from windlass.slots where ctid = any (array(
-                      select s.ctid from ",
+            " s as materialized (
+                  select s.ctid, x.kind, x.lane from ",
             $jobs,
             " x cross join lateral (
-                          select s.ctid from windlass.slots s where s.lane = x.lane and s.job_id = x.id limit 1) s))),"
+                      select s.ctid from windlass.slots s where s.lane = x.lane and s.job_id = x.id limit 1) s),
+              z as (delete from windlass.slots where ctid = any (array(select ctid from s))),"
+        )
+    };
+}
+
+/// Gives the slots of these jobs to who stands first in line; not while one above a limit that was lowered is taken. Whoever
+/// another session has locked is passed over: nobody waits here, and two that free slots of one lane take two heads. Slots move
+/// only to heads that did: one whose row changed under the lock is left in line. What nobody took is `s`, given back
+/// with a look: who gets in line at this moment is not seen here, and whoever follows their look may see the slot taken.
+macro_rules! hand_over {
+    ($jobs:literal) => {
+        concat!(
+            " w as materialized (
+                  select s.ctid, x.id, x.kind, x.lane from ",
+            $jobs,
+            " x cross join lateral (
+                      select s.ctid from windlass.slots s where s.lane = x.lane and s.job_id = x.id limit 1) s),
+              q as materialized (
+                  select w.lane, array_agg(w.ctid) as slots, array_agg(w.id) as ids
+                  from w join windlass.kinds k on k.id = w.kind
+                  where (select true from windlass.slots s where s.lane = w.lane and s.slot > k.key_concurrency limit 1) is null
+                  group by w.lane),
+              t as materialized (
+                  select r.ctid, r.id, r.slots[r.nth] as slot, r.ids[r.nth] as ended
+                  from (select q.lane, q.slots, q.ids, r.ctid, r.id, (row_number() over (partition by q.lane))::int as nth
+                        from q cross join n cross join lateral (
+                            select r.ctid, r.id from windlass.ready r
+                            where -r.queue > 0 and r.lane = q.lane and r.run_at <= n.now
+                            order by r.priority, r.run_at, r.id limit cardinality(q.ids) for update skip locked) r) r),
+              p as (
+                  update windlass.ready r set queue = -r.queue, run_at = greatest(r.run_at, n.now)
+                  from n where r.ctid = any (array(select ctid from t)) returning r.id),
+              b as materialized (select t.slot, t.id, t.ended from t where (t.id in (select id from p)) is true),
+              y as (update windlass.slots s set job_id = b.id from b where s.ctid = b.slot),
+              s as materialized (
+                  select w.ctid, w.kind, w.lane from w where (w.id in (select ended from b)) is not true),
+              z as (delete from windlass.slots where ctid = any (array(select ctid from s))),"
         )
     };
 }
 
 /// All completed: the answer lists only those that were stale.
 macro_rules! settle_done {
-    ($lanes:expr) => {
+    ($columns:literal, $types:literal, $lanes:expr) => {
         concat!(
-            fenced!(", result", ", $6::bytea[]"),
+            fenced!($columns, $types),
             $lanes,
             " f as (
                   insert into windlass.finished (id, state, attempt, token, worker, started_at, finished_at, result)
@@ -99,22 +126,33 @@ macro_rules! settle_done {
     };
 }
 
-const SETTLE_DONE: &str = settle_done!("");
-const SETTLE_DONE_LANED: &str = settle_done!(concat!(
-    lanes!(),
-    free!("j"),
-    " o as (insert into windlass.looks (kind, at, lane, freed) select distinct j.kind, n.now, j.lane, true from j, n),"
-));
+macro_rules! settle_done_laned {
+    ($slots:expr) => {
+        settle_done!(
+            ", result, lane, kind",
+            ", $6::bytea[], $7::bigint[], $8::int[]",
+            concat!(
+                " j as materialized (select h.id, h.lane, h.kind from h where h.lane is not null),",
+                $slots,
+                " o as (insert into windlass.looks (kind, at, lane, freed)
+                        select distinct s.kind, n.now, s.lane, true from s, n),"
+            )
+        )
+    };
+}
+
+const SETTLE_DONE: &str = settle_done!(", result", ", $6::bytea[]", "");
+const SETTLE_DONE_LANED: Laned = [settle_done_laned!(free!("j")), settle_done_laned!(hand_over!("j"))];
+
+/// The statement that frees slots, and the one that hands them over.
+type Laned = [&'static str; 2];
 
 /// Anything: `state` null means the job returns; a suspect that is handed back was not run to an end and stays one. The
 /// answer lists what was not simply accepted: 1 superseded, 2 cancelled, 3 stale.
 macro_rules! settle_any {
-    ($columns:literal, $values:literal, $lanes:expr) => {
+    ($given:literal, $types:literal, $columns:literal, $values:literal, $lanes:expr) => {
         concat!(
-            fenced!(
-                ", result, state, error, outcome, used, delay, place",
-                ", $6::bytea[], $7::smallint[], $8::text[], $9::text[], $10::smallint[], $11::bigint[], $12::timestamptz[]"
-            ),
+            fenced!($given, $types),
             " k as (delete from windlass.cancels where job_id in (select id from h) returning job_id),
               back as materialized (
                   select h.id, j.priority, j.kind, j.unique_key, h.used,
@@ -155,25 +193,41 @@ macro_rules! settle_any {
     };
 }
 
-const SETTLE_ANY: &str = settle_any!("queue", "j.queue", "");
-
-/// A job that was not run stays its lane's head and keeps its slot; any other that returns goes back in line.
-const SETTLE_ANY_LANED: &str = settle_any!(
-    "queue, lane",
-    "j.lane, case when j.lane is null or h.outcome = 'handed_back' then 1 else -1 end * j.queue as queue",
-    concat!(
-        lanes!(),
-        " g as materialized (
-              select j.* from j where (j.id in (
-                  select e.id from e where e.ended is not null or e.outcome <> 'handed_back')) is true),",
-        free!("g"),
-        " o as (
-              insert into windlass.looks (kind, at, lane, freed)
-              select g.kind, n.now, g.lane, true from g, n
-              union select b.kind, b.run_at, b.lane, false from back b
-                    where b.queue < 0 and (b.id in (select id from r)) is true),"
-    )
+const SETTLE_ANY: &str = settle_any!(
+    ", result, state, error, outcome, used, delay, place",
+    ", $6::bytea[], $7::smallint[], $8::text[], $9::text[], $10::smallint[], $11::bigint[], $12::timestamptz[]",
+    "queue",
+    "j.queue",
+    ""
 );
+
+/// A job that was not run stays its lane's head and keeps its slot; any other that returns goes back in line. Slots are
+/// looked at when all that wait for a unique key have got it: after that nothing here waits.
+macro_rules! settle_any_laned {
+    ($slots:expr) => {
+        settle_any!(
+            ", result, state, error, outcome, used, delay, place, lane, kind",
+            ", $6::bytea[], $7::smallint[], $8::text[], $9::text[], $10::smallint[], $11::bigint[], $12::timestamptz[],
+               $13::bigint[], $14::int[]",
+            "queue, lane",
+            "j.lane, case when j.lane is null or h.outcome = 'handed_back' then 1 else -1 end * j.queue as queue",
+            concat!(
+                " j as materialized (
+                      select e.id, e.lane, e.kind from e
+                      where e.lane is not null and (e.ended is not null or e.outcome <> 'handed_back')
+                        and (select count(*) from r) >= 0),",
+                $slots,
+                " o as (
+                      insert into windlass.looks (kind, at, lane, freed)
+                      select s.kind, n.now, s.lane, true from s, n
+                      union select b.kind, b.run_at, b.lane, false from back b
+                            where b.queue < 0 and (b.id in (select id from r)) is true),"
+            )
+        )
+    };
+}
+
+const SETTLE_ANY_LANED: Laned = [settle_any_laned!(free!("j")), settle_any_laned!(hand_over!("j"))];
 
 /// A job returned to a place that may lie anywhere; heard by every process, this one included.
 const NOTIFY_BOTTOM: &str = "select pg_notify($1, '0 ' || $2::int || ':0')";
@@ -212,7 +266,7 @@ impl PostgresStore {
         let mut session = self.pool.session().await.map_err(failed(OP))?;
         let concerned = self.concerned(&mut session, part).await?;
         let answers = if concerned.nobody() {
-            self.settle_part(&mut session, part).await?
+            self.settle_part(&mut session, part, Slots::HandedOver).await?
         } else {
             let mut tx = session.begin().await.map_err(failed(OP))?;
             let (answers, mut woken) = self.settle_telling(&mut tx, part, &concerned).await?;
@@ -246,7 +300,7 @@ impl PostgresStore {
         let part = Part::one(settlement);
         let concerned = self.concerned(conn, &part).await?;
         let (answers, woken) = match concerned.nobody() {
-            true => (self.settle_part(conn, &part).await?, Woken::default()),
+            true => (self.settle_part(conn, &part, Slots::Freed).await?, Woken::default()),
             false => self.settle_telling(conn, &part, &concerned).await?,
         };
         Ok((answers.first().copied().unwrap_or(Settled::Stale), woken))
@@ -261,7 +315,7 @@ impl PostgresStore {
     ) -> Result<(Vec<Settled>, Woken), StoreError> {
         let waiting = self.lock_waiting(conn, &concerned.boxes).await?;
         self.lock_workflows(conn, &concerned.workflows).await?;
-        let answers = self.settle_part(conn, part).await?;
+        let answers = self.settle_part(conn, part, Slots::Freed).await?;
         let both = || part.batch.iter().zip(&answers);
         let failed = both().filter_map(|(s, a)| Some((s.id.0, why_settled(s, *a)?)));
         self.fail_waiting(conn, &waiting, failed).await?;
@@ -307,7 +361,7 @@ impl PostgresStore {
     ) -> Result<Vec<Settled>, StoreError> {
         let mut answers = vec![Settled::Stale; some.len()];
         for part in Part::of(some) {
-            let settled = self.settle_part(conn, &part).await?;
+            let settled = self.settle_part(conn, &part, Slots::Freed).await?;
             part.answer(&mut answers, settled);
         }
         Ok(answers)
@@ -317,13 +371,14 @@ impl PostgresStore {
         &self,
         conn: &mut PgConnection,
         Part { laned, batch: first, .. }: &Part<'_>,
+        slots: Slots,
     ) -> Result<Vec<Settled>, StoreError> {
         let all_done = first.iter().all(|s| completed(s));
         let statement = match (all_done, laned) {
             (true, false) => SETTLE_DONE,
-            (true, true) => SETTLE_DONE_LANED,
+            (true, true) => SETTLE_DONE_LANED[slots as usize],
             (false, false) => SETTLE_ANY,
-            (false, true) => SETTLE_ANY_LANED,
+            (false, true) => SETTLE_ANY_LANED[slots as usize],
         };
         let query = sqlx::query(self.sql(statement))
             .bind(self.offset())
@@ -333,6 +388,7 @@ impl PostgresStore {
             .bind(first.iter().map(|s| PgTime(s.started_at)).collect::<Vec<_>>())
             .bind(sparse(first.iter().map(|s| result(s)).collect()));
         let query = if all_done { query } else { bind_rest(query, first) };
+        let query = if *laned { bind_lanes(query, first) } else { query };
         let rows = query.fetch_all(conn).await.map_err(failed(OP))?;
         let mut answers = vec![Settled::Accepted; first.len()];
         for row in rows {
@@ -350,6 +406,14 @@ impl PostgresStore {
         }
         Ok(answers)
     }
+}
+
+/// What becomes of the slots of a batch. A statement that commits by itself hands them over; in a transaction with more to do,
+/// or a caller's, that would lock a waiting job for as long as it lasts.
+#[derive(Clone, Copy)]
+enum Slots {
+    Freed = 0,
+    HandedOver = 1,
 }
 
 /// Whom the ends of a batch concern.
@@ -402,6 +466,11 @@ fn bind_rest<'q>(query: Query<'q>, batch: &[&Settlement]) -> Query<'q> {
             ReturnAt::Place(time) => Some(PgTime(time)),
             ReturnAt::In(_) => None,
         })))
+}
+
+fn bind_lanes<'q>(query: Query<'q>, batch: &[&Settlement]) -> Query<'q> {
+    let lanes = batch.iter().map(|s| s.lane.map(|lane| lane.id.0)).collect::<Vec<_>>();
+    query.bind(lanes).bind(batch.iter().map(|s| s.lane.map(|lane| lane.kind.0)).collect::<Vec<_>>())
 }
 
 /// Settlements for one statement: all of claims with lanes, or none. Without repeats, which are answered as stale: the
@@ -493,7 +562,9 @@ mod tests {
         let keep = [ReturnWhy::Retry, ReturnWhy::Snooze, ReturnWhy::HandBack].into_iter();
         let keep: Vec<&str> = keep.filter(|why| why.keeps_slot()).map(ReturnWhy::name).collect();
         assert_eq!(keep, ["handed_back"]);
-        assert!(SETTLE_ANY_LANED.contains("j.lane is null or h.outcome = 'handed_back' then 1"));
-        assert!(SETTLE_ANY_LANED.contains("e.outcome <> 'handed_back'"));
+        for statement in SETTLE_ANY_LANED {
+            assert!(statement.contains("j.lane is null or h.outcome = 'handed_back' then 1"));
+            assert!(statement.contains("e.outcome <> 'handed_back'"));
+        }
     }
 }

@@ -11,7 +11,7 @@ use crate::SqliteStore;
 use crate::enqueue::{INSERT_READY, twin_of};
 use crate::entity::box_waits_again;
 use crate::error::Answer;
-use crate::lane::{Lane, standing};
+use crate::lane::{look, of_job, release, standing};
 use crate::prune::erase;
 use crate::query::Selection;
 use crate::scope::Scope;
@@ -123,7 +123,7 @@ fn retry(scope: &mut Scope<'_>, id: JobId, bulk: &mut Bulk) -> Answer<()> {
         .prepare_cached("update windlass_ready set run_at = ?2 where id = ?1")?
         .execute((id.0, scope.now.0))?;
     if let Some(lane) = lane {
-        lane.look(scope, scope.now)?;
+        look(scope, lane, scope.now)?;
     }
     if hastened > 0 {
         bulk.done += 1;
@@ -188,10 +188,10 @@ pub(crate) fn change(scope: &mut Scope<'_>, id: JobId, change: &Change) -> Answe
         .optional()?;
     let Some((standing, stands)) = changed else { return Ok(false) };
     if standing < 0
-        && let Some(lane) = Lane::of_job(scope.connection, id)?
+        && let Some(lane) = of_job(scope.connection, id)?
     {
-        lane.release(scope, id)?;
-        lane.look(scope, stands)?;
+        release(scope, lane, id)?;
+        look(scope, lane, stands)?;
     }
     if let Some(priority) = change.priority {
         // The one write to a job's row after its insert: a job that comes back takes its priority from there.

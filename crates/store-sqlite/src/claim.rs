@@ -6,9 +6,10 @@
 //! more of a queue than its global concurrency leaves.
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
+use windlass_core::lane::Lane;
 use windlass_core::queue::{MAX_PRIORITY, room};
 use windlass_core::store::Claim;
-use windlass_core::{JobId, KindId, LeasedJob, QueueId, Time, Token, WorkflowId};
+use windlass_core::{JobId, KindId, LaneId, LeasedJob, QueueId, Time, Token, WorkflowId};
 
 use crate::error::{Answer, Fault};
 use crate::lane::promote;
@@ -24,7 +25,7 @@ pub(crate) struct Due {
     kind: i32,
     attempt: u16,
     crashes: Option<u16>,
-    laned: bool,
+    lane: Option<i64>,
 }
 
 impl Due {
@@ -36,7 +37,7 @@ impl Due {
             kind: row.get(3)?,
             attempt: small(row, 4)?,
             crashes: row.get::<_, Option<u16>>(5)?,
-            laned: row.get(6)?,
+            lane: row.get(6)?,
         })
     }
 }
@@ -123,7 +124,7 @@ fn due(connection: &Connection, claim: &Claim, now: Time) -> Answer<Vec<Due>> {
 }
 
 pub(crate) const OF_PRIORITY: &str =
-    "select priority, run_at, id, kind, attempt, suspect, lane is not null from windlass_ready
+    "select priority, run_at, id, kind, attempt, suspect, lane from windlass_ready
      where queue = ?1 and priority = ?2 and run_at <= ?3 and suspect is null order by run_at, id";
 
 /// Due jobs of one priority, until so many are found in all.
@@ -153,7 +154,7 @@ pub(crate) fn walk(
 
 fn suspect(connection: &Connection, claim: &Claim, now: Time) -> Answer<Option<Due>> {
     let mut statement = connection.prepare_cached(
-        "select priority, run_at, id, kind, attempt, suspect, lane is not null from windlass_ready
+        "select priority, run_at, id, kind, attempt, suspect, lane from windlass_ready
          where queue = ?1 and suspect is not null and run_at <= ?2 order by priority, run_at, id",
     )?;
     let mut rows = statement.query((claim.queue.0, now.0))?;
@@ -191,7 +192,7 @@ fn lease(scope: &Scope<'_>, claim: &Claim, used: u16, limited: bool, group: &[&D
             first_id,
             ids,
             places,
-            group.iter().any(|row| row.laned),
+            group.iter().any(|row| row.lane.is_some()),
             limited,
         ))?;
     Ok(Token(scope.connection.last_insert_rowid()))
@@ -231,6 +232,7 @@ fn take(takes: &mut Takes<'_>, queue: QueueId, (token, now): (Token, Time), due:
             created_at: Time(row.get(3)?),
             claimed_at: now,
             workflow: row.get::<_, Option<i64>>(4)?.map(WorkflowId),
+            lane: due.lane.map(|id| Lane { id: LaneId(id), kind: KindId(due.kind) }),
         })
     });
     job.optional()?.ok_or_else(|| Fault::corrupt(format!("job {} waits in its queue but has no row", due.id)))

@@ -4,6 +4,7 @@
 //! around a command undoes what came before a refusal. Never checks input: the engine did.
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension};
+use windlass_core::lane::Lane;
 use windlass_core::store::{Enqueued, Wake};
 use windlass_core::time::micros;
 use windlass_core::{
@@ -11,7 +12,7 @@ use windlass_core::{
 };
 
 use crate::error::Answer;
-use crate::lane::{Lane, standing};
+use crate::lane::{Line, line, look, release, standing};
 use crate::row::tags_text;
 use crate::scope::Scope;
 use crate::settle::{End, finish};
@@ -34,6 +35,7 @@ pub(crate) const NO_JOB: JobId = JobId(0);
 struct Inserts<'c> {
     job: CachedStatement<'c>,
     ready: CachedStatement<'c>,
+    line: Option<Line<'c>>,
 }
 
 pub(crate) fn enqueue(scope: &mut Scope<'_>, jobs: &[NewJob]) -> Answer<Vec<Enqueued>> {
@@ -42,6 +44,7 @@ pub(crate) fn enqueue(scope: &mut Scope<'_>, jobs: &[NewJob]) -> Answer<Vec<Enqu
     let mut inserts = Inserts {
         job: connection.prepare_cached(INSERT_JOB)?,
         ready: connection.prepare_cached(INSERT_READY)?,
+        line: None,
     };
     for job in jobs {
         let one = match &job.idempotency {
@@ -53,9 +56,9 @@ pub(crate) fn enqueue(scope: &mut Scope<'_>, jobs: &[NewJob]) -> Answer<Vec<Enqu
     Ok(done)
 }
 
-fn idempotent(
-    scope: &mut Scope<'_>,
-    inserts: &mut Inserts<'_>,
+fn idempotent<'c>(
+    scope: &mut Scope<'c>,
+    inserts: &mut Inserts<'c>,
     job: &NewJob,
     key: &Idempotency,
 ) -> Answer<Enqueued> {
@@ -84,7 +87,7 @@ fn idempotent(
 }
 
 /// Inserts the job unless its unique key says otherwise.
-fn admit(scope: &mut Scope<'_>, inserts: &mut Inserts<'_>, job: &NewJob) -> Answer<Enqueued> {
+fn admit<'c>(scope: &mut Scope<'c>, inserts: &mut Inserts<'c>, job: &NewJob) -> Answer<Enqueued> {
     let mut run_at = start(job.run_at, scope.now);
     let Some(unique) = &job.unique else {
         return Ok(Enqueued { id: insert(scope, inserts, job, run_at)?, duplicate: false });
@@ -110,7 +113,7 @@ fn admit(scope: &mut Scope<'_>, inserts: &mut Inserts<'_>, job: &NewJob) -> Answ
     Ok(Enqueued { id, duplicate: false })
 }
 
-fn insert(scope: &mut Scope<'_>, inserts: &mut Inserts<'_>, job: &NewJob, run_at: Time) -> Answer<JobId> {
+fn insert<'c>(scope: &mut Scope<'c>, inserts: &mut Inserts<'c>, job: &NewJob, run_at: Time) -> Answer<JobId> {
     let id = scope.next_job_id()?;
     let lane = job.lane().map(|id| Lane { id, kind: job.kind });
     let lane_id = lane.map(|lane| lane.id.0);
@@ -133,6 +136,12 @@ fn insert(scope: &mut Scope<'_>, inserts: &mut Inserts<'_>, job: &NewJob, run_at
         &job.tenant,
         lane_id,
     ))?;
+    let call = match lane {
+        Some(lane) => {
+            line(&mut inserts.line, scope.connection)?.must_call(scope, lane, run_at)?.then_some(lane)
+        }
+        None => None,
+    };
     inserts.ready.execute((
         standing(job.queue.0, lane.is_some()),
         job.priority,
@@ -144,8 +153,8 @@ fn insert(scope: &mut Scope<'_>, inserts: &mut Inserts<'_>, job: &NewJob, run_at
         unique_key,
         lane_id,
     ))?;
-    if let Some(lane) = lane {
-        lane.look(scope, run_at)?;
+    if let Some(lane) = call {
+        look(scope, lane, run_at)?;
     }
     scope.wake(Wake::Queue(job.queue));
     Ok(JobId(id))
@@ -192,7 +201,7 @@ pub(crate) fn twin_of(connection: &Connection, key: &str) -> Answer<Option<Twin>
 pub(crate) fn supersede(scope: &mut Scope<'_>, twin: &Twin) -> Answer<()> {
     scope.connection.prepare_cached("delete from windlass_ready where id = ?1")?.execute([twin.id.0])?;
     if let Some(lane) = twin.slot {
-        lane.release(scope, twin.id)?;
+        release(scope, lane, twin.id)?;
         scope.wake(Wake::Any);
     }
     finish(scope, &End::waiting(twin.id, JobState::Superseded, twin.attempt))

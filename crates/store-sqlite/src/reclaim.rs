@@ -69,7 +69,7 @@ fn take_back(
             let why =
                 Return { why: ReturnWhy::Lost, attempts_used, run_at: ReturnAt::Place(place), error: None };
             let back = Back { id, attempt: held.attempt, run, why: &why, suspect: Some(crashes) };
-            match come_back(scope, &back)? {
+            match come_back(scope, &mut None, &back)? {
                 Settled::Superseded => tally.superseded += 1,
                 _ => tally.suspects += 1,
             }
@@ -124,8 +124,9 @@ pub(crate) fn disown(scope: &mut Scope<'_>, worker: WorkerId, known: &[Token]) -
             queue: QueueId(held.queue),
             attempt: held.attempt,
             started_at: held.claimed_at,
-            // A hand-back ends only what was cancelled, and that asks for itself.
+            // A hand-back ends only what was cancelled, and that asks for itself; it keeps its slot.
             workflow: None,
+            lane: None,
             verdict: Verdict::Return(back(place)),
         }));
     }

@@ -5,6 +5,7 @@
 //! the verdict comes in.
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension};
+use windlass_core::lane::Lane;
 use windlass_core::outcome::{Return, ReturnAt, ReturnWhy};
 use windlass_core::store::{Settled, Wake};
 use windlass_core::{JobId, JobState, KindId, LaneId, QueueId, Settlement, Time, Token, Verdict, WorkerId};
@@ -12,7 +13,7 @@ use windlass_core::{JobId, JobState, KindId, LaneId, QueueId, Settlement, Time, 
 use crate::enqueue::{INSERT_READY, twin_of};
 use crate::entity::box_ended;
 use crate::error::{Answer, Fault};
-use crate::lane::{Lane, standing};
+use crate::lane::{Line, line, look, of_job, release, standing};
 use crate::lease::Leases;
 use crate::scope::Scope;
 use crate::workflow;
@@ -76,6 +77,7 @@ pub(crate) fn settle(scope: &mut Scope<'_>, settlements: &[Settlement]) -> Answe
     let connection = scope.connection;
     let mut cancels = Cancels::look(connection)?;
     let mut insert = connection.prepare_cached(INSERT_FINISHED)?;
+    let mut lanes = None;
     let mut answers = Vec::with_capacity(settlements.len());
     for settlement in settlements {
         let held = leases.get(scope.connection, settlement.token)?;
@@ -99,15 +101,18 @@ pub(crate) fn settle(scope: &mut Scope<'_>, settlements: &[Settlement]) -> Answe
                 if settlement.workflow.is_some() {
                     workflow::ended(scope, id, *state)?;
                 }
-                if laned {
-                    free_slot(scope, id)?;
+                if let Some(lane) = settlement.lane {
+                    line(&mut lanes, connection)?.hand_over(scope, lane, id)?;
                 }
                 if laned || limited {
                     scope.wake(Wake::Queue(settlement.queue));
                 }
                 Settled::Accepted
             }
-            Verdict::Return(back) => go_back(scope, settlement, back, run, crashes, cancelled)?,
+            Verdict::Return(back) => {
+                let left = Left { run, crashes, cancelled };
+                go_back(scope, &mut lanes, settlement, back, left)?
+            }
         };
         answers.push(answer);
     }
@@ -116,13 +121,19 @@ pub(crate) fn settle(scope: &mut Scope<'_>, settlements: &[Settlement]) -> Answe
     Ok(answers)
 }
 
-fn go_back(
-    scope: &mut Scope<'_>,
-    settlement: &Settlement,
-    back: &Return,
+/// What a returning job leaves behind.
+struct Left {
     run: Run,
     crashes: Option<u16>,
     cancelled: bool,
+}
+
+fn go_back<'c>(
+    scope: &mut Scope<'c>,
+    lanes: &mut Option<Line<'c>>,
+    settlement: &Settlement,
+    back: &Return,
+    Left { run, crashes, cancelled }: Left,
 ) -> Answer<Settled> {
     let (id, attempt) = (settlement.id, settlement.attempt);
     if cancelled {
@@ -134,7 +145,7 @@ fn go_back(
     }
     // A suspect handed back was not run to an end: the question whether it kills its process stays open.
     let suspect = crashes.filter(|_| back.why == ReturnWhy::HandBack);
-    come_back(scope, &Back { id, attempt, run, why: back, suspect })
+    come_back(scope, lanes, &Back { id, attempt, run, why: back, suspect })
 }
 
 /// A leased job on its way back to its queue.
@@ -148,7 +159,11 @@ pub(crate) struct Back<'a> {
 }
 
 /// Puts the job back, or ends it when a job with its unique key waits already.
-pub(crate) fn come_back(scope: &mut Scope<'_>, back: &Back<'_>) -> Answer<Settled> {
+pub(crate) fn come_back<'c>(
+    scope: &mut Scope<'c>,
+    lanes: &mut Option<Line<'c>>,
+    back: &Back<'_>,
+) -> Answer<Settled> {
     let Back { id, attempt, run, why, suspect } = back;
     let Waiting { kind, queue, priority, unique_key, lane } = waiting_columns(scope.connection, *id)?;
     if let Some(key) = &unique_key
@@ -158,7 +173,7 @@ pub(crate) fn come_back(scope: &mut Scope<'_>, back: &Back<'_>) -> Answer<Settle
         let state = JobState::Superseded;
         finish(scope, &End { id: *id, state, attempt: *attempt, run: Some(*run), result: None, error })?;
         if let Some(lane) = lane {
-            lane.release(scope, *id)?;
+            line(lanes, scope.connection)?.hand_over(scope, lane, *id)?;
             scope.wake(Wake::Queue(QueueId(queue)));
         }
         return Ok(Settled::Superseded);
@@ -180,8 +195,8 @@ pub(crate) fn come_back(scope: &mut Scope<'_>, back: &Back<'_>) -> Answer<Settle
         lane.map(|lane| lane.id.0),
     ))?;
     if let Some(lane) = lined {
-        lane.release(scope, *id)?;
-        lane.look(scope, run_at)?;
+        line(lanes, scope.connection)?.hand_over(scope, lane, *id)?;
+        look(scope, lane, run_at)?;
     }
     scope
         .connection
@@ -205,8 +220,8 @@ pub(crate) fn come_back(scope: &mut Scope<'_>, back: &Back<'_>) -> Answer<Settle
 
 /// A job that has ended gives back the slot it held, if it held one.
 pub(crate) fn free_slot(scope: &Scope<'_>, id: JobId) -> Answer<()> {
-    match Lane::of_job(scope.connection, id)? {
-        Some(lane) => lane.release(scope, id),
+    match of_job(scope.connection, id)? {
+        Some(lane) => release(scope, lane, id),
         None => Ok(()),
     }
 }

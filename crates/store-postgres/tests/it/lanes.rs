@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Postgres, Transaction};
-use windlass_core::store::{Action, JobFilter, Settled};
+use windlass_core::store::{Action, Change, JobFilter, Settled};
 use windlass_core::{JobId, JobState, KindSpec, LaneId, LeasedJob, NewJob, Store, TxRef};
 use windlass_store_postgres::PostgresStore;
 
@@ -175,6 +175,177 @@ async fn an_open_transaction_holds_up_no_lane() {
     }
     assert_eq!(order, [inside[0].id, third]);
     assert_eq!(place.state(third).await, JobState::Completed);
+    sound(&place).await;
+    place.end().await;
+}
+
+/// Holds up a settlement that hands over the slot of `job`: it has locked and moved who stands first by then.
+async fn hold_slot_of(place: &Place, job: JobId) -> Transaction<'static, Postgres> {
+    hold(place, "slots where job_id = $1", job.0).await
+}
+
+async fn hold(place: &Place, which: &str, key: i64) -> Transaction<'static, Postgres> {
+    let mut tx = place.pool.begin().await.unwrap();
+    let sql = format!("select 1 from {}.{which} for update", place.schema);
+    let held = sqlx::query(AssertSqlSafe(sql)).bind(key).fetch_all(&mut *tx).await.unwrap();
+    assert_eq!(held.len(), 1);
+    tx
+}
+
+/// The cancel finds its job in line, waits for the settlement that hands it the slot, and then takes out a head.
+#[tokio::test]
+async fn a_job_handed_the_slot_while_it_is_cancelled_gives_it_back() {
+    let (place, worker) = worked_place().await;
+    let other = place.other().await;
+    for round in 0..ROUNDS {
+        let key = format!("key {round}");
+        let first = put(&place, &key).await;
+        let running = place.lease(worker, 1).await;
+        assert_eq!(ids(&running), [first]);
+        let (next, last) = (put(&place, &key).await, put(&place, &key).await);
+        let filter = JobFilter { ids: vec![next], ..JobFilter::default() };
+        let batch = [settlement(&running[0], done())];
+        let held = hold_slot_of(&place, first).await;
+        let (settled, acted, ()) = tokio::join!(
+            place.store.settle(&batch),
+            async {
+                place.somebody_waits().await;
+                other.act(&filter, Action::Cancel, 1).await
+            },
+            async {
+                place.so_many_wait(2).await;
+                held.rollback().await.unwrap();
+            }
+        );
+        assert_eq!((settled.unwrap(), acted.unwrap().done), (vec![Settled::Accepted], 1), "round {round}");
+        sound(&place).await;
+        let leased = place.lease(worker, 5).await;
+        assert_eq!(ids(&leased), [last], "round {round}");
+        place.store.settle(&[settlement(&leased[0], done())]).await.unwrap();
+    }
+    sound(&place).await;
+    end(place, other).await;
+}
+
+/// The second passes over the head that the first has locked.
+#[tokio::test]
+async fn two_settlements_of_one_lane_hand_over_to_two() {
+    let (place, worker) = worked_place().await;
+    let two_at_once = KindSpec { key_concurrency: 2, ..KindSpec::new("k", "Q") };
+    place.store.sync_registry(&[], &[two_at_once]).await.unwrap();
+    let other = place.other().await;
+    for round in 0..ROUNDS {
+        let key = format!("key {round}");
+        let first = [put(&place, &key).await, put(&place, &key).await];
+        let mut leased = Vec::new();
+        for _ in 0..2 {
+            leased.extend(place.lease(worker, 1).await);
+        }
+        assert_eq!(ids(&leased), first);
+        let then = [put(&place, &key).await, put(&place, &key).await];
+        put(&place, &key).await;
+        let (one, two) = ([settlement(&leased[0], done())], [settlement(&leased[1], done())]);
+        let held = hold_slot_of(&place, first[0]).await;
+        let (left, right) = tokio::join!(place.store.settle(&one), async {
+            place.somebody_waits().await;
+            let settled = within(other.settle(&two)).await;
+            held.rollback().await.unwrap();
+            settled
+        });
+        assert_eq!((left.unwrap(), right), (vec![Settled::Accepted], vec![Settled::Accepted]));
+        sound(&place).await;
+        let mut leased = place.lease(worker, 5).await;
+        leased.sort_by_key(|job| job.id);
+        assert_eq!(ids(&leased), then, "round {round}");
+        let batch: Vec<_> = leased.iter().map(|job| settlement(job, done())).collect();
+        place.store.settle(&batch).await.unwrap();
+        let last = place.lease(worker, 5).await;
+        place.store.settle(&[settlement(&last[0], done())]).await.unwrap();
+    }
+    sound(&place).await;
+    end(place, other).await;
+}
+
+/// A settlement waits for nobody who holds the next in line; the slot is not forgotten.
+#[tokio::test]
+async fn a_head_somebody_holds_is_passed_over() {
+    let (place, worker) = worked_place().await;
+    let first = put(&place, "a").await;
+    let running = place.lease(worker, 1).await;
+    assert_eq!(ids(&running), [first]);
+    let (next, last) = (put(&place, "a").await, put(&place, "a").await);
+    let held = hold(&place, "ready where id = $1", next.0).await;
+    within(place.store.settle(&[settlement(&running[0], done())])).await;
+    held.rollback().await.unwrap();
+    let running = place.lease(worker, 5).await;
+    assert_eq!(ids(&running), [last]);
+    let held = hold(&place, "ready where id = $1", next.0).await;
+    within(place.store.settle(&[settlement(&running[0], done())])).await;
+    held.rollback().await.unwrap();
+    sound(&place).await;
+    assert_eq!(ids(&place.lease(worker, 5).await), [next]);
+    sound(&place).await;
+    place.end().await;
+}
+
+/// The head's row is another one when the settlement, or the claim, gets to it: nobody holds a slot in line.
+#[tokio::test]
+async fn a_head_that_changes_under_the_lock_keeps_its_chance() {
+    let (place, worker) = worked_place().await;
+    let other = place.other().await;
+    let urgent = Change { priority: Some(1), run_at: None };
+    for round in 0..ROUNDS {
+        let key = format!("key {round}");
+        let first = put(&place, &key).await;
+        let held = hold(&place, "kinds where id = $1", i64::from(place.kind.0)).await;
+        let ask = place.claim(worker, 1);
+        let (leased, changed) = tokio::join!(place.store.claim(&ask), async {
+            place.somebody_waits().await;
+            let changed = other.change(first, &urgent).await;
+            held.rollback().await.unwrap();
+            changed
+        });
+        assert!(changed.unwrap());
+        sound(&place).await;
+        let mut running = leased.unwrap();
+        if running.is_empty() {
+            running = place.lease(worker, 5).await;
+        }
+        assert_eq!(ids(&running), [first], "round {round}");
+
+        let next = put(&place, &key).await;
+        let batch = [settlement(&running[0], done())];
+        let held = hold(&place, "claims where token = $1", running[0].token.0).await;
+        let (settled, changed) = tokio::join!(place.store.settle(&batch), async {
+            place.somebody_waits().await;
+            let changed = other.change(next, &urgent).await;
+            held.rollback().await.unwrap();
+            changed
+        });
+        assert_eq!((settled.unwrap(), changed.unwrap()), (vec![Settled::Accepted], true));
+        sound(&place).await;
+        let running = place.lease(worker, 5).await;
+        assert_eq!(ids(&running), [next], "round {round}");
+        place.store.settle(&[settlement(&running[0], done())]).await.unwrap();
+    }
+    sound(&place).await;
+    end(place, other).await;
+}
+
+/// A handler that ends its job in a transaction of its own locks nobody who waits.
+#[tokio::test]
+async fn settling_in_an_open_transaction_locks_nobody_in_line() {
+    let (place, worker) = worked_place().await;
+    let first = put(&place, "a").await;
+    let running = place.lease(worker, 1).await;
+    assert_eq!(ids(&running), [first]);
+    let (next, last) = (put(&place, "a").await, put(&place, "a").await);
+    let mut handler = place.store.begin().await.unwrap();
+    place.store.settle_in(handler.tx(), &settlement(&running[0], done())).await.unwrap();
+    let filter = JobFilter { ids: vec![next], ..JobFilter::default() };
+    assert_eq!(within(place.store.act(&filter, Action::Cancel, 1)).await.done, 1);
+    handler.commit().await.unwrap();
+    assert_eq!(ids(&place.lease(worker, 5).await), [last]);
     sound(&place).await;
     place.end().await;
 }

@@ -12,7 +12,7 @@ use windlass_core::{JobId, JobState, QueueId, Time, WorkflowId};
 
 use super::enqueue::insert;
 use crate::error::{Answer, Fault};
-use crate::lane::standing;
+use crate::lane::{look, standing};
 use crate::scope::Scope;
 use crate::settle::{End, Waiting, insert_end, waiting_columns};
 
@@ -199,7 +199,7 @@ fn release(scope: &mut Scope<'_>, workflow: WorkflowId, no: usize, place: &Place
         )?
         .execute(row)?;
     if let Some(lane) = lane {
-        lane.look(scope, Time(starts))?;
+        look(scope, lane, Time(starts))?;
     }
     scope.wake(Wake::Queue(QueueId(queue)));
     set_standing(scope, workflow, no, Standing::Live)

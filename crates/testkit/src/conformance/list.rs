@@ -265,6 +265,17 @@ macro_rules! conformance_cases {
                 a_mixed_batch
                 a_stale_settlement_frees_nothing
             }
+            lane_hand {
+                the_next_in_line_gets_the_slot
+                two_lanes_in_one_batch
+                a_head_ahead_of_its_time_is_not_promoted
+                one_ahead_of_its_time_holds_up_nobody
+                a_slot_above_a_lowered_limit_goes
+                a_stale_settlement_hands_nothing_over
+                a_cancelled_one_is_passed_over
+                a_superseded_one_hands_over
+                everybody_behind_a_full_lane_is_served
+            }
             lane_race {
                 eight_claimers_never_run_two_of_a_key
                 eight_claimers_never_run_more_than_three_of_a_key

@@ -30,6 +30,7 @@ mod harness;
 pub mod idempotency;
 pub mod lane;
 pub mod lane_end;
+pub mod lane_hand;
 pub mod lane_race;
 pub mod lane_twin;
 mod list;

@@ -1,0 +1,176 @@
+//! A settlement hands its slot to who stands first in line. `claim_late` follows no looks, so what it finds was handed over.
+
+use std::time::Duration;
+
+use windlass_core::store::{Action, Change, Settled};
+use windlass_core::{JobId, LeasedJob, NewJob, OnConflict, Outcome, RunAt, Unique, WorkerId};
+
+use super::lane::{MINUTE, ids, keyed, limit, put_keyed, retry, sound};
+use super::{Harness, settlement};
+
+async fn heads(h: &Harness, worker: WorkerId) -> Vec<LeasedJob> {
+    let mut heads = h.store.claim_late(&h.ask(worker, 10), Duration::ZERO).await.unwrap();
+    heads.sort_by_key(|job| job.id);
+    heads
+}
+
+async fn handed_over(h: &Harness, worker: WorkerId, expected: &[JobId]) -> Vec<LeasedJob> {
+    sound(h).await;
+    let heads = heads(h, worker).await;
+    assert_eq!(ids(&heads), expected);
+    assert!(h.claim(worker, 10).await.is_empty(), "a slot was given twice");
+    sound(h).await;
+    heads
+}
+
+pub async fn the_next_in_line_gets_the_slot(h: Harness) {
+    let worker = h.worker().await;
+    let put = put_keyed(&h, "a", 4).await;
+    let mut running = h.claim_one(worker).await;
+    for (n, outcome) in [Outcome::Done { result: None }, retry(), Outcome::Fail { error: "no".to_owned() }]
+        .into_iter()
+        .enumerate()
+    {
+        let claimed = h.now().await;
+        assert_eq!(h.settle(&running, outcome).await, Settled::Accepted);
+        running = handed_over(&h, worker, &put[n + 1..n + 2]).await.remove(0);
+        assert!(running.run_at >= claimed, "it stands where its slot got free");
+    }
+}
+
+/// Each slot to a lane of its own, however many lanes one batch is of and whatever the others do.
+pub async fn two_lanes_in_one_batch(h: Harness) {
+    limit(&h, 2).await;
+    let worker = h.worker().await;
+    let (a, b, c) = (put_keyed(&h, "a", 5).await, put_keyed(&h, "b", 3).await, put_keyed(&h, "c", 2).await);
+    let leased = h.claim(worker, 10).await;
+    assert_eq!(ids(&leased), [a[0], a[1], b[0], b[1], c[0], c[1]]);
+    let mut batch: Vec<_> =
+        leased.iter().map(|job| settlement(job, Outcome::Done { result: None })).collect();
+    batch[3] = settlement(&leased[3], Outcome::HandBack);
+    batch.push(batch[0].clone());
+    let answers = h.store.settle(&batch).await.unwrap();
+    assert_eq!((answers[..6].to_vec(), answers[6]), (vec![Settled::Accepted; 6], Settled::Stale));
+    handed_over(&h, worker, &[a[2], a[3], b[1], b[2]]).await;
+}
+
+/// Its time comes later, and then there is a slot for it.
+pub async fn a_head_ahead_of_its_time_is_not_promoted(h: Harness) {
+    let worker = h.worker().await;
+    let now = h.put(keyed(&h, "a")).await;
+    let urgent = NewJob { priority: 0, run_at: RunAt::In(10 * MINUTE), ..keyed(&h, "a") };
+    let later = h.put(urgent).await;
+    let running = h.claim_one(worker).await;
+    assert_eq!(running.id, now);
+    h.done(&running).await;
+    handed_over(&h, worker, &[]).await;
+    let next = h.poll(worker).await.queues.into_iter().find(|queue| queue.queue == h.queue).unwrap().next_due;
+    assert!(next.is_some(), "somebody looks when its time comes");
+    h.advance(11 * MINUTE);
+    assert_eq!(ids(&h.claim(worker, 10).await), [later]);
+    sound(&h).await;
+}
+
+/// Whoever is due goes before one whose time is ahead, however urgent that is.
+pub async fn one_ahead_of_its_time_holds_up_nobody(h: Harness) {
+    let worker = h.worker().await;
+    put_keyed(&h, "a", 1).await;
+    let ahead = |priority| NewJob { priority, run_at: RunAt::In(10 * MINUTE), ..keyed(&h, "a") };
+    let put = h.store.enqueue(&[ahead(0), ahead(4), ahead(5), keyed(&h, "a")]).await.unwrap();
+    let running = h.claim_one(worker).await;
+    h.done(&running).await;
+    handed_over(&h, worker, &[put[3].id]).await;
+}
+
+pub async fn a_slot_above_a_lowered_limit_goes(h: Harness) {
+    limit(&h, 3).await;
+    let worker = h.worker().await;
+    let put = put_keyed(&h, "a", 6).await;
+    let leased = h.claim(worker, 10).await;
+    assert_eq!(ids(&leased), put[..3]);
+    limit(&h, 2).await;
+    // The lowest slot is within the limit, but all three are taken.
+    h.done(&leased[0]).await;
+    handed_over(&h, worker, &[]).await;
+    h.done(&leased[2]).await;
+    sound(&h).await;
+    let mut running = h.claim(worker, 10).await;
+    assert_eq!(ids(&running), put[3..4], "two run");
+    h.done(&leased[1]).await;
+    running.extend(handed_over(&h, worker, &put[4..5]).await);
+    limit(&h, 1).await;
+    let batch: Vec<_> = running.iter().map(|job| settlement(job, Outcome::Done { result: None })).collect();
+    h.store.settle(&batch).await.unwrap();
+    sound(&h).await;
+    assert_eq!(ids(&h.claim(worker, 10).await), put[5..]);
+}
+
+pub async fn a_stale_settlement_hands_nothing_over(h: Harness) {
+    let worker = h.worker().await;
+    let put = put_keyed(&h, "a", 3).await;
+    let first = h.claim_one(worker).await;
+    h.done(&first).await;
+    assert_eq!(h.settle(&first, Outcome::Done { result: None }).await, Settled::Stale);
+    let second = handed_over(&h, worker, &put[1..2]).await.remove(0);
+    let foreign = LeasedJob { token: first.token, ..second.clone() };
+    assert_eq!(h.settle(&foreign, Outcome::Done { result: None }).await, Settled::Stale);
+    handed_over(&h, worker, &[]).await;
+    h.done(&second).await;
+    handed_over(&h, worker, &put[2..]).await;
+}
+
+/// It is cancelled in line before the slot comes to it, and as the head when it has.
+pub async fn a_cancelled_one_is_passed_over(h: Harness) {
+    let worker = h.worker().await;
+    let put = put_keyed(&h, "a", 4).await;
+    let first = h.claim_one(worker).await;
+    assert_eq!(h.act(&put[1..2], Action::Cancel).await.done, 1);
+    h.done(&first).await;
+    sound(&h).await;
+    assert_eq!(h.act(&put[2..3], Action::Cancel).await.done, 1, "the head");
+    sound(&h).await;
+    assert_eq!(ids(&h.claim(worker, 10).await), put[3..]);
+    sound(&h).await;
+}
+
+/// It comes back beside its twin, ends, and its slot goes on.
+pub async fn a_superseded_one_hands_over(h: Harness) {
+    let worker = h.worker().await;
+    let unique = |key: &str| NewJob { unique: Some(Unique::new("u", OnConflict::Keep)), ..keyed(&h, key) };
+    h.put(unique("a")).await;
+    let running = h.claim_one(worker).await;
+    let behind = h.put(keyed(&h, "a")).await;
+    let twin = h.put(NewJob { run_at: RunAt::In(10 * MINUTE), ..unique("b") }).await;
+    assert_eq!(h.settle(&running, retry()).await, Settled::Superseded);
+    handed_over(&h, worker, &[behind]).await;
+    h.advance(11 * MINUTE);
+    assert_eq!(ids(&h.claim(worker, 10).await), [twin]);
+}
+
+/// Those who came while the lane was full were not announced one by one, and are all served.
+pub async fn everybody_behind_a_full_lane_is_served(h: Harness) {
+    let worker = h.worker().await;
+    let mut put = put_keyed(&h, "a", 1).await;
+    let mut running = h.claim_one(worker).await;
+    for _ in 0..4 {
+        put.push(h.put(keyed(&h, "a")).await);
+    }
+    let ahead = h.put(NewJob { run_at: RunAt::In(10 * MINUTE), ..keyed(&h, "a") }).await;
+    let soon = Change { priority: None, run_at: Some(h.now().await.plus(MINUTE)) };
+    assert!(h.store.change(put[4], &soon).await.unwrap());
+    for id in &put[1..4] {
+        h.done(&running).await;
+        running = handed_over(&h, worker, &[*id]).await.remove(0);
+    }
+    h.done(&running).await;
+    handed_over(&h, worker, &[]).await;
+    for (id, by) in [(put[4], 2 * MINUTE), (ahead, 11 * MINUTE)] {
+        h.advance(by);
+        let running = h.claim_one(worker).await;
+        assert_eq!(running.id, id);
+        h.done(&running).await;
+    }
+    let last = h.put(keyed(&h, "a")).await;
+    assert_eq!(ids(&h.claim(worker, 10).await), [last], "an empty lane takes in as ever");
+    sound(&h).await;
+}
