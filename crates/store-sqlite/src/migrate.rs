@@ -117,6 +117,12 @@ pub(crate) const STEPS: &[Step] = &[
         up: include_str!("schema/0016_live_boost.up.sql"),
         down: include_str!("schema/0016_live_boost.down.sql"),
     },
+    Step {
+        version: 17,
+        name: "quick_checks",
+        up: include_str!("schema/0017_quick_checks.up.sql"),
+        down: include_str!("schema/0017_quick_checks.down.sql"),
+    },
 ];
 
 pub(crate) fn newest() -> i64 {

@@ -180,7 +180,7 @@ CREATE TABLE windlass_entities (
     seq             integer not null,
     fields          text check (json_valid(fields)),
     hash            blob,
-    state           integer not null check (state in (1, 2, 3, 4)),
+    state           integer not null check (state between 1 and 4),
     waiting         integer check (waiting in (2, 3)),
     indexed_version integer,
     job_id          integer,
@@ -199,7 +199,7 @@ CREATE UNIQUE INDEX windlass_entities_seq on windlass_entities (seq);
 
 CREATE TABLE windlass_finished (
     id          integer primary key,
-    state       integer not null check (state in (3, 4, 5, 6, 7)),
+    state       integer not null check (state between 3 and 7),
     attempt     integer not null check (attempt >= 0),
     token       integer,
     worker      integer,

@@ -39,7 +39,7 @@ async fn twice_is_harmless_and_down_leaves_nothing() {
     assert!(setup.store.migrate_up(None).await.unwrap().is_empty());
     assert_eq!(
         setup.store.migrate_down(0).await.unwrap(),
-        [16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1]
+        [17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1]
     );
     assert_eq!(
         dump(&setup.path()).matches("CREATE TABLE").count(),
@@ -50,7 +50,7 @@ async fn twice_is_harmless_and_down_leaves_nothing() {
     assert!(matches!(setup.store.enqueue(&[setup.job()]).await, Err(StoreError::SchemaMissing)));
     assert_eq!(
         setup.store.migrate_up(None).await.unwrap(),
-        [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]
+        [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17]
     );
     assert_eq!(dump(&setup.path()), before);
     setup.store.check_schema().await.unwrap();
@@ -61,7 +61,7 @@ async fn newer_and_changed_are_told_apart() {
     let setup = Setup::new().await;
     let connection = rusqlite::Connection::open(setup.path()).unwrap();
     connection.execute("insert into windlass_migrations values (99, 'later', 'x', 0)", []).unwrap();
-    assert!(matches!(setup.store.check_schema().await, Err(StoreError::SchemaNew { found: 99, known: 16 })));
+    assert!(matches!(setup.store.check_schema().await, Err(StoreError::SchemaNew { found: 99, known: 17 })));
     assert!(setup.store.migrate_up(None).await.is_err());
     connection.execute("delete from windlass_migrations where version = 99", []).unwrap();
     connection.execute("update windlass_migrations set checksum = 'y'", []).unwrap();
@@ -76,7 +76,7 @@ async fn two_handles_may_migrate_at_once() {
     let (a, b) = tokio::join!(one.migrate_up(None), two.migrate_up(None));
     let mut applied = [a.unwrap(), b.unwrap()].concat();
     applied.sort_unstable();
-    assert_eq!(applied, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16], "one of them did it");
+    assert_eq!(applied, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17], "one of them did it");
     one.check_schema().await.unwrap();
     two.check_schema().await.unwrap();
 }
@@ -86,9 +86,35 @@ async fn two_handles_may_migrate_at_once() {
 async fn the_schema_lists_the_finished_states() {
     use windlass_core::JobState;
     let setup = Setup::new().await;
-    let codes: Vec<String> =
-        JobState::ALL.iter().filter(|s| s.is_finished()).map(|s| s.code().to_string()).collect();
-    assert!(dump(&setup.path()).contains(&format!("state in ({})", codes.join(", "))));
+    let codes: Vec<i16> = JobState::ALL.iter().filter(|s| s.is_finished()).map(|s| s.code()).collect();
+    let (first, last) = (codes[0], codes[codes.len() - 1]);
+    assert_eq!(codes, (first..=last).collect::<Vec<_>>());
+    assert!(dump(&setup.path()).contains(&format!("state between {first} and {last}")));
+}
+
+/// A check whose text was changed in place binds every connection, whichever was open at the time.
+#[tokio::test]
+async fn checks_hold_before_and_after_they_were_made_quick() {
+    let setup = Setup::new().await;
+    let old = rusqlite::Connection::open(setup.path()).unwrap();
+    let put = |connection: &rusqlite::Connection, id: i64, state: i64| {
+        let sql = "insert into windlass_finished (id, state, attempt, finished_at) values (?1, ?2, 0, 0)";
+        connection.execute(sql, (id, state))
+    };
+    let refuses = |connection: &rusqlite::Connection| {
+        [2, 8].iter().all(|state| put(connection, 1, *state).unwrap_err().to_string().contains("state"))
+    };
+    assert!(refuses(&old));
+    setup.store.migrate_down(16).await.unwrap();
+    let between = rusqlite::Connection::open(setup.path()).unwrap();
+    assert!(refuses(&old) && refuses(&between));
+    setup.store.migrate_up(None).await.unwrap();
+    assert!(refuses(&old) && refuses(&between));
+    for (id, state) in (3..=7).enumerate() {
+        put(&between, id as i64 + 10, state).unwrap();
+    }
+    let sound: String = old.query_row("pragma integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(sound, "ok");
 }
 
 /// The step that brings workflows makes a column of the waiting jobs anew.
@@ -109,7 +135,7 @@ async fn a_line_stays_a_line_across_the_workflows_step() {
     };
     let before = standing();
     assert_eq!(before.iter().map(|row| row.1).collect::<Vec<_>>(), [-setup.queue.0, setup.queue.0]);
-    assert_eq!(setup.store.migrate_down(9).await.unwrap(), [16, 15, 14, 13, 12, 11, 10]);
+    assert_eq!(setup.store.migrate_down(9).await.unwrap(), [17, 16, 15, 14, 13, 12, 11, 10]);
     assert_eq!(standing(), before);
     setup.store.migrate_up(None).await.unwrap();
     assert_eq!(standing(), before);

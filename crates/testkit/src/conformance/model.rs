@@ -268,7 +268,9 @@ impl Walk {
             if let Place::Waiting { run_at } = &mut job.at {
                 let exact: Time = shown.job.run_at.expect("a waiting job has its time");
                 let off = exact.since(*run_at).max(run_at.since(exact));
-                assert!(off < Duration::from_secs(30), "{step}: job {id} at {exact}, not {run_at}");
+                // Who is handed a slot stands where it got free, at some moment since the job was due.
+                let handed = job.lane.is_some() && (*run_at..=now).contains(&exact);
+                assert!(off < Duration::from_secs(30) || handed, "{step}: job {id} at {exact}, not {run_at}");
                 *run_at = exact;
             }
         }
