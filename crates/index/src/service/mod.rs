@@ -41,8 +41,10 @@ const LOOK_SOONEST: Duration = Duration::from_millis(100);
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// Entities per transaction of a bulk save.
 const SAVED_TOGETHER: usize = 250;
-/// The same while others search: each waits for about one such transaction to be in the index.
+/// The same while others search: each waits for about one such transaction to be in the index. After it the load rests as
+/// long as it took, this long at most, so that searches have a processor.
 const SAVED_BESIDE_SEARCHES: usize = 100;
+const LONGEST_REST: Duration = Duration::from_millis(50);
 
 /// Cheap to clone; all clones share one index.
 #[derive(Clone)]
@@ -182,11 +184,15 @@ impl Entities {
             let beside = self.inner.follower.is_searched();
             let most = if beside { SAVED_BESIDE_SEARCHES } else { SAVED_TOGETHER };
             let together: Arc<[EntityWrite]> = writes.by_ref().take(most).collect();
+            let turn = Instant::now();
             let saving = self.store().save(&self.inner.boxes, together.clone());
             let (saved, ()) = tokio::join!(saving, self.inner.follower.keep_up(self.store()));
             for ((saved, write), place) in saved?.into_iter().zip(&*together).zip(&mut places) {
                 self.count_sync(write, &saved, begun);
                 answers[place] = Some(refused(saved, &write.id));
+            }
+            if beside {
+                tokio::time::sleep(turn.elapsed().min(LONGEST_REST)).await;
             }
         }
         self.inner.follower.nudge();
