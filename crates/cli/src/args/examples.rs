@@ -138,7 +138,7 @@ a terminal a plain table is printed each time; --json prints one reading and end
 
 pub(super) const BENCH: &str = "Examples:
   windlass bench queue --jobs 20000
-  windlass bench index --docs 5000 --json
+  windlass bench index --docs 5000 --rate 2000 --json
   windlass bench search --docs 20000 --queries 200
   windlass bench soak --rate 1000 --for 30s
   windlass bench schedules --schedules 10000 --for 1m

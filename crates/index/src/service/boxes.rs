@@ -25,7 +25,7 @@ pub const BATCH_KIND: &str = "INDEX_BATCH";
 const BACKOFF: Backoff = Backoff { base: Duration::from_secs(2), cap: Duration::from_secs(300) };
 const TIMEOUT: Duration = Duration::from_secs(120);
 const ASYNC_SIZE: usize = 128;
-const BATCH_SIZE: usize = 256;
+const BATCH_SIZE: usize = 512;
 /// From so many boxes on nobody waits for one of them.
 const MANY: usize = 16;
 /// The type in the metrics of a box that does not tell.

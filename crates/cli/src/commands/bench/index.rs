@@ -13,6 +13,7 @@ use windlass_index::embed::StaticTable;
 use windlass_index::{Entities, EntityError, Indexing, Mode, SaveRequest, SearchRequest, service};
 
 use super::queue::BenchError;
+use super::steady::{self, Steady};
 use super::texts::Texts;
 use super::{percentile, rss_mb};
 use crate::output::Output;
@@ -30,6 +31,8 @@ pub(crate) struct IndexReport {
     write_to_searchable_p50_ms: f64,
     write_to_searchable_p95_ms: f64,
     rss_mb: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    steady: Option<Steady>,
 }
 
 /// Entities over a scratch store, with or without a worker.
@@ -103,7 +106,12 @@ fn chunks(docs: Range<u64>) -> Receiver<Vec<SaveRequest>> {
     chunks
 }
 
-pub(crate) async fn run(store: Arc<dyn Store>, docs: u64, output: Output) -> Result<IndexReport, BenchError> {
+pub(crate) async fn run(
+    store: Arc<dyn Store>,
+    docs: u64,
+    rate: Option<u32>,
+    output: Output,
+) -> Result<IndexReport, BenchError> {
     let desk = Desk::open(store).await?;
     let worker = desk.work().await?;
     let begun = Instant::now();
@@ -113,6 +121,11 @@ pub(crate) async fn run(store: Arc<dyn Store>, docs: u64, output: Output) -> Res
     for n in 0..SINGLES {
         took.push(write_to_searchable(&desk.entities, n).await?);
     }
+    let rss_mb = rss_mb();
+    let steady = match rate {
+        Some(rate) => Some(steady::run(&desk.entities, rate).await?),
+        None => None,
+    };
     worker.shutdown().await?;
     took.sort_by(f64::total_cmp);
     Ok(IndexReport {
@@ -121,7 +134,8 @@ pub(crate) async fn run(store: Arc<dyn Store>, docs: u64, output: Output) -> Res
         searchable_per_s: (docs as f64 / searchable.as_secs_f64()).round(),
         write_to_searchable_p50_ms: percentile(&took, 0.50),
         write_to_searchable_p95_ms: percentile(&took, 0.95),
-        rss_mb: rss_mb(),
+        rss_mb,
+        steady,
     })
 }
 

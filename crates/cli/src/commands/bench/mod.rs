@@ -6,6 +6,7 @@ mod queue;
 mod schedules;
 mod search;
 mod soak;
+mod steady;
 mod texts;
 
 use std::io::IsTerminal;
@@ -53,7 +54,7 @@ pub(crate) async fn pickup(session: &Session, args: &BenchPickup) -> Result<(), 
 pub(crate) async fn index(session: &Session, args: &BenchIndex) -> Result<(), Failure> {
     let database = &session.config.database;
     let scratch = Scratch::open(database).await.during(format!("cannot use {}", database.address))?;
-    let measured = index::run(scratch.store(), args.docs, session.output).await;
+    let measured = index::run(scratch.store(), args.docs, args.rate, session.output).await;
     let ended = scratch.end().await;
     let report = measured.map_err(|error| Failure::new("the benchmark failed", error))?;
     ended.during("the scratch database was not removed")?;

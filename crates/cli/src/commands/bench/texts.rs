@@ -45,18 +45,26 @@ impl Texts {
     }
 
     /// Squared chance: the first words of a list come far more often than the last.
-    fn word(&mut self) -> String {
-        let list = if self.next().is_multiple_of(3) { &self.telling } else { &self.common };
-        let (length, list) = (list.len(), list.clone());
+    fn add_word(&mut self, text: &mut String) {
+        let telling = self.next().is_multiple_of(3);
         let unit = (self.next() >> 11) as f64 / (1u64 << 53) as f64;
-        match self.next() % 25 {
-            0 => format!("{}{}", list[(unit * unit * length as f64) as usize], self.next() % 2_000),
-            _ => list[(unit * unit * length as f64) as usize].to_owned(),
+        let numbered = self.next().is_multiple_of(25);
+        let list = if telling { &self.telling } else { &self.common };
+        text.push_str(list[(unit * unit * list.len() as f64) as usize]);
+        if numbered {
+            text.push_str(&(self.next() % 2_000).to_string());
         }
     }
 
     fn words(&mut self, count: usize) -> String {
-        (0..count).map(|_| self.word()).collect::<Vec<_>>().join(" ")
+        let mut text = String::with_capacity(count * 8);
+        for n in 0..count {
+            if n > 0 {
+                text.push(' ');
+            }
+            self.add_word(&mut text);
+        }
+        text
     }
 
     pub(super) fn document(&mut self, n: u64) -> Fields {
