@@ -635,7 +635,7 @@ pub(crate) struct BenchIndex {
     /// Entities of about a hundred words
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub(crate) docs: u64,
-    /// Then write so many a second, one by one, for twenty seconds
+    /// Then write as many again one by one, so many a second, for twenty seconds at most
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) rate: Option<u32>,
     #[command(flatten)]

@@ -5,6 +5,9 @@
 use windlass_core::StoreError;
 
 pub(crate) const STORE: &str = "Postgres";
+/// The driver tries again while the server refuses, and knows no cause when its time is up.
+const NO_CONNECTION: &str = "no connection came free in time: the server does not answer, or all connections of the pool \
+                             are in use (`database.pool`)";
 
 /// For `map_err`: says what was being done.
 pub(crate) fn failed(op: &'static str) -> impl Fn(sqlx::Error) -> StoreError {
@@ -13,13 +16,14 @@ pub(crate) fn failed(op: &'static str) -> impl Fn(sqlx::Error) -> StoreError {
 
 pub(crate) fn translate(op: &'static str, error: sqlx::Error) -> StoreError {
     let code = code(&error);
+    if let sqlx::Error::PoolTimedOut = error {
+        return StoreError::Unavailable { store: STORE, op, source: NO_CONNECTION.into() };
+    }
     let source = Box::new(error);
     match source.as_ref() {
-        sqlx::Error::Io(_)
-        | sqlx::Error::Tls(_)
-        | sqlx::Error::PoolTimedOut
-        | sqlx::Error::PoolClosed
-        | sqlx::Error::WorkerCrashed => StoreError::Unavailable { store: STORE, op, source },
+        sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => {
+            StoreError::Unavailable { store: STORE, op, source }
+        }
         sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => {
             StoreError::Corrupt { what: format!("{op}: {source}") }
         }

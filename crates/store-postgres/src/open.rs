@@ -12,6 +12,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgSslMode};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqlStr};
 use windlass_core::StoreError;
 
+use crate::entity::Together;
 use crate::global::Limited;
 use crate::hint::Hints;
 use crate::pool::{Pool, settings};
@@ -45,6 +46,8 @@ impl Default for Options {
     }
 }
 
+/// Cheap to clone; all clones share one pool.
+#[derive(Clone)]
 pub struct PostgresStore {
     pub(crate) pool: Pool,
     /// For callers' transactions: as the server and the address set it up, without what suits our own statements. Apart
@@ -53,9 +56,24 @@ pub struct PostgresStore {
     pub(crate) schema: String,
     pub(crate) waker: Arc<Waker>,
     pub(crate) hints: Arc<Hints>,
-    pub(crate) limited: Limited,
-    offset: AtomicI64,
-    rendered: RwLock<HashMap<(usize, usize), Arc<str>>>,
+    pub(crate) limited: Arc<Limited>,
+    pub(crate) together: Arc<Together>,
+    offset: Arc<AtomicI64>,
+    rendered: Arc<RwLock<Rendered>>,
+    _listens: Arc<Listens>,
+}
+
+/// Statements for this schema, by address and length of their text.
+type Rendered = HashMap<(usize, usize), Arc<str>>;
+
+/// While any clone is there. The waker's tasks hold the pool: without this a handle dropped without `close` keeps its
+/// sessions for ever.
+struct Listens(Arc<Waker>);
+
+impl Drop for Listens {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
 }
 
 const DEFAULT_SCHEMA: &str = "windlass";
@@ -117,11 +135,13 @@ impl PostgresStore {
             pool,
             callers,
             schema,
+            _listens: Arc::new(Listens(waker.clone())),
             waker,
             hints,
-            limited: Limited::default(),
-            offset: AtomicI64::new(0),
-            rendered: RwLock::new(HashMap::new()),
+            limited: Arc::default(),
+            together: Arc::default(),
+            offset: Arc::default(),
+            rendered: Arc::default(),
         })
     }
 
@@ -160,13 +180,6 @@ impl PostgresStore {
 
     pub(crate) fn dynamic(&self, statement: &str) -> SqlStr {
         sqlx::SqlSafeStr::into_sql_str(AssertSqlSafe(self.render(statement)))
-    }
-}
-
-impl Drop for PostgresStore {
-    /// The waker's tasks hold the pool: without this a handle dropped without `close` keeps its sessions for ever.
-    fn drop(&mut self) {
-        self.waker.abandon();
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod backup;
 mod bad_input;
+mod bench;
 mod budgets;
 mod config;
 mod demo;

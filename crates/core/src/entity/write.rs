@@ -238,7 +238,7 @@ pub fn check_id(invalid: &mut Invalid, field: &str, id: &str) {
 }
 
 /// How boxes of one strategy are queued.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BoxKind {
     pub kind: KindId,
     pub queue: QueueId,
@@ -248,7 +248,7 @@ pub struct BoxKind {
 }
 
 /// The two kinds of box. Sync writes that came without their vector go with async.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BoxKinds {
     pub soon: BoxKind,
     pub bulk: BoxKind,

@@ -40,7 +40,7 @@ const SYNC_TRIES: usize = 3;
 const LOOK_SOONEST: Duration = Duration::from_millis(100);
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// Entities per transaction of a bulk save.
-const SAVED_TOGETHER: usize = 250;
+const SAVED_TOGETHER: usize = 500;
 /// The same while others search: each waits for about one such transaction to be in the index. After it the load rests as
 /// long as it took, this long at most, so that searches have a processor.
 const SAVED_BESIDE_SEARCHES: usize = 100;

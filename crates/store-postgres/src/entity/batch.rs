@@ -14,7 +14,7 @@ use windlass_core::store::{Saved, Written};
 use windlass_core::{JobId, NewJob, StoreError, Strategy, TypeId};
 
 pub(super) struct Batch<'w> {
-    writes: &'w [EntityWrite],
+    writes: Vec<&'w EntityWrite>,
     /// By type and id: the order in which rows are locked.
     pub(super) entities: Vec<Entity<'w>>,
     /// What became of each write.
@@ -65,14 +65,15 @@ enum Step {
 }
 
 impl<'w> Batch<'w> {
-    pub(super) fn of(writes: &'w [EntityWrite]) -> Batch<'w> {
+    pub(super) fn of(writes: &[&'w EntityWrite]) -> Batch<'w> {
         let mut turns: BTreeMap<(TypeId, &str), Vec<usize>> = BTreeMap::new();
         for (turn, write) in writes.iter().enumerate() {
             turns.entry((write.type_id, &write.id)).or_default().push(turn);
         }
-        let entity = |turns: Vec<usize>| Some(Entity::new(&writes[*turns.first()?], turns));
+        let entity = |turns: Vec<usize>| Some(Entity::new(writes[*turns.first()?], turns));
         let entities = turns.into_values().filter_map(entity).collect();
-        Batch { writes, entities, steps: writes.iter().map(|_| Step::Open).collect() }
+        let steps = writes.iter().map(|_| Step::Open).collect();
+        Batch { writes: writes.to_vec(), entities, steps }
     }
 
     /// Decides every write of entity `n` on the row it has now, or on none.
@@ -80,7 +81,7 @@ impl<'w> Batch<'w> {
         let Some(entity) = self.entities.get_mut(n) else { return };
         entity.start(row);
         for turn in entity.turns.clone() {
-            let write = &self.writes[turn];
+            let write = self.writes[turn];
             self.steps[turn] = match decide(entity.now.as_ref(), write) {
                 Decision::Refused(refusal) => Step::Refused(refusal),
                 Decision::Write(plan) => {

@@ -33,7 +33,7 @@ impl PostgresStore {
         &self,
         conn: &mut PgConnection,
         boxes: &BoxKinds,
-        write: &[EntityWrite],
+        write: &[&EntityWrite],
         key: &Idempotency,
     ) -> Result<(Vec<Saved>, Places), StoreError> {
         if let Some(answer) = self.take_key(conn, key).await? {

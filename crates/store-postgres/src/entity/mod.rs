@@ -13,8 +13,10 @@ mod keys;
 mod read;
 mod rows;
 mod save;
+mod together;
 
 pub(crate) use fate::Waiting;
+pub(crate) use together::Together;
 
 use std::sync::Arc;
 
@@ -42,7 +44,7 @@ impl EntityStore for PostgresStore {
     }
 
     async fn save(&self, boxes: &BoxKinds, writes: Arc<[EntityWrite]>) -> Result<Vec<Saved>> {
-        self.save_entities(boxes, &writes).await
+        self.save_together(boxes, writes).await
     }
 
     async fn save_in(&self, tx: TxRef<'_>, boxes: &BoxKinds, writes: &[EntityWrite]) -> Result<Vec<Saved>> {

@@ -15,7 +15,7 @@ use super::TRIES;
 use super::batch::Batch;
 use super::boxes::Places;
 use crate::PostgresStore;
-use crate::error::{failed, is_conflict, is_id_taken};
+use crate::error::{failed, is_conflict, is_id_taken, translate};
 use crate::row::get;
 use crate::tx;
 
@@ -25,6 +25,18 @@ const PUT_TYPE: &str = "
     on conflict (name) do update set spec = excluded.spec, updated_at = excluded.updated_at returning id";
 
 const OP: &str = "save entities";
+
+/// Why a transaction of saves has no answer.
+pub(super) enum Failed {
+    /// Nothing of it is left.
+    Undone(StoreError),
+    /// It was being committed.
+    Unknown(StoreError),
+}
+
+fn is_worth_another(error: &StoreError) -> bool {
+    is_conflict(error) || is_id_taken(error)
+}
 
 impl PostgresStore {
     pub(super) async fn write_type(&self, spec: &TypeSpec) -> Result<TypeId, StoreError> {
@@ -44,26 +56,35 @@ impl PostgresStore {
         boxes: &BoxKinds,
         writes: &[EntityWrite],
     ) -> Result<Vec<Saved>, StoreError> {
+        let writes: Vec<&EntityWrite> = writes.iter().collect();
         let mut tries = 0;
         loop {
-            match self.save_once(boxes, writes).await {
-                Err(error) if (is_conflict(&error) || is_id_taken(&error)) && tries < TRIES => tries += 1,
-                other => return other,
+            match self.save_once("begin", boxes, &writes).await {
+                Ok(saved) => return Ok(saved),
+                Err(Failed::Undone(error)) if tries < TRIES && is_worth_another(&error) => tries += 1,
+                Err(Failed::Undone(error) | Failed::Unknown(error)) => return Err(error),
             }
         }
     }
 
-    async fn save_once(&self, boxes: &BoxKinds, writes: &[EntityWrite]) -> Result<Vec<Saved>, StoreError> {
-        let mut tx = self.pool.begin().await.map_err(failed(OP))?;
-        let (answers, (queues, stands)) = self.save_on(&mut tx, boxes, writes).await?;
+    pub(super) async fn save_once(
+        &self,
+        begin: &'static str,
+        boxes: &BoxKinds,
+        writes: &[&EntityWrite],
+    ) -> Result<Vec<Saved>, Failed> {
+        let undone = |error| Failed::Undone(translate(OP, error));
+        let mut tx = self.pool.begin_with(begin).await.map_err(undone)?;
+        let saved = self.save_on(&mut tx, boxes, writes).await;
+        let (answers, (queues, stands)) = saved.map_err(Failed::Undone)?;
         let places: Vec<(QueueId, Time)> = queues.into_iter().map(|queue| (queue, stands)).collect();
         let wake = if places.is_empty() { None } else { self.waker.turn(places.iter().copied()) };
         // The lock NOTIFY takes is held from here to the commit, and no longer.
         if let Some(payload) = &wake {
             let query = sqlx::query("select pg_notify($1, $2)").bind(&self.waker.channel).bind(payload);
-            query.execute(&mut *tx).await.map_err(failed(OP))?;
+            query.execute(&mut *tx).await.map_err(undone)?;
         }
-        tx.commit().await.map_err(failed(OP))?;
+        tx.commit().await.map_err(|error| Failed::Unknown(translate(OP, error)))?;
         match wake {
             Some(_) => drop(self.waker.here(places)),
             None if places.is_empty() => {}
@@ -80,7 +101,7 @@ impl PostgresStore {
     ) -> Result<Vec<Saved>, StoreError> {
         let conn = tx::connection(tx)?;
         tx::savepoint(conn).await?;
-        match self.save_on(conn, boxes, writes).await {
+        match self.save_on(conn, boxes, &writes.iter().collect::<Vec<_>>()).await {
             Ok((answers, (queues, stands))) => {
                 self.notify_in(conn, &queues, stands).await?;
                 tx::release(conn).await?;
@@ -98,7 +119,7 @@ impl PostgresStore {
         &self,
         conn: &mut PgConnection,
         boxes: &BoxKinds,
-        writes: &[EntityWrite],
+        writes: &[&EntityWrite],
     ) -> Result<(Vec<Saved>, Places), StoreError> {
         let (mut answers, mut places) = (Vec::with_capacity(writes.len()), (BTreeSet::new(), Time(i64::MAX)));
         for some in writes.chunk_by(|a, b| a.idempotency.is_none() && b.idempotency.is_none()) {
@@ -119,7 +140,7 @@ impl PostgresStore {
         &self,
         conn: &mut PgConnection,
         boxes: &BoxKinds,
-        writes: &[EntityWrite],
+        writes: &[&EntityWrite],
     ) -> Result<(Vec<Saved>, Places), StoreError> {
         let mut batch = Batch::of(writes);
         let mut open: Vec<usize> = (0..batch.entities.len()).collect();

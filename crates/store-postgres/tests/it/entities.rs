@@ -9,12 +9,12 @@ use windlass_core::{StoreError, TxRef};
 
 use crate::place::Place;
 
-fn boxes(place: &Place) -> BoxKinds {
+pub(crate) fn boxes(place: &Place) -> BoxKinds {
     let kind = BoxKind { kind: place.kind, queue: place.queue, priority: 5, max_attempts: 3, timeout: None };
     BoxKinds { soon: kind.clone(), bulk: kind }
 }
 
-async fn puts(place: &Place, ids: impl Iterator<Item = String>, text: &str) -> Vec<EntityWrite> {
+pub(crate) async fn puts(place: &Place, ids: impl Iterator<Item = String>, text: &str) -> Vec<EntityWrite> {
     let spec = Arc::new(TypeSpec::document());
     let type_id = place.store.put_type(&spec).await.unwrap();
     let put = |id| EntityWrite {
@@ -33,7 +33,7 @@ async fn puts(place: &Place, ids: impl Iterator<Item = String>, text: &str) -> V
     ids.map(put).collect()
 }
 
-fn named(ids: &[&str]) -> std::vec::IntoIter<String> {
+pub(crate) fn named(ids: &[&str]) -> std::vec::IntoIter<String> {
     ids.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>().into_iter()
 }
 

@@ -14,6 +14,7 @@ mod operate;
 mod partitions;
 mod place;
 mod pooler;
+mod together;
 mod views;
 mod wake;
 mod work;

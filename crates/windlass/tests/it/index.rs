@@ -15,7 +15,7 @@ use windlass_testkit::signal::{Seen, wait_until};
 
 use crate::child;
 use crate::on_both;
-use crate::world::World;
+use crate::world::{Database, World};
 
 const SOON: Duration = Duration::from_secs(60);
 const LEASE: Duration = Duration::from_millis(800);
@@ -148,6 +148,26 @@ on_both! {
         world.end().await;
     }
 
+    /// Searches that wait together share one look at the feed, which must have begun after each of them asked.
+    async fn whoever_saves_finds_it_in_the_next_search(world: World) {
+        let node = node(&world).await;
+        let writer = |n: usize| {
+            let node = node.clone();
+            async move {
+                for round in 0..25 {
+                    let (id, word) = (format!("e{n}"), format!("word{n}x{round}"));
+                    node.save(put(&id, &word)).await.unwrap();
+                    assert_eq!(found(&node, &word, Mode::Keyword).await, [id], "{word}");
+                }
+            }
+        };
+        let writers: Vec<_> = (0..16).map(|n| tokio::spawn(writer(n))).collect();
+        for writer in writers {
+            writer.await.unwrap();
+        }
+        world.end().await;
+    }
+
     async fn a_rollback_leaves_neither_entity_nor_box(world: World) {
         let node = node(&world).await;
         let mut tx = node.begin().await.unwrap();
@@ -180,4 +200,23 @@ on_both! {
         assert!(node.entities().unwrap().get("document", "b").await.is_err());
         world.end().await;
     }
+}
+
+/// Only Postgres keeps with a row which transaction wrote it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bulk_load_goes_in_small_steps_while_somebody_searches() {
+    let world = World::new(Database::Postgres).await;
+    let node = node(&world).await;
+    let load = async |name: &str| {
+        let lines = (0..1_000).map(|n| put(&format!("{name}{n}"), "walnut table")).collect();
+        let answers = node.entities().unwrap().save_many(lines).await.unwrap();
+        assert!(answers.iter().all(Result::is_ok));
+        let steps = "select count(distinct changed::text) from windlass.entities where starts_with(id, $1)";
+        world.number(steps, name).await
+    };
+    let alone = load("alone").await;
+    found(&node, "walnut", Mode::Keyword).await;
+    let beside = load("beside").await;
+    assert!(alone <= 4 && beside >= 10, "{alone} transactions alone, {beside} beside a search");
+    world.end().await;
 }

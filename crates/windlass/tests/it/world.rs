@@ -168,6 +168,14 @@ impl World {
         }
     }
 
+    /// A figure from this world's own tables on Postgres.
+    pub(crate) async fn number(&self, query: &str, about: &str) -> i64 {
+        let schema = self.schema.as_ref().map_or("windlass", |(_, schema)| schema);
+        let query = sqlx::AssertSqlSafe(query.replace("windlass.", &format!("{schema}.")));
+        let mut connection = sqlx::PgConnection::connect(&postgres_url()).await.unwrap();
+        sqlx::query_scalar(query).bind(about).fetch_one(&mut connection).await.unwrap()
+    }
+
     pub(crate) async fn sqlite(&self) -> sqlx::SqliteConnection {
         let options = sqlx::sqlite::SqliteConnectOptions::new()
             .filename(&self.file)

@@ -123,7 +123,7 @@ pub(crate) async fn run(
     }
     let rss_mb = rss_mb();
     let steady = match rate {
-        Some(rate) => Some(steady::run(&desk.entities, rate).await?),
+        Some(rate) => Some(steady::run(&desk.entities, docs, rate).await?),
         None => None,
     };
     worker.shutdown().await?;

@@ -10,7 +10,8 @@ use super::percentile;
 use super::queue::BenchError;
 use super::texts::Texts;
 
-const PERIOD: Duration = Duration::from_secs(20);
+/// Long enough for a rate that cannot be kept to show.
+const LONGEST: Duration = Duration::from_secs(20);
 /// Every so manieth write is watched: watching is reading, and would be most of the work.
 const WATCHED: u64 = 20;
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -31,16 +32,17 @@ struct Written {
     searchable: Option<Duration>,
 }
 
-pub(super) async fn run(entities: &Entities, rate: u32) -> Result<Steady, BenchError> {
+/// As many as `writes`, or as many as fit in [`LONGEST`].
+pub(super) async fn run(entities: &Entities, writes: u64, rate: u32) -> Result<Steady, BenchError> {
     let mut texts = Texts::new(17);
     let mut tasks = Vec::new();
     let begun = Instant::now();
     let due = |n: u64| begun + Duration::from_secs_f64(n as f64 / f64::from(rate));
     let mut n = 0;
-    while due(n) < begun + PERIOD {
+    while n < writes && due(n) < begun + LONGEST {
         tokio::time::sleep_until(due(n).into()).await;
         // Whatever became due while this slept.
-        while due(n) <= Instant::now() {
+        while n < writes && due(n) <= Instant::now() {
             let change = Change::Put(texts.document(n));
             let request = SaveRequest {
                 strategy: Some(Strategy::Async),
