@@ -9,8 +9,6 @@ mod soak;
 mod steady;
 mod texts;
 
-use std::io::IsTerminal;
-
 use queue::BenchError;
 use serde::Serialize;
 use serde_json::Value;
@@ -25,12 +23,7 @@ use super::Session;
 pub(crate) async fn queue(session: &Session, args: &BenchQueue) -> Result<(), Failure> {
     let database = &session.config.database;
     let scratch = Scratch::open(database).await.during(format!("cannot use {}", database.address))?;
-    let told = std::io::stderr().is_terminal();
-    let phase = |name: &str| {
-        if told {
-            eprintln!("{name} …");
-        }
-    };
+    let phase = |name: &str| eprintln!("{name} …");
     let limit = async { scratch.limit(args.jobs).await.map_err(|error| BenchError::Engine(error.into())) };
     let keys = args.keys.map(|keys| queue::Keys { keys, limit: args.key_limit });
     let size = queue::Size { jobs: args.jobs, workers: args.workers, retain: args.retain, keys };
@@ -98,9 +91,8 @@ pub(crate) async fn soak(session: &Session, args: &BenchSoak) -> Result<(), Fail
         true => scratch.hold_snapshot().await.during("cannot hold a snapshot")?,
         false => None,
     };
-    let told = std::io::stderr().is_terminal();
     let second = |second: u64, depth: u64| {
-        if told && second.is_multiple_of(10) {
+        if second.is_multiple_of(10) {
             eprintln!("{second:>5} s   depth {depth}");
         }
     };
@@ -115,12 +107,7 @@ pub(crate) async fn soak(session: &Session, args: &BenchSoak) -> Result<(), Fail
 pub(crate) async fn schedules(session: &Session, args: &BenchSchedules) -> Result<(), Failure> {
     let database = &session.config.database;
     let scratch = Scratch::open(database).await.during(format!("cannot use {}", database.address))?;
-    let told = std::io::stderr().is_terminal();
-    let phase = |name: &str| {
-        if told {
-            eprintln!("{name} …");
-        }
-    };
+    let phase = |name: &str| eprintln!("{name} …");
     let measured = schedules::run(scratch.store(), args.schedules, args.period, args.at_once, phase).await;
     let ended = scratch.end().await;
     let report = measured.map_err(|error| Failure::new("the benchmark failed", error))?;
