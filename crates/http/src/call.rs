@@ -14,6 +14,10 @@ use windlass_core::input::shown;
 use crate::problem::Problem;
 use crate::route::{BodyOf, Media, Place, Route};
 
+/// Of a body that is refused for its size.
+const POURED_AWAY: usize = 32 * 1024 * 1024;
+const POURING: Duration = Duration::from_secs(5);
+
 pub struct Call {
     path: Vec<(String, String)>,
     query: Vec<(String, String)>,
@@ -106,7 +110,7 @@ fn query(route: &Route, text: &str) -> Result<Vec<(String, String)>, Problem> {
 
 async fn read_body(
     headers: &HeaderMap,
-    body: Body,
+    mut body: Body,
     declared: &BodyOf,
     timeout: Duration,
 ) -> Result<Bytes, Problem> {
@@ -124,11 +128,15 @@ async fn read_body(
     }
     let said = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     if said.is_some_and(|length| length > limit as u64) {
+        pour_away(&mut body).await;
         return Err(Problem::too_large(limit));
     }
-    match tokio::time::timeout(timeout, Limited::new(body, limit).collect()).await {
+    match tokio::time::timeout(timeout, Limited::new(&mut body, limit).collect()).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Problem::too_large(limit)),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            pour_away(&mut body).await;
+            Err(Problem::too_large(limit))
+        }
         Ok(Err(error)) => {
             let detail = format!("it broke off: {error}");
             let title = "The body could not be read";
@@ -141,6 +149,19 @@ async fn read_body(
             format!("it has to be here within {} s", timeout.as_secs_f32()),
         )),
     }
+}
+
+/// Many clients send everything before they read anything: an answer to less than the whole is a broken pipe to them, and
+/// they never learn why. Bounded, so that nobody sends for ever.
+async fn pour_away(body: &mut Body) {
+    let pour = async {
+        let mut left = POURED_AWAY;
+        while let Some(Ok(frame)) = body.frame().await {
+            let Some(rest) = left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) else { break };
+            left = rest;
+        }
+    };
+    let _ = tokio::time::timeout(POURING, pour).await;
 }
 
 fn fits(content_type: &str, media: Media) -> bool {

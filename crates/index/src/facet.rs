@@ -3,13 +3,13 @@
 //! Owns the counting and the order in which values are shown. A document counts once for a value, however often its list
 //! has it. Which documents match is the ranking's word.
 
-use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use serde_json::Value as Json;
 use windlass_core::Invalid;
 use windlass_core::input::{MAX_KEY_BYTES, shown};
 
+use crate::number::Number;
 use crate::type_index::TypeIndex;
 use crate::values::Value;
 
@@ -56,57 +56,14 @@ enum Counted {
     Text(String),
 }
 
-/// Never NaN: JSON has none.
-#[derive(Clone, Copy, Debug)]
-struct Number(f64);
-
-impl Number {
-    /// `-0.0` is 0.
-    fn of(number: f64) -> Number {
-        Number(number + 0.0)
-    }
-}
-
-impl PartialEq for Number {
-    fn eq(&self, other: &Number) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Number {}
-
-impl PartialOrd for Number {
-    fn partial_cmp(&self, other: &Number) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Number {
-    fn cmp(&self, other: &Number) -> Ordering {
-        self.0.total_cmp(&other.0)
-    }
-}
-
-impl std::hash::Hash for Number {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        self.0.to_bits().hash(state);
-    }
-}
-
 impl Counted {
     fn into_json(self) -> Json {
         match self {
             Counted::Bool(value) => value.into(),
-            Counted::Number(Number(value)) => number(value),
+            Counted::Number(number) => number.into_json(),
             Counted::Text(text) => text.into(),
         }
     }
-}
-
-/// Whole numbers are written as such, as far as they are exact.
-fn number(value: f64) -> Json {
-    const EXACT: f64 = (1_u64 << 53) as f64;
-    if value.fract() == 0.0 && value.abs() <= EXACT { (value as i64).into() } else { value.into() }
 }
 
 /// One field's values in one type or several.
@@ -171,7 +128,7 @@ impl TypeIndex {
                         continue;
                     }
                     Value::Bool(value) => Counted::Bool(value),
-                    Value::Number(value) => Counted::Number(Number::of(value)),
+                    Value::Number(value) => Counted::Number(value),
                 };
                 *counts[place].values.entry(value).or_default() += 1;
             }
@@ -248,9 +205,16 @@ mod tests {
 
     #[test]
     fn numbers_stay_what_they_were() {
-        let rows = [json!({ "n": 9_007_199_254_740_992_u64 }), json!({ "n": 1e300 }), json!({ "n": -3 })];
+        let rows = [
+            json!({ "n": 9_007_199_254_740_992_u64 }),
+            json!({ "n": 1e300 }),
+            json!({ "n": -3 }),
+            json!({ "n": 9_007_199_254_740_993_u64 }),
+        ];
         let values = shown(&facets(&rows, &["n"])[0]);
-        assert_eq!(values, [(json!(-3), 1), (json!(9_007_199_254_740_992_u64), 1), (json!(1e300), 1)]);
+        let whole = |number: u64| (json!(number), 1);
+        let big = [whole(9_007_199_254_740_992), whole(9_007_199_254_740_993)];
+        assert_eq!(values, [vec![(json!(-3), 1)], big.to_vec(), vec![(json!(1e300), 1)]].concat());
     }
 
     #[test]

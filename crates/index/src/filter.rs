@@ -9,6 +9,7 @@ use serde_json::Value as Json;
 use windlass_core::Invalid;
 use windlass_core::input::shown;
 
+use crate::number::Number;
 use crate::values::{Row, Value, Values};
 
 const DEEPEST: usize = 8;
@@ -215,7 +216,7 @@ impl Comparison {
 /// Numbers with numbers, text with text (so RFC 3339 times compare); anything else does not.
 fn compare(value: &Value, operand: &Json, values: &Values) -> Option<Ordering> {
     match (value, operand) {
-        (Value::Number(value), Json::Number(operand)) => value.partial_cmp(&operand.as_f64()?),
+        (Value::Number(value), Json::Number(operand)) => Some(value.cmp(&Number::of(operand)?)),
         (Value::Text(number), Json::String(operand)) => Some(values.text(*number).cmp(operand)),
         _ => None,
     }
@@ -261,6 +262,24 @@ mod tests {
         ] {
             assert_eq!(matching(filter), found, "{filter}");
         }
+    }
+
+    #[test]
+    fn long_ids_are_told_apart() {
+        let mut values = Values::default();
+        let ids = [7_528_080_644_346_216_448_u64, 7_528_080_644_346_216_449, 7_528_080_644_346_216_500];
+        let rows: Vec<Row> = ids
+            .iter()
+            .map(|id| values.row(serde_json::json!({ "owner": id }).as_object().unwrap()))
+            .collect();
+        let found = |filter: serde_json::Value| -> Vec<u64> {
+            let filter = Filter::parse(&filter).unwrap();
+            let compiled = Compiled::new(&filter, &values);
+            ids.iter().zip(&rows).filter(|(_, row)| compiled.holds(row, &values)).map(|(id, _)| *id).collect()
+        };
+        assert_eq!(found(serde_json::json!({ "owner": ids[1] })), ids[1..2]);
+        assert_eq!(found(serde_json::json!({ "owner": { "gt": ids[1] } })), ids[2..]);
+        assert_eq!(found(serde_json::json!({ "owner": { "in": [ids[0], ids[2]] } })), [ids[0], ids[2]]);
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod facet;
 pub mod filter;
 pub mod keyword;
 mod live;
+mod number;
 mod rank;
 pub mod service;
 pub mod snippet;

@@ -8,6 +8,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use foldhash::HashMap;
 use serde_json::Value as Json;
 
+use crate::number::Number;
+
 const LONGEST_TEXT: usize = 128;
 /// More values of one document are not filtered by.
 const MOST_VALUES: usize = 256;
@@ -16,7 +18,7 @@ const DEEPEST: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Value {
     Bool(bool),
-    Number(f64),
+    Number(Number),
     Text(u32),
     Long(u64),
 }
@@ -66,7 +68,10 @@ impl Values {
         let scalar = match value {
             Json::Null => return,
             Json::Bool(value) => Value::Bool(*value),
-            Json::Number(value) => Value::Number(value.as_f64().unwrap_or(f64::NAN)),
+            Json::Number(value) => match Number::of(value) {
+                Some(number) => Value::Number(number),
+                None => return,
+            },
             Json::String(text) if text.len() > LONGEST_TEXT => Value::Long(hash(text)),
             Json::String(text) => Value::Text(self.texts.add(text)),
             Json::Array(values) => {
@@ -95,7 +100,7 @@ impl Values {
     pub(crate) fn find(&self, value: &Json) -> Option<Value> {
         match value {
             Json::Bool(value) => Some(Value::Bool(*value)),
-            Json::Number(value) => value.as_f64().map(Value::Number),
+            Json::Number(value) => Number::of(value).map(Value::Number),
             Json::String(text) if text.len() > LONGEST_TEXT => Some(Value::Long(hash(text))),
             Json::String(text) => self.texts.numbers.get(text.as_str()).copied().map(Value::Text),
             Json::Null | Json::Array(_) | Json::Object(_) => None,

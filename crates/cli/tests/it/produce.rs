@@ -131,6 +131,7 @@ fn waiting_without_a_worker_says_so() {
     let place = Place::new();
     let parts = ["is not finished after", "windlass serve"];
     place.run(&["enqueue", "NOOP", "--wait", "1"]).fails(1, &parts).says(&["enqueued: NOOP in DEFAULT"]);
+    place.run(&["enqueue", "NOOP", "--wait", "4"]).fails(1, &["waits: no worker runs on this database"]);
 }
 
 #[test]

@@ -92,11 +92,14 @@ fn texts(fields: &mut Fields<'_>) -> Vec<TextField> {
     let read = || -> Result<Vec<TextField>, Invalid> {
         let wrong = || Invalid::one("text", "must be a list of names or {\"name\", \"weight\"} objects");
         let list: Vec<Value> = serde_json::from_str(raw.get()).map_err(|_| wrong())?;
-        let one = |value: Value| match value {
+        let one = |(n, value): (usize, Value)| match value {
             Value::String(name) => Ok(TextField { name, weight: 1 }),
-            other => serde_json::from_value(other).map_err(|_| wrong()),
+            other => serde_json::from_value(other).map_err(|error| {
+                let rule = format!("must be a name or {{\"name\", \"weight\"}}: {error}");
+                Invalid::one(format!("text[{n}]"), rule)
+            }),
         };
-        list.into_iter().map(one).collect()
+        list.into_iter().enumerate().map(one).collect()
     };
     read().unwrap_or_else(|invalid| {
         for problem in invalid.problems {

@@ -28,8 +28,9 @@ function path(cursor) {
   return `/v1/jobs?${query}`;
 }
 
-// Whoever asks for a queue or a kind of boxes sees them.
-const hidesBoxes = () => !$("boxes").checked && !isBoxes($("kind").value) && families.some((name) => !isBoxes(name));
+// Whoever asks for a queue or a kind of boxes, or for what failed, sees them.
+const hidesBoxes = () => !$("boxes").checked && !isBoxes($("kind").value) && !/failed|dead_letter/.test($("state").value)
+  && families.some((name) => !isBoxes(name));
 
 // As the newest figures have them.
 export function setFamilies(names) {
@@ -106,7 +107,7 @@ function showJobs(jobs) {
   $("more").hidden = !older;
   if (jobs.length === 0) {
     const filtered = $("state").value || $("queue").value || $("kind").value;
-    const hint = hidesBoxes() ? " Index boxes are not shown." : "";
+    const hint = hidesBoxes() ? " Jobs that index entities are not shown." : "";
     $("jobs").replaceChildren(el("p", { class: "empty" }, filtered
       ? `No job matches.${hint}`
       : [`No jobs yet.${hint} Try one: `, el("code", {}, "windlass enqueue NOOP")]));

@@ -78,7 +78,7 @@ function parts(entity, opener) {
       ["type", entity.type], ["id", entity.id], ["version", entity.version],
       ["version indexed", entity.indexed_version ?? "none yet"],
       ["why", entity.why],
-      ["box", entity.job_id && jobLink(entity.job_id, opener)],
+      ["indexed by", entity.job_id && jobLink(entity.job_id, opener)],
       ["created", entity.created_at], ["updated", entity.updated_at],
     ]),
     el("h3", {}, "Fields"),

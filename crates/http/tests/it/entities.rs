@@ -77,6 +77,12 @@ on_both! {
 
     async fn types_are_made_at_run_time(world: World) {
         world.add_entities().await;
+        for wrong in [json!(-1), json!(1e9), json!("2")] {
+            let spec = json!({ "text": ["name", { "name": "about", "weight": wrong }] });
+            let reply = world.with_body("PUT", "/v1/types/part", spec).await;
+            reply.refuses(422, "invalid_input");
+            reply.names(&[("text[1]", "must be a name or")]);
+        }
         let spec = json!({ "text": ["name", { "name": "about", "weight": 2 }], "on_delete": "sync" });
         let made = world.with_body("PUT", "/v1/types/product", &spec).await.is(200);
         assert_eq!((&made["text"][1]["weight"], &made["resolved"]["delete"], &made["resolved"]["create"]), (&json!(2), &json!("sync"), &json!("async")));

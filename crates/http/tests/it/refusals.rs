@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use windlass_http::Options;
 
 use crate::client;
@@ -41,6 +42,24 @@ async fn malformed_json_says_where() {
         assert!(problem["detail"].as_str().unwrap().starts_with(place), "{body}: {problem}");
     }
     assert_eq!(world.count().await, 0);
+    world.end().await;
+}
+
+/// Most clients send everything before they read a word.
+#[tokio::test]
+async fn a_body_that_is_far_too_large_is_read_to_its_end_and_refused() {
+    let world = World::with(Options { body_limit: 1_000, ..options() }).await;
+    let body = "x".repeat(8 << 20);
+    let head = "POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n";
+    let declared = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
+    let chunked = format!("{head}Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
+    for request in [declared, chunked] {
+        let mut stream = TcpStream::connect(world.address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.expect("the server hung up in the middle");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+    }
     world.end().await;
 }
 

@@ -38,7 +38,8 @@ on_both! {
         let store = other.client().store();
         let versions: Vec<i64> = store.migrations().await.unwrap().iter().map(|m| m.version).collect();
         assert!(versions.len() >= 2, "nothing can be taken back without losing the jobs");
-        for _ in 0..count(1, 10) {
+        // Postgres never forgets a column that was dropped, and one plan takes 1,664 of them: ten rounds meet that.
+        for _ in 0..count(1, 3) {
             // The first holds the jobs; every other comes and goes without touching them.
             for steps in (1..versions.len()).rev() {
                 let before = world.entries().lines.len();

@@ -19,6 +19,8 @@ use crate::args;
 use crate::failure::{During, Failure};
 use crate::output::visible;
 
+/// A worker that is there would have begun.
+const SOON: Duration = Duration::from_secs(2);
 const WHAT: &str = "cannot enqueue";
 
 pub(crate) async fn run(session: &Session, args: &args::Enqueue) -> Result<(), Failure> {
@@ -86,7 +88,21 @@ async fn wait(
     patience: Duration,
     json: bool,
 ) -> Result<(), Failure> {
-    match client.wait(id, patience).await.during("cannot wait for the job")? {
+    let waiting = async { client.wait(id, patience).await.during("cannot wait for the job") };
+    let lonely = async {
+        tokio::time::sleep(SOON).await;
+        if client.store().workers().await.is_ok_and(|workers| workers.is_empty()) {
+            session.output.note(format_args!(
+                "job {id} waits: no worker runs on this database; `windlass serve` starts one"
+            ));
+        }
+        std::future::pending().await
+    };
+    let waited = tokio::select! {
+        waited = waiting => waited?,
+        never = lonely => never,
+    };
+    match waited {
         Waited::Finished(job) => {
             tell(session, &job, duplicate, json)?;
             if job.state == JobState::Completed {

@@ -34,6 +34,10 @@ fn condition(text: &str) -> Result<Value, Failure> {
     }
     let known = OPERATORS.iter().find_map(|(sign, test)| Some((rest.strip_prefix(sign)?, *test)));
     let (value, test) = known.ok_or_else(|| wrong("compares nothing"))?;
+    // `price<<20` is a slip; nothing would match it, and nobody would know why.
+    if value.trim_start().starts_with(['=', '<', '>']) {
+        return Err(wrong("compares twice; a value that begins with = < or > goes in double quotes"));
+    }
     let values = readings(value.trim()).ok_or_else(|| wrong("its quotes do not end"))?;
     Ok(match test {
         "eq" => json!({ name: { "in": values } }),
@@ -70,11 +74,12 @@ mod tests {
             ("price>=8", json!({ "price": { "gte": 8 } })),
             ("price<8.5", json!({ "price": { "lt": 8.5 } })),
             ("made>2026-01-01", json!({ "made": { "gt": "2026-01-01" } })),
+            (r#"sign="<""#, json!({ "sign": { "in": ["<"] } })),
             (r#"zip<="8001""#, json!({ "zip": { "lte": "8001" } })),
         ] {
             assert_eq!(condition(text).unwrap(), expected, "{text}");
         }
-        for wrong in ["price", "=8", "price!8", r#"zip="80"#] {
+        for wrong in ["price", "=8", "price!8", r#"zip="80"#, "price<<20", "price==20", "price>= >20"] {
             assert_eq!(condition(wrong).unwrap_err().code(), 2, "{wrong}");
         }
     }
