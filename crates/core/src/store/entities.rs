@@ -14,6 +14,9 @@ use super::{Settled, TxRef};
 
 #[async_trait]
 pub trait EntityStore: Send + Sync {
+    /// How many entities of a bulk load make one call of [`EntityStore::save`].
+    fn saved_together(&self) -> usize;
+
     /// Every type, in the order of their making.
     async fn types(&self) -> Result<Vec<(TypeId, TypeSpec)>, StoreError>;
 

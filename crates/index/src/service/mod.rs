@@ -39,9 +39,7 @@ const SYNC_TRIES: usize = 3;
 /// found some, so that a search beside a load has little to catch up with; seldom when all is quiet.
 const LOOK_SOONEST: Duration = Duration::from_millis(100);
 const LOOK_EVERY: Duration = Duration::from_secs(60);
-/// Entities per transaction of a bulk save.
-const SAVED_TOGETHER: usize = 500;
-/// The same while others search: each waits for about one such transaction to be in the index. After it the load rests as
+/// Entities per transaction of a bulk save while others search: each waits for about one such transaction to be in the index. After it the load rests as
 /// long as it took, this long at most, so that searches have a processor.
 const SAVED_BESIDE_SEARCHES: usize = 100;
 const LONGEST_REST: Duration = Duration::from_millis(50);
@@ -182,7 +180,7 @@ impl Entities {
         let (mut places, mut writes) = (places.into_iter(), writes.into_iter());
         while writes.len() > 0 {
             let beside = self.inner.follower.is_searched();
-            let most = if beside { SAVED_BESIDE_SEARCHES } else { SAVED_TOGETHER };
+            let most = if beside { SAVED_BESIDE_SEARCHES } else { self.store().saved_together() };
             let together: Arc<[EntityWrite]> = writes.by_ref().take(most).collect();
             let turn = Instant::now();
             let saving = self.store().save(&self.inner.boxes, together.clone());

@@ -35,6 +35,11 @@ const TRIES: usize = 5;
 
 #[async_trait]
 impl EntityStore for PostgresStore {
+    /// Differs from SQLite, where everybody waits while one call writes: here a call is round trips and a commit.
+    fn saved_together(&self) -> usize {
+        500
+    }
+
     async fn types(&self) -> Result<Vec<(TypeId, TypeSpec)>> {
         self.list_types().await
     }

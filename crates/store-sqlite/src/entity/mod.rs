@@ -23,6 +23,11 @@ use crate::SqliteStore;
 
 #[async_trait]
 impl EntityStore for SqliteStore {
+    /// Some milliseconds of the one writer.
+    fn saved_together(&self) -> usize {
+        250
+    }
+
     async fn types(&self) -> Result<Vec<(TypeId, TypeSpec)>, StoreError> {
         self.read("list types", read::types).await
     }
