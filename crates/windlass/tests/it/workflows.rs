@@ -21,8 +21,8 @@ use crate::{count, on_both};
 const LEASE: Duration = Duration::from_millis(1_000);
 const SOON: Duration = Duration::from_secs(60);
 const PROCESSES: usize = 3;
-/// Workflows that are added before each kill.
-const ROUND: usize = 12;
+/// Workflows that are added around each kill.
+const ROUND: usize = 36;
 
 on_both! {
     async fn none_is_early_or_forgotten_whoever_is_killed(world: World) {
@@ -32,15 +32,16 @@ on_both! {
         let mut workers: Vec<Process> = (0..PROCESSES).map(|n| world.worker(&format!("w{n}"), LEASE)).collect();
         let (mut started, mut kills, mut missed, mut in_flight) = (Vec::new(), 0, 0, 0);
         while kills < wanted {
-            for _ in 0..ROUND {
-                started.push(windlass.enqueue_workflow(any_workflow(&mut seed)).await.unwrap());
-            }
             let before = world.entries().lines.len();
+            // Added while the workers work, so that none is without a job when it is killed.
+            let round: Vec<Workflow> = (0..ROUND).map(|_| any_workflow(&mut seed)).collect();
+            let adding = tokio::spawn(add(windlass.clone(), round));
             wait_until("the workers to work", SOON, || async {
                 Seen::when(world.entries().lines.len(), |lines| *lines > before)
             })
             .await;
-            tokio::time::sleep(Duration::from_millis(seed.below(60))).await;
+            // Not at once: a job that dies alone three times is a dead letter, and those that died last come first.
+            tokio::time::sleep(Duration::from_millis(10 + seed.below(20))).await;
             let n = seed.below(PROCESSES as u64) as usize;
             workers[n].kill().unwrap();
             nothing_was_mended(&workers[n]);
@@ -49,7 +50,8 @@ on_both! {
                 0 => missed += 1,
                 leased => (kills, in_flight) = (kills + 1, in_flight + leased),
             }
-            assert!(missed <= 3 * wanted, "{missed} kills hit no work, {kills} did");
+            started.extend(adding.await.unwrap());
+            assert!(missed <= 8 * wanted, "{missed} kills hit no work, {kills} did");
             workers[n] = world.worker(&format!("w{n}-{kills}-{missed}"), LEASE);
         }
         wait_all_finished(&windlass, Duration::from_secs(120)).await;
@@ -118,16 +120,24 @@ on_both! {
     }
 }
 
+async fn add(windlass: Windlass, round: Vec<Workflow>) -> Vec<Started> {
+    let mut started = Vec::with_capacity(round.len());
+    for workflow in round {
+        started.push(windlass.enqueue_workflow(workflow).await.unwrap());
+    }
+    started
+}
+
 /// The repair, made for processes of older versions, would hide a child that was forgotten.
 fn nothing_was_mended(worker: &Process) {
     let said = worker.stderr();
     assert!(!said.contains("ended unnoticed"), "{said}");
 }
 
-/// A diamond, a fan-in, or a chain, with jobs of a few milliseconds.
+/// A diamond, a fan-in, or a chain, with jobs of some milliseconds.
 fn any_workflow(seed: &mut Seed) -> Workflow {
     let shape = seed.below(5);
-    let mut step = |parents| Linked { ms: seed.below(5), parents };
+    let mut step = |parents| Linked { ms: seed.below(9), parents };
     match shape {
         0 => Workflow::new("chain")
             .add("a", step(0))
