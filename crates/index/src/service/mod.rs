@@ -39,9 +39,10 @@ const SYNC_TRIES: usize = 3;
 /// found some, so that a search beside a load has little to catch up with; seldom when all is quiet.
 const LOOK_SOONEST: Duration = Duration::from_millis(100);
 const LOOK_EVERY: Duration = Duration::from_secs(60);
-/// Entities per transaction of a bulk save while others search: each waits for about one such transaction to be in the index. After it the load rests as
-/// long as it took, this long at most, so that searches have a processor.
+/// Entities per transaction of a bulk save while others search: each waits for about one such transaction to be in the
+/// index.
 const SAVED_BESIDE_SEARCHES: usize = 100;
+/// After such a transaction the load rests as long as it took, this long at most, so that searches have a processor.
 const LONGEST_REST: Duration = Duration::from_millis(50);
 
 /// Cheap to clone; all clones share one index.
