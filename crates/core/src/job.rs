@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::lane::Lane;
+use crate::lane::Slot;
 use crate::{JobId, JobState, KindId, LaneId, QueueId, Time, Token, WorkerId, WorkflowId};
 
 /// A checked job on its way into a store. Kind and queue are already resolved against the registry.
@@ -127,8 +127,8 @@ pub struct LeasedJob {
     pub claimed_at: Time,
     /// The workflow it belongs to.
     pub workflow: Option<WorkflowId>,
-    /// The lane of which it holds a slot.
-    pub lane: Option<Lane>,
+    /// The slot of its lane that it holds.
+    pub slot: Option<Slot>,
 }
 
 /// A job as it is shown to people and programs.

@@ -1,9 +1,10 @@
 //! Lanes: jobs of one kind that share a concurrency key, of which only so many may be ready or running at once.
 //!
-//! A lane's **heads** each hold one of its **slots**, from the moment they are promoted until their attempt ends; the
-//! others wait in line, where no claim looks. A settlement hands its slot to who stands first there. Whatever else may make
-//! room or need it, such as a cancel, a raised limit or a job whose time comes, leaves a **look**: the next claim looks at
-//! that lane and promotes what there is room for. Pure rules; a store keeps slots, line and looks.
+//! Who runs holds one of its lane's **slots** until the attempt ends; the others wait in line, where no claim looks. A
+//! settlement offers its slot again: a **turn**, which stands among the ready jobs where the first in line does, and is
+//! taken by whoever is first when a claim comes to it. Whatever else may make room or need it, such as a cancel, a raised
+//! limit or a job whose time comes, leaves a **look**: the next claim looks at that lane and offers what is free. Pure
+//! rules; a store keeps slots, line, turns and looks.
 
 use sha2::{Digest, Sha256};
 
@@ -21,6 +22,15 @@ pub struct Lane {
     pub kind: KindId,
 }
 
+/// A slot as the job holds it that was leased with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    pub lane: Lane,
+    /// Priority and time under which the job stood in line: who is next stands behind it, most likely. None when it was not
+    /// taken from there, or the store does not ask.
+    pub stood: Option<(u8, Time)>,
+}
+
 impl LaneId {
     /// The same in every process and for ever, so that nobody has to keep a list of keys. Of a million keys two share a
     /// number once in forty million databases; they would then share their slots, so never run too many.
@@ -35,7 +45,7 @@ impl LaneId {
 }
 
 impl ReturnWhy {
-    /// A job that goes back unrun stays a head; one that waits for its retry or its snooze goes back in line and blocks
+    /// A job that goes back unrun stands before its line; one that waits for its retry or its snooze goes back in line and blocks
     /// nobody.
     pub fn keeps_slot(self) -> bool {
         match self {
@@ -45,14 +55,8 @@ impl ReturnWhy {
     }
 }
 
-/// The slots that may be given now, lowest first. A limit that was lowered waits until enough were given back.
-pub fn free_slots(taken: &[u16], limit: u16) -> Vec<u16> {
-    let room = usize::from(limit).saturating_sub(taken.len());
-    (1..=limit).filter(|slot| !taken.contains(slot)).take(room).collect()
-}
-
-/// Where a promoted job stands among all that are ready: its own time when it did not have to wait for its lane, else the
-/// moment its slot got free. So keys take turns, and a key with thousands of jobs delays no other.
+/// Where a turn stands among all that are ready: at the time of the first in line when that did not have to wait for its
+/// lane, else at the moment the slot got free. So keys take turns, and a key with thousands of jobs delays no other.
 pub fn place(run_at: Time, freed_at: Option<Time>) -> Time {
     freed_at.map_or(run_at, |freed| freed.max(run_at))
 }
@@ -69,15 +73,6 @@ mod tests {
         assert_ne!(lane, LaneId::of(KindId(1), "tenant 8"));
         // Stored in databases: it must never change.
         assert_eq!(LaneId::of(KindId(1), "a"), LaneId(8_286_459_498_212_470_165));
-    }
-
-    #[test]
-    fn slots_are_given_up_to_the_limit() {
-        assert_eq!(free_slots(&[], 3), [1, 2, 3]);
-        assert_eq!(free_slots(&[2], 3), [1, 3]);
-        assert_eq!(free_slots(&[1], 1), [0; 0]);
-        assert_eq!(free_slots(&[2, 3], 1), [0; 0], "lowered from 3: slot 1 is free, but two run");
-        assert_eq!(free_slots(&[3], 2), [1]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::input::MAX_DELAY;
-use crate::lane::Lane;
+use crate::lane::Slot;
 use crate::{Backoff, JobId, JobState, LeasedJob, QueueId, Time, Token, WorkflowId};
 
 /// Longest error text kept of an attempt.
@@ -91,8 +91,8 @@ pub struct Settlement {
     pub started_at: Time,
     /// The job's, as it was leased: its end concerns others.
     pub workflow: Option<WorkflowId>,
-    /// The job's, as it was leased: its slot goes to the next in line.
-    pub lane: Option<Lane>,
+    /// The job's, as it was leased: it goes to the next in line.
+    pub slot: Option<Slot>,
     pub verdict: Verdict,
 }
 
@@ -153,7 +153,7 @@ mod tests {
             created_at: Time(7),
             claimed_at: Time(90),
             workflow: None,
-            lane: None,
+            slot: None,
         }
     }
 

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use sqlx::postgres::PgRow;
-use windlass_core::lane::Lane;
+use windlass_core::lane::{Lane, Slot};
 use windlass_core::store::Claim;
 use windlass_core::{JobId, KindId, LaneId, LeasedJob, StoreError, Time, Token, WorkflowId};
 
@@ -351,6 +351,6 @@ fn read(claim: &Claim, id: JobId, now: Time, taken: &Taken, row: &PgRow) -> Resu
         created_at: at::<PgTime>(row, 12)?.0,
         claimed_at: now,
         workflow: at::<Option<i64>>(row, 15)?.map(WorkflowId),
-        lane: taken.lane,
+        slot: taken.lane.map(|lane| Slot { lane, stood: None }),
     })
 }

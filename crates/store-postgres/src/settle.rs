@@ -469,8 +469,8 @@ fn bind_rest<'q>(query: Query<'q>, batch: &[&Settlement]) -> Query<'q> {
 }
 
 fn bind_lanes<'q>(query: Query<'q>, batch: &[&Settlement]) -> Query<'q> {
-    let lanes = batch.iter().map(|s| s.lane.map(|lane| lane.id.0)).collect::<Vec<_>>();
-    query.bind(lanes).bind(batch.iter().map(|s| s.lane.map(|lane| lane.kind.0)).collect::<Vec<_>>())
+    let lanes = batch.iter().map(|s| s.slot.map(|slot| slot.lane.id.0)).collect::<Vec<_>>();
+    query.bind(lanes).bind(batch.iter().map(|s| s.slot.map(|slot| slot.lane.kind.0)).collect::<Vec<_>>())
 }
 
 /// Settlements for one statement: all of claims with lanes, or none. Without repeats, which are answered as stale: the

@@ -4,18 +4,21 @@
 //! transaction, so that workers get their turns in between. Never touches a running job itself: it only asks.
 
 use rusqlite::OptionalExtension;
+use windlass_core::lane::Lane;
 use windlass_core::store::{Action, Bulk, Change, JobFilter, Wake};
-use windlass_core::{JobId, JobState, QueueId, StoreError, Time};
+use windlass_core::{JobId, JobState, KindId, LaneId, QueueId, StoreError, Time};
 
 use crate::SqliteStore;
 use crate::enqueue::{INSERT_READY, twin_of};
 use crate::entity::box_waits_again;
 use crate::error::Answer;
-use crate::lane::{look, of_job, release, standing};
+use crate::lane::{look, release, standing};
+use crate::line::{get_in_line, leave_line};
 use crate::prune::erase;
 use crate::query::Selection;
 use crate::scope::Scope;
-use crate::settle::{End, Waiting, finish, free_slot, waiting_columns};
+use crate::settle::{End, Waiting, finish, waiting_columns};
+use crate::turn::withdraw;
 use crate::workflow;
 
 /// Jobs per transaction.
@@ -92,14 +95,19 @@ fn chunk(
 
 /// The job waits or runs: the selection and this are one transaction.
 pub(crate) fn cancel(scope: &mut Scope<'_>, id: JobId, bulk: &mut Bulk) -> Answer<()> {
+    let stands = standing_of(scope, id)?;
     let waited: Option<u16> = scope
         .connection
         .prepare_cached("delete from windlass_ready where id = ?1 returning attempt")?
         .query_row([id.0], |row| row.get(0))
         .optional()?;
-    if let Some(attempt) = waited {
+    if let (Some(attempt), Some(stood)) = (waited, stands) {
         finish(scope, &End::waiting(id, JobState::Cancelled, attempt))?;
-        free_slot(scope, id)?;
+        match stood.lane {
+            Some(lane) if stood.number > 0 => release(scope, lane)?,
+            Some(lane) => leave_line(scope.connection, lane.id, (stood.priority, stood.run_at, id))?,
+            None => {}
+        }
         scope.wake(Wake::Any);
         bulk.done += 1;
         return Ok(());
@@ -118,14 +126,11 @@ pub(crate) fn cancel(scope: &mut Scope<'_>, id: JobId, bulk: &mut Bulk) -> Answe
 fn retry(scope: &mut Scope<'_>, id: JobId, bulk: &mut Bulk) -> Answer<()> {
     let Waiting { kind, queue, priority, unique_key, lane } = waiting_columns(scope.connection, id)?;
     scope.wake(Wake::Queue(QueueId(queue)));
-    let hastened = scope
-        .connection
-        .prepare_cached("update windlass_ready set run_at = ?2 where id = ?1")?
-        .execute((id.0, scope.now.0))?;
     if let Some(lane) = lane {
         look(scope, lane, scope.now)?;
     }
-    if hastened > 0 {
+    if standing_of(scope, id)?.is_some() {
+        move_to(scope, id, None, Some(scope.now))?;
         bulk.done += 1;
         return Ok(());
     }
@@ -149,6 +154,7 @@ fn retry(scope: &mut Scope<'_>, id: JobId, bulk: &mut Bulk) -> Answer<()> {
         unique_key,
         lane.map(|lane| lane.id.0),
     ))?;
+    get_in_line(scope.connection, id)?;
     box_waits_again(scope, id)?;
     bulk.done += 1;
     Ok(())
@@ -172,26 +178,68 @@ pub(crate) fn keep_last_attempt(scope: &Scope<'_>, id: JobId) -> Answer<u16> {
     Ok(attempt)
 }
 
-pub(crate) fn change(scope: &mut Scope<'_>, id: JobId, change: &Change) -> Answer<bool> {
-    let run_at = change.run_at.map(|at: Time| at.max(scope.now));
-    // A head whose time is moved ahead goes back in line.
-    let changed = scope
+/// Where a waiting job stands.
+struct Stood {
+    /// Of its queue, or its negative in line.
+    number: i32,
+    priority: u8,
+    run_at: Time,
+    lane: Option<Lane>,
+}
+
+fn standing_of(scope: &Scope<'_>, id: JobId) -> Answer<Option<Stood>> {
+    let stood = scope
         .connection
-        .prepare_cached(
-            "update windlass_ready set priority = coalesce(?2, priority), run_at = coalesce(?3, run_at),
-                 queue = case when lane is not null and ?3 > ?4 then -abs(queue) else queue end
-             where id = ?1 and (queue <> 0 or ?3 is null) returning queue, run_at",
-        )?
-        .query_row((id.0, change.priority, run_at.map(|at| at.0), scope.now.0), |row| {
-            Ok((row.get::<_, i32>(0)?, Time(row.get(1)?)))
+        .prepare_cached("select queue, priority, run_at, lane, kind from windlass_ready where id = ?1")?
+        .query_row([id.0], |row| {
+            let kind = KindId(row.get(4)?);
+            let lane = row.get::<_, Option<i64>>(3)?.map(|id| Lane { id: LaneId(id), kind });
+            Ok(Stood { number: row.get(0)?, priority: row.get(1)?, run_at: Time(row.get(2)?), lane })
         })
         .optional()?;
-    let Some((standing, stands)) = changed else { return Ok(false) };
-    if standing < 0
-        && let Some(lane) = of_job(scope.connection, id)?
-    {
-        release(scope, lane, id)?;
-        look(scope, lane, stands)?;
+    Ok(stood)
+}
+
+/// Gives a waiting job another priority or time. None when there is no such job, or it waits for others and has no time.
+fn move_to(
+    scope: &Scope<'_>,
+    id: JobId,
+    priority: Option<u8>,
+    run_at: Option<Time>,
+) -> Answer<Option<(Stood, Stood)>> {
+    let Some(before) = standing_of(scope, id)? else { return Ok(None) };
+    if before.number == 0 && run_at.is_some() {
+        return Ok(None);
+    }
+    let (priority, run_at) = (priority.unwrap_or(before.priority), run_at.unwrap_or(before.run_at));
+    // One that came back unrun and whose time is moved ahead goes back in line.
+    let lined = before.number < 0 || before.lane.is_some() && run_at > scope.now;
+    let number = standing(before.number.abs(), lined);
+    scope
+        .connection
+        .prepare_cached("update windlass_ready set queue = ?2, priority = ?3, run_at = ?4 where id = ?1")?
+        .execute((id.0, number, priority, run_at.0))?;
+    if let Some(lane) = before.lane {
+        if before.number < 0 {
+            leave_line(scope.connection, lane.id, (before.priority, before.run_at, id))?;
+        }
+        get_in_line(scope.connection, id)?;
+    }
+    let after = Stood { number, priority, run_at, lane: before.lane };
+    Ok(Some((before, after)))
+}
+
+pub(crate) fn change(scope: &mut Scope<'_>, id: JobId, change: &Change) -> Answer<bool> {
+    let run_at = change.run_at.map(|at: Time| at.max(scope.now));
+    let Some((before, after)) = move_to(scope, id, change.priority, run_at)? else { return Ok(false) };
+    let queue = QueueId(after.number.abs());
+    if let Some(lane) = after.lane.filter(|_| after.number < 0) {
+        match before.number > 0 {
+            true => release(scope, lane)?,
+            // What is offered stands where the first in line did, and that may be another now.
+            false => withdraw(scope, queue, lane)?,
+        }
+        look(scope, lane, after.run_at)?;
     }
     if let Some(priority) = change.priority {
         // The one write to a job's row after its insert: a job that comes back takes its priority from there.
@@ -200,6 +248,6 @@ pub(crate) fn change(scope: &mut Scope<'_>, id: JobId, change: &Change) -> Answe
             .prepare_cached("update windlass_jobs set priority = ?2 where id = ?1")?
             .execute((id.0, priority))?;
     }
-    scope.wake(Wake::Queue(QueueId(standing.abs())));
+    scope.wake(Wake::Queue(queue));
     Ok(true)
 }

@@ -2,22 +2,23 @@
 //!
 //! Owns: the move from ready to claims. Order is (priority, run_at, id) straight from the primary key, one range per
 //! priority, so jobs whose time lies ahead are never walked over. Jobs with the same attempt number share one claims
-//! row and one token. Looks at lanes first, so that their heads are among the rest. Never leases a suspect in company, or
+//! row and one token. Looks at lanes first, so that their turns are among the rest. Never leases a suspect in company, or
 //! more of a queue than its global concurrency leaves.
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
-use windlass_core::lane::Lane;
+use windlass_core::lane::{Lane, Slot};
 use windlass_core::queue::{MAX_PRIORITY, room};
 use windlass_core::store::Claim;
 use windlass_core::{JobId, KindId, LaneId, LeasedJob, QueueId, Time, Token, WorkflowId};
 
 use crate::error::{Answer, Fault};
-use crate::lane::promote;
+use crate::lane::{lanes, promote};
 use crate::lease::{pack, pack_places};
 use crate::row::{duration, small};
 use crate::scope::Scope;
+use crate::turn::{self, Turn};
 
-/// A due row of ready.
+/// A due row of ready; one that stood in line is gone from there already.
 pub(crate) struct Due {
     pub(crate) priority: u8,
     pub(crate) run_at: i64,
@@ -25,43 +26,89 @@ pub(crate) struct Due {
     kind: i32,
     attempt: u16,
     crashes: Option<u16>,
-    lane: Option<i64>,
+    slot: Option<Slot>,
+    in_line: bool,
 }
 
 impl Due {
+    pub(crate) fn of_lane((priority, place, id): (u8, Time, JobId), attempt: u16, slot: Slot) -> Due {
+        let kind = slot.lane.kind.0;
+        let (run_at, id, slot) = (place.0, id.0, Some(slot));
+        Due { priority, run_at, id, kind, attempt, crashes: None, slot, in_line: true }
+    }
+
     fn read(row: &Row<'_>) -> rusqlite::Result<Due> {
+        let (kind, lane) = (KindId(row.get(3)?), row.get::<_, Option<i64>>(6)?);
         Ok(Due {
             priority: row.get(0)?,
             run_at: row.get(1)?,
             id: row.get(2)?,
-            kind: row.get(3)?,
+            kind: kind.0,
             attempt: small(row, 4)?,
             crashes: row.get::<_, Option<u16>>(5)?,
-            lane: row.get(6)?,
+            slot: lane.map(|id| Slot { lane: Lane { id: LaneId(id), kind }, stood: None }),
+            in_line: false,
         })
+    }
+}
+
+/// What a claim may come to next.
+pub(crate) enum Next {
+    Ready(Due),
+    Turn(Turn),
+}
+
+impl Next {
+    pub(crate) fn priority(&self) -> u8 {
+        match self {
+            Next::Ready(due) => due.priority,
+            Next::Turn(turn) => turn.priority,
+        }
+    }
+
+    fn turn(&self) -> Option<&Turn> {
+        match self {
+            Next::Ready(_) => None,
+            Next::Turn(turn) => Some(turn),
+        }
+    }
+
+    pub(crate) fn place(&self) -> Time {
+        match self {
+            Next::Ready(due) => Time(due.run_at),
+            Next::Turn(turn) => turn.place,
+        }
+    }
+
+    fn id(&self) -> i64 {
+        match self {
+            Next::Ready(due) => due.id,
+            Next::Turn(turn) => turn.id().0,
+        }
     }
 }
 
 pub(crate) fn claim(scope: &mut Scope<'_>, claim: &Claim) -> Answer<Vec<LeasedJob>> {
     let Some(May { limit, limited }) = may_claim(scope.connection, claim)? else { return Ok(Vec::new()) };
     let claim = &Claim { limit, ..claim.clone() };
-    let due = if claim.suspect {
-        suspect(scope.connection, claim, scope.now)?.into_iter().collect()
+    let next = if claim.suspect {
+        suspect(scope.connection, claim, scope.now)?.into_iter().map(Next::Ready).collect()
     } else {
         promote(scope, &claim.kinds)?;
         due(scope.connection, claim, scope.now)?
     };
-    let mut jobs = take_all(scope, claim, limited, &due)?;
+    let mut jobs = take_all(scope, claim, limited, next)?;
     jobs.sort_unstable_by_key(|job| (job.priority, job.run_at, job.id));
     Ok(jobs)
 }
 
 pub(crate) fn take_all(
-    scope: &Scope<'_>,
+    scope: &mut Scope<'_>,
     claim: &Claim,
     limited: bool,
-    due: &[Due],
+    next: Vec<Next>,
 ) -> Answer<Vec<LeasedJob>> {
+    let due = serve_turns(scope, claim, next)?;
     let mut jobs = Vec::with_capacity(due.len());
     let mut attempts: Vec<u16> = due.iter().map(|row| row.attempt).collect();
     attempts.sort_unstable();
@@ -75,6 +122,24 @@ pub(crate) fn take_all(
         }
     }
     Ok(jobs)
+}
+
+/// Each turn is taken by who it was offered to, or stands first in its line now.
+fn serve_turns(scope: &mut Scope<'_>, claim: &Claim, next: Vec<Next>) -> Answer<Vec<Due>> {
+    let turns: Vec<&Turn> = next.iter().filter_map(Next::turn).collect();
+    turn::serve(scope.connection, &turns)?;
+    let mut known = None;
+    let mut due = Vec::with_capacity(next.len());
+    for next in next {
+        match next {
+            Next::Ready(row) => due.push(row),
+            Next::Turn(turn) => {
+                let lanes = lanes(&mut known, scope.connection)?;
+                due.extend(turn::take(scope, lanes, claim.queue, &turn)?);
+            }
+        }
+    }
+    Ok(due)
 }
 
 /// What a claim may take.
@@ -111,14 +176,15 @@ fn leased(connection: &Connection, queue: QueueId) -> Answer<u64> {
     Ok(leased.unsigned_abs())
 }
 
-fn due(connection: &Connection, claim: &Claim, now: Time) -> Answer<Vec<Due>> {
+fn due(connection: &Connection, claim: &Claim, now: Time) -> Answer<Vec<Next>> {
     let limit = claim.limit as usize;
-    let mut found: Vec<Due> = Vec::new();
+    let turns = turn::any(connection, claim.queue)?;
+    let mut found = Vec::new();
     for priority in 0..=MAX_PRIORITY {
         if found.len() >= limit {
             break;
         }
-        walk(connection, claim, priority, now, limit, &mut found)?;
+        found.append(&mut walk(connection, claim, priority, (now, turns), limit - found.len())?);
     }
     Ok(found)
 }
@@ -127,29 +193,48 @@ pub(crate) const OF_PRIORITY: &str =
     "select priority, run_at, id, kind, attempt, suspect, lane from windlass_ready
      where queue = ?1 and priority = ?2 and run_at <= ?3 and suspect is null order by run_at, id";
 
-/// Due jobs of one priority, until so many are found in all.
+/// Due jobs and turns of one priority, up to so many.
 // Differs from Postgres: a walk over the index that skips foreign kinds and suspects here, then deletes by key; one
 // writer needs no SKIP LOCKED.
 pub(crate) fn walk(
     connection: &Connection,
     claim: &Claim,
     priority: u8,
-    before: Time,
+    (before, turns): (Time, bool),
     most: usize,
-    found: &mut Vec<Due>,
-) -> Answer<()> {
+) -> Answer<Vec<Next>> {
     let mut statement = connection.prepare_cached(OF_PRIORITY)?;
     let mut rows = statement.query((claim.queue.0, priority, before.0))?;
-    while let Some(row) = rows.next()? {
+    let mut found = Vec::new();
+    while found.len() < most {
+        let Some(row) = rows.next()? else { break };
         let row = Due::read(row)?;
         if claim.kinds.contains(&KindId(row.kind)) {
-            found.push(row);
-            if found.len() >= most {
-                break;
-            }
+            found.push(Next::Ready(row));
         }
     }
-    Ok(())
+    if !turns {
+        return Ok(found);
+    }
+    let turns = turn::walk(connection, claim, priority, before, most)?;
+    Ok(merge(found, turns.into_iter().map(Next::Turn).collect(), most))
+}
+
+/// Turns keep their order among themselves: what is taken of a row is its beginning.
+fn merge(ready: Vec<Next>, turns: Vec<Next>, most: usize) -> Vec<Next> {
+    let mut found = Vec::with_capacity(most.min(ready.len() + turns.len()));
+    let (mut ready, mut turns) = (ready.into_iter().peekable(), turns.into_iter().peekable());
+    while found.len() < most {
+        let before = |one: &Next, other: &Next| (one.place(), one.id()) < (other.place(), other.id());
+        let next = match (ready.peek(), turns.peek()) {
+            (Some(job), Some(turn)) if before(turn, job) => turns.next(),
+            (Some(_), _) => ready.next(),
+            (None, _) => turns.next(),
+        };
+        let Some(next) = next else { break };
+        found.push(next);
+    }
+    found
 }
 
 fn suspect(connection: &Connection, claim: &Claim, now: Time) -> Answer<Option<Due>> {
@@ -192,7 +277,7 @@ fn lease(scope: &Scope<'_>, claim: &Claim, used: u16, limited: bool, group: &[&D
             first_id,
             ids,
             places,
-            group.iter().any(|row| row.lane.is_some()),
+            group.iter().any(|row| row.slot.is_some()),
             limited,
         ))?;
     Ok(Token(scope.connection.last_insert_rowid()))
@@ -213,8 +298,7 @@ impl<'c> Takes<'c> {
 }
 
 fn take(takes: &mut Takes<'_>, queue: QueueId, (token, now): (Token, Time), due: &Due) -> Answer<LeasedJob> {
-    let gone = takes.out.execute((queue.0, due.priority, due.run_at, due.id))?;
-    if gone != 1 {
+    if !due.in_line && takes.out.execute((queue.0, due.priority, due.run_at, due.id))? != 1 {
         return Err(Fault::corrupt(format!("job {} left its queue while it was leased", due.id)));
     }
     let job = takes.job.query_row([due.id], |row| {
@@ -232,7 +316,7 @@ fn take(takes: &mut Takes<'_>, queue: QueueId, (token, now): (Token, Time), due:
             created_at: Time(row.get(3)?),
             claimed_at: now,
             workflow: row.get::<_, Option<i64>>(4)?.map(WorkflowId),
-            lane: due.lane.map(|id| Lane { id: LaneId(id), kind: KindId(due.kind) }),
+            slot: due.slot,
         })
     });
     job.optional()?.ok_or_else(|| Fault::corrupt(format!("job {} waits in its queue but has no row", due.id)))

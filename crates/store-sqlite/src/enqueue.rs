@@ -12,7 +12,8 @@ use windlass_core::{
 };
 
 use crate::error::Answer;
-use crate::lane::{Line, line, look, release, standing};
+use crate::lane::{Lanes, lanes, look, release, standing};
+use crate::line::leave_line;
 use crate::row::tags_text;
 use crate::scope::Scope;
 use crate::settle::{End, finish};
@@ -28,6 +29,9 @@ pub(crate) const INSERT_READY: &str = "insert into windlass_ready
      (queue, priority, run_at, id, kind, attempt, suspect, unique_key, lane)
      values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
 
+const INSERT_LINED: &str =
+    "insert into windlass_lines (lane, priority, run_at, id, attempt) values (?1, ?2, ?3, ?4, 0)";
+
 /// In the row of a key that an entity's write took.
 pub(crate) const NO_JOB: JobId = JobId(0);
 
@@ -35,7 +39,8 @@ pub(crate) const NO_JOB: JobId = JobId(0);
 struct Inserts<'c> {
     job: CachedStatement<'c>,
     ready: CachedStatement<'c>,
-    line: Option<Line<'c>>,
+    lined: CachedStatement<'c>,
+    lanes: Option<Lanes<'c>>,
 }
 
 pub(crate) fn enqueue(scope: &mut Scope<'_>, jobs: &[NewJob]) -> Answer<Vec<Enqueued>> {
@@ -44,7 +49,8 @@ pub(crate) fn enqueue(scope: &mut Scope<'_>, jobs: &[NewJob]) -> Answer<Vec<Enqu
     let mut inserts = Inserts {
         job: connection.prepare_cached(INSERT_JOB)?,
         ready: connection.prepare_cached(INSERT_READY)?,
-        line: None,
+        lined: connection.prepare_cached(INSERT_LINED)?,
+        lanes: None,
     };
     for job in jobs {
         let one = match &job.idempotency {
@@ -138,7 +144,7 @@ fn insert<'c>(scope: &mut Scope<'c>, inserts: &mut Inserts<'c>, job: &NewJob, ru
     ))?;
     let call = match lane {
         Some(lane) => {
-            line(&mut inserts.line, scope.connection)?.must_call(scope, lane, run_at)?.then_some(lane)
+            lanes(&mut inserts.lanes, scope.connection)?.must_call(scope, lane, run_at)?.then_some(lane)
         }
         None => None,
     };
@@ -153,6 +159,9 @@ fn insert<'c>(scope: &mut Scope<'c>, inserts: &mut Inserts<'c>, job: &NewJob, ru
         unique_key,
         lane_id,
     ))?;
+    if let Some(lane) = lane_id {
+        inserts.lined.execute((lane, job.priority, run_at.0, id))?;
+    }
     if let Some(lane) = call {
         look(scope, lane, run_at)?;
     }
@@ -174,14 +183,16 @@ pub(crate) struct Twin {
     pub(crate) id: JobId,
     pub(crate) run_at: Time,
     pub(crate) attempt: u16,
-    /// Set for the head of a lane.
-    slot: Option<Lane>,
+    priority: u8,
+    lane: Option<Lane>,
+    /// It came back unrun and holds a slot of its lane.
+    holds_slot: bool,
 }
 
 pub(crate) fn twin_of(connection: &Connection, key: &str) -> Answer<Option<Twin>> {
     let twin = connection
         .prepare_cached(
-            "select id, run_at, attempt, lane, kind, queue > 0 from windlass_ready where unique_key = ?1",
+            "select id, run_at, attempt, lane, kind, queue > 0, priority from windlass_ready where unique_key = ?1",
         )?
         .query_row([key], |row| {
             let kind = KindId(row.get(4)?);
@@ -190,7 +201,9 @@ pub(crate) fn twin_of(connection: &Connection, key: &str) -> Answer<Option<Twin>
                 id: JobId(row.get(0)?),
                 run_at: Time(row.get(1)?),
                 attempt: row.get(2)?,
-                slot: if row.get(5)? { lane } else { None },
+                priority: row.get(6)?,
+                lane,
+                holds_slot: lane.is_some() && row.get(5)?,
             })
         })
         .optional()?;
@@ -200,9 +213,13 @@ pub(crate) fn twin_of(connection: &Connection, key: &str) -> Answer<Option<Twin>
 /// Ends a waiting job in favour of a newer one.
 pub(crate) fn supersede(scope: &mut Scope<'_>, twin: &Twin) -> Answer<()> {
     scope.connection.prepare_cached("delete from windlass_ready where id = ?1")?.execute([twin.id.0])?;
-    if let Some(lane) = twin.slot {
-        release(scope, lane, twin.id)?;
-        scope.wake(Wake::Any);
+    match twin.lane {
+        Some(lane) if twin.holds_slot => {
+            release(scope, lane)?;
+            scope.wake(Wake::Any);
+        }
+        Some(lane) => leave_line(scope.connection, lane.id, (twin.priority, twin.run_at, twin.id))?,
+        None => {}
     }
     finish(scope, &End::waiting(twin.id, JobState::Superseded, twin.attempt))
 }

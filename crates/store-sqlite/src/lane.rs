@@ -1,16 +1,18 @@
-//! Lanes: slots, looks, and the promotion of what stands first in line.
+//! Lanes: slots, looks, and what is offered to who stands first in line.
 //!
-//! Owns: the slots and the looks, and the ways from the line into the ready jobs. A settlement hands its slot to who
-//! stands first in line; whoever else frees a slot, and whoever puts a job in line beside a free one, leaves a look,
-//! which claims follow. So a job that is due stands in line only while its lane is full or a look is left there. Never
-//! counts what runs: a slot says it.
+//! Owns: slots and looks, and who is offered what. A settlement offers its slot again; whoever else frees a slot, and
+//! whoever puts a job in line beside a free one, leaves a look, which claims follow. So a job that is due stands in line
+//! only while its lane is full, a slot of it is offered or a look is left there. Never says who holds a slot: who
+//! runs, and who came back unrun.
 
-use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
-use windlass_core::lane::{Lane, free_slots, place};
-use windlass_core::{JobId, KindId, LaneId, Time};
+use rusqlite::{CachedStatement, Connection, Row};
+use windlass_core::lane::{Lane, Slot, place};
+use windlass_core::{JobId, KindId, LaneId, QueueId, Time};
 
 use crate::error::Answer;
+use crate::line::{First, Line};
 use crate::scope::Scope;
+use crate::turn::{Offer, Offers, Stand};
 
 /// Lanes looked at in one claim; the next goes on.
 const LOOKS: usize = 1_000;
@@ -28,17 +30,22 @@ pub(crate) fn look(scope: &Scope<'_>, lane: Lane, at: Time) -> Answer<()> {
     leave_look(scope, lane, at, false)
 }
 
-/// The job no longer stands among the ready or running ones; a job that held no slot gives none back.
-pub(crate) fn release(scope: &Scope<'_>, lane: Lane, job: JobId) -> Answer<()> {
-    if free(scope, lane, job)? { leave_look(scope, lane, scope.now, true) } else { Ok(()) }
+/// A job that held a slot no longer stands among the ready or running ones.
+pub(crate) fn release(scope: &Scope<'_>, lane: Lane) -> Answer<()> {
+    free(scope, lane)?;
+    leave_look(scope, lane, scope.now, true)
 }
 
-fn free(scope: &Scope<'_>, lane: Lane, job: JobId) -> Answer<bool> {
-    let freed = scope
+/// The highest goes, so those that are taken are always the lowest.
+fn free(scope: &Scope<'_>, lane: Lane) -> Answer<()> {
+    scope
         .connection
-        .prepare_cached("delete from windlass_slots where lane = ?1 and job_id = ?2")?
-        .execute((lane.id.0, job.0))?;
-    Ok(freed > 0)
+        .prepare_cached(
+            "delete from windlass_slots
+             where lane = ?1 and slot = (select max(slot) from windlass_slots where lane = ?1)",
+        )?
+        .execute([lane.id.0])?;
+    Ok(())
 }
 
 fn leave_look(scope: &Scope<'_>, lane: Lane, at: Time, freed: bool) -> Answer<()> {
@@ -63,10 +70,11 @@ pub(crate) fn promote(scope: &Scope<'_>, kinds: &[KindId]) -> Answer<()> {
         let looks = Look::due(scope, *kind)?;
         let Some(last) = looks.last() else { continue };
         forget(scope, *kind, last)?;
-        let mut line = Line::new(scope.connection)?;
+        let mut lanes = Lanes::new(scope.connection)?;
         for (lane, freed_at) in by_lane(&looks) {
-            line.fill(scope, Lane { id: lane, kind: *kind }, freed_at)?;
+            lanes.fill(scope, Lane { id: lane, kind: *kind }, freed_at)?;
         }
+        lanes.store(scope.connection)?;
     }
     Ok(())
 }
@@ -126,154 +134,128 @@ fn forget(scope: &Scope<'_>, kind: KindId, last: &Look) -> Answer<()> {
     Ok(())
 }
 
-fn limit(connection: &Connection, kind: KindId) -> Answer<u16> {
+/// What a kind says of its lanes.
+#[derive(Clone, Copy)]
+struct Limit {
+    kind: KindId,
+    queue: QueueId,
+    slots: u16,
+    /// More may be taken in some lane: it was lowered.
+    lowered: bool,
+}
+
+fn limit(connection: &Connection, kind: KindId) -> Answer<Limit> {
     let limit = connection
-        .prepare_cached("select key_concurrency from windlass_kinds where id = ?1")?
-        .query_row([kind.0], |row| row.get(0))?;
+        .prepare_cached("select queue, key_concurrency, key_lowered from windlass_kinds where id = ?1")?
+        .query_row([kind.0], |row| {
+            Ok(Limit { kind, queue: QueueId(row.get(0)?), slots: row.get(1)?, lowered: row.get(2)? })
+        })?;
     Ok(limit)
 }
 
-/// Who stands first in line.
-struct First {
-    queue: i32,
-    priority: u8,
-    run_at: Time,
-    id: JobId,
-}
-
-/// Of this priority or a less urgent one, due or not.
-const FIRST: &str = "select queue, priority, run_at, id from windlass_ready indexed by windlass_ready_lined
-     where lane = ?1 and queue < 0 and priority >= ?2 order by priority, run_at, id limit 1";
-
-const MOVE: &str = "update windlass_ready set queue = -queue, run_at = ?5
-     where queue = ?1 and priority = ?2 and run_at = ?3 and id = ?4";
-
-/// By key alone: with a condition that reads the table it would go through a temporary one, at twice the price of all.
-const HAND: &str = "update windlass_slots set job_id = ?3 where lane = ?1 and slot = ?2";
-
 /// Looked up once per call, not once per lane.
-pub(crate) struct Line<'c> {
-    first: CachedStatement<'c>,
-    out: CachedStatement<'c>,
-    slots: CachedStatement<'c>,
-    hand: CachedStatement<'c>,
-    limits: Vec<(KindId, u16)>,
+pub(crate) struct Lanes<'c> {
+    pub(crate) line: Line<'c>,
+    highest: CachedStatement<'c>,
+    limits: Vec<Limit>,
+    offers: Offers,
 }
 
-/// The one of this call, made when it is first needed.
-pub(crate) fn line<'l, 'c>(
-    known: &'l mut Option<Line<'c>>,
+/// Those of this call, made when they are first needed.
+pub(crate) fn lanes<'l, 'c>(
+    known: &'l mut Option<Lanes<'c>>,
     connection: &'c Connection,
-) -> Answer<&'l mut Line<'c>> {
+) -> Answer<&'l mut Lanes<'c>> {
     match known {
-        Some(line) => Ok(line),
-        none => Ok(none.insert(Line::new(connection)?)),
+        Some(lanes) => Ok(lanes),
+        none => Ok(none.insert(Lanes::new(connection)?)),
     }
 }
 
-impl<'c> Line<'c> {
-    pub(crate) fn new(connection: &'c Connection) -> Answer<Line<'c>> {
-        Ok(Line {
-            first: connection.prepare_cached(FIRST)?,
-            out: connection.prepare_cached(MOVE)?,
-            slots: connection.prepare_cached("select slot, job_id from windlass_slots where lane = ?1")?,
-            hand: connection.prepare_cached(HAND)?,
+impl<'c> Lanes<'c> {
+    pub(crate) fn new(connection: &'c Connection) -> Answer<Lanes<'c>> {
+        Ok(Lanes {
+            line: Line::new(connection)?,
+            highest: connection.prepare_cached("select max(slot) from windlass_slots where lane = ?1")?,
             limits: Vec::new(),
+            offers: Offers::default(),
         })
     }
 
     /// The same for a whole call: whoever changes it does so in a call of its own.
-    fn limit(&mut self, connection: &Connection, kind: KindId) -> Answer<u16> {
-        if let Some((_, limit)) = self.limits.iter().find(|(of, _)| *of == kind) {
-            return Ok(*limit);
+    fn limit(&mut self, connection: &Connection, kind: KindId) -> Answer<Limit> {
+        if let Some(known) = self.limits.iter().find(|limit| limit.kind == kind) {
+            return Ok(*known);
         }
         let limit = limit(connection, kind)?;
-        self.limits.push((kind, limit));
+        self.limits.push(limit);
         Ok(limit)
     }
 
-    fn slots(&mut self, lane: LaneId) -> Answer<Vec<(u16, JobId)>> {
-        let rows = self.slots.query_map([lane.0], |row| Ok((row.get(0)?, JobId(row.get(1)?))))?;
-        Ok(rows.collect::<Result<_, _>>()?)
+    fn taken(&mut self, lane: LaneId) -> Answer<u16> {
+        let highest: Option<u16> = self.highest.query_row([lane.0], |row| row.get(0))?;
+        Ok(highest.unwrap_or(0))
     }
 
-    /// The slot of the job, unless one above a limit that was lowered is taken: then it is too early to hand it on.
-    fn slot_to_hand(&mut self, lane: LaneId, job: JobId, limit: u16) -> Answer<Option<u16>> {
-        let slots = self.slots(lane)?;
-        let within = slots.iter().all(|(slot, _)| *slot <= limit);
-        Ok(slots.iter().find(|(_, holder)| within && *holder == job).map(|(slot, _)| *slot))
+    fn offer(&mut self, queue: QueueId, lane: Lane, to: &First, place: Time, tie: i64) {
+        let stand = Stand { queue, priority: to.priority, place, kind: lane.kind };
+        let offer = Offer { lane: lane.id, id: to.id, run_at: to.run_at, attempt: to.attempt };
+        self.offers.make(stand, tie, offer);
     }
 
-    /// The first that is due, or when the next one will be. Jobs ahead of their time are passed over a priority at a
-    /// time, however many they are.
-    fn first(&mut self, lane: LaneId, now: Time) -> Answer<Result<First, Option<Time>>> {
-        let (mut from, mut next) = (0, None);
-        while let Some(first) = self.first_from(lane, from)? {
-            if first.run_at <= now {
-                return Ok(Ok(first));
-            }
-            next = Some(next.map_or(first.run_at, |next: Time| next.min(first.run_at)));
-            from = first.priority + 1;
-        }
-        Ok(Err(next))
+    /// Writes what was offered: without it a slot stays taken by nobody.
+    pub(crate) fn store(&mut self, connection: &Connection) -> Answer<()> {
+        self.offers.store(connection)
     }
 
-    fn first_from(&mut self, lane: LaneId, priority: u8) -> Answer<Option<First>> {
-        let read = |row: &Row<'_>| {
-            Ok(First {
-                queue: row.get(0)?,
-                priority: row.get(1)?,
-                run_at: Time(row.get(2)?),
-                id: JobId(row.get(3)?),
-            })
-        };
-        Ok(self.first.query_row((lane.0, priority), read).optional()?)
-    }
-
-    fn promote(&mut self, first: &First, freed_at: Option<Time>) -> Answer<()> {
-        let First { queue, priority, run_at, id } = first;
-        self.out.execute((queue, priority, run_at.0, id.0, place(*run_at, freed_at).0))?;
-        Ok(())
-    }
-
-    /// The job has ended, or waits in line again: its slot goes to who stands first there. A job that held none gives none.
-    pub(crate) fn hand_over(&mut self, scope: &Scope<'_>, lane: Lane, job: JobId) -> Answer<()> {
-        match self.first(lane.id, scope.now)? {
+    /// A job that held a slot has ended, or waits in line again: the slot is offered to who stands first there. Not
+    /// while more are taken than a limit that was lowered allows. Slots that get free at once are offered in the order
+    /// of their lanes, which is that of the lines.
+    pub(crate) fn hand_over(
+        &mut self,
+        scope: &Scope<'_>,
+        queue: QueueId,
+        job: JobId,
+        Slot { lane, stood }: Slot,
+    ) -> Answer<()> {
+        let limit = self.limit(scope.connection, lane.kind)?;
+        let stood = stood.map(|(priority, run_at)| (priority, run_at, job));
+        match self.line.next(scope, queue, lane.id, stood)? {
+            Ok(_) if limit.lowered && self.taken(lane.id)? > limit.slots => release(scope, lane),
             Ok(first) => {
-                let limit = self.limit(scope.connection, lane.kind)?;
-                let Some(slot) = self.slot_to_hand(lane.id, job, limit)? else {
-                    return release(scope, lane, job);
-                };
-                self.hand.execute((lane.id.0, slot, first.id.0))?;
-                self.promote(&first, Some(scope.now))
+                self.offer(queue, lane, &first, place(first.run_at, Some(scope.now)), lane.id.0);
+                Ok(())
             }
-            Err(Some(next)) if free(scope, lane, job)? => look(scope, lane, next),
-            Err(_) => free(scope, lane, job).map(drop),
+            Err(next) => self.give_up(scope, lane, next),
         }
     }
 
-    /// Whether a job that gets in line at `run_at` has to call: who stands there already has, and who settles looks.
+    /// Nobody wants the slot before `next`.
+    pub(crate) fn give_up(&mut self, scope: &Scope<'_>, lane: Lane, next: Option<Time>) -> Answer<()> {
+        free(scope, lane)?;
+        next.map_or(Ok(()), |next| look(scope, lane, next))
+    }
+
+    /// Whether a job that gets in line at `run_at` has to call: who holds the last slot looks when it settles.
     pub(crate) fn must_call(&mut self, scope: &Scope<'_>, lane: Lane, run_at: Time) -> Answer<bool> {
         if run_at > scope.now {
             return Ok(true);
         }
-        if self.first_from(lane.id, 0)?.is_some_and(|first| first.run_at <= scope.now) {
-            return Ok(false);
-        }
         let limit = self.limit(scope.connection, lane.kind)?;
-        Ok(self.slots(lane.id)?.len() < usize::from(limit))
+        Ok(self.taken(lane.id)? < limit.slots)
     }
 
+    /// Offers what is free to as many as are due. Those a slot was offered to before are counted again: a turn too many
+    /// is given up when a claim comes to it.
     fn fill(&mut self, scope: &Scope<'_>, lane: Lane, freed_at: Option<Time>) -> Answer<()> {
-        let taken: Vec<u16> = self.slots(lane.id)?.iter().map(|(slot, _)| *slot).collect();
         let limit = self.limit(scope.connection, lane.kind)?;
-        for slot in free_slots(&taken, limit) {
-            let Ok(first) = self.first(lane.id, scope.now)? else { break };
-            self.promote(&first, freed_at)?;
-            scope
-                .connection
-                .prepare_cached("insert into windlass_slots (lane, slot, job_id) values (?1, ?2, ?3)")?
-                .execute((lane.id.0, slot, first.id.0))?;
+        let free = self.taken(lane.id)? + 1..=limit.slots;
+        let mut insert =
+            scope.connection.prepare_cached("insert into windlass_slots (lane, slot) values (?1, ?2)")?;
+        let due = self.line.due(scope, limit.queue, lane.id, free.len())?;
+        for (slot, first) in free.zip(due) {
+            insert.execute((lane.id.0, slot))?;
+            self.offer(limit.queue, lane, &first, place(first.run_at, freed_at), first.id.0);
         }
         Ok(())
     }

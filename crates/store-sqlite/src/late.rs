@@ -13,26 +13,28 @@ use windlass_core::{LeasedJob, Time};
 use crate::claim::{May, may_claim, take_all, walk};
 use crate::error::Answer;
 use crate::scope::Scope;
+use crate::turn;
 
 /// Those that have been due for longer than `after`, the longest first.
 pub(crate) fn claim_late(scope: &mut Scope<'_>, claim: &Claim, after: Duration) -> Answer<Vec<LeasedJob>> {
     let Some(May { limit, limited }) = may_claim(scope.connection, claim)? else { return Ok(Vec::new()) };
     let claim = &Claim { limit, ..claim.clone() };
     let before = scope.now.minus(after);
-    let mut due = Vec::new();
+    let turns = turn::any(scope.connection, claim.queue)?;
+    let mut next = Vec::new();
     for priority in 0..=MAX_PRIORITY {
-        walk(scope.connection, claim, priority, before, due.len() + limit as usize, &mut due)?;
+        next.append(&mut walk(scope.connection, claim, priority, (before, turns), limit as usize)?);
     }
-    let places: Vec<(u8, Time)> = due.iter().map(|row| (row.priority, Time(row.run_at))).collect();
+    let places: Vec<(u8, Time)> = next.iter().map(|next| (next.priority(), next.place())).collect();
     let mut shares = longest_due(&places, limit);
-    due.retain(|row| match shares.iter_mut().find(|(priority, _)| *priority == row.priority) {
+    next.retain(|next| match shares.iter_mut().find(|(priority, _)| *priority == next.priority()) {
         Some((_, left)) if *left > 0 => {
             *left -= 1;
             true
         }
         _ => false,
     });
-    let mut jobs = take_all(scope, claim, limited, &due)?;
+    let mut jobs = take_all(scope, claim, limited, next)?;
     jobs.sort_unstable_by_key(|job| (job.run_at, job.priority, job.id));
     Ok(jobs)
 }

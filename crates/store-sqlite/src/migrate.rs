@@ -123,6 +123,12 @@ pub(crate) const STEPS: &[Step] = &[
         up: include_str!("schema/0017_quick_checks.up.sql"),
         down: include_str!("schema/0017_quick_checks.down.sql"),
     },
+    Step {
+        version: 18,
+        name: "turns",
+        up: include_str!("schema/0018_turns.up.sql"),
+        down: include_str!("schema/0018_turns.down.sql"),
+    },
 ];
 
 pub(crate) fn newest() -> i64 {

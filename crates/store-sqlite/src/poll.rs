@@ -11,7 +11,7 @@ use windlass_core::{JobId, KindId, Time, WorkerId};
 use crate::error::Answer;
 use crate::registry::{bounds, kind_limits};
 use crate::row::duration;
-use crate::{lease, schedule};
+use crate::{lease, schedule, turn};
 
 pub(crate) fn poll(
     connection: &Connection,
@@ -38,7 +38,10 @@ pub(crate) fn poll(
         queues.push(QueueDue {
             asked,
             queue: served.queue,
-            next_due: earlier(next_due(connection, served)?, next_look(connection, served)?),
+            next_due: earlier(
+                earlier(next_due(connection, served)?, next_look(connection, served)?),
+                turn::next_due(connection, served.queue, &served.kinds)?,
+            ),
             suspect: suspect_due(connection, served, now)?,
             paused,
             concurrency,

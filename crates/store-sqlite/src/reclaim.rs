@@ -10,6 +10,7 @@ use windlass_core::sweep::{Lost, LostLease, lost};
 use windlass_core::{JobId, JobState, KindId, QueueId, Settlement, Time, Token, Verdict, WorkerId};
 
 use crate::error::{Answer, Fault};
+use crate::lane::Lanes;
 use crate::lease::{self, Held};
 use crate::scope::Scope;
 use crate::settle::{Back, Cancels, End, Run, come_back, finish, free_slot, settle};
@@ -25,10 +26,14 @@ pub(crate) fn reclaim(scope: &mut Scope<'_>, beat: &Beat) -> Answer<Option<Recla
     }
     let mut tally = Reclaimed::default();
     let mut cancels = Cancels::look(scope.connection)?;
+    let mut lanes = None;
     for held in lease::of_worker(scope.connection, beat.worker)? {
         for (id, place) in held.ids.iter().zip(held.places()?) {
-            take_back(scope, &held, (JobId(*id), place), &mut cancels, &mut tally)?;
+            take_back(scope, &mut lanes, &held, (JobId(*id), place), &mut cancels, &mut tally)?;
         }
+    }
+    if let Some(lanes) = &mut lanes {
+        lanes.store(scope.connection)?;
     }
     forget_claims(scope, beat.worker)?;
     workflow::follow(scope)?;
@@ -36,8 +41,9 @@ pub(crate) fn reclaim(scope: &mut Scope<'_>, beat: &Beat) -> Answer<Option<Recla
     Ok(Some(tally))
 }
 
-fn take_back(
-    scope: &mut Scope<'_>,
+fn take_back<'c>(
+    scope: &mut Scope<'c>,
+    lanes: &mut Option<Lanes<'c>>,
     held: &Held,
     (id, place): (JobId, Time),
     cancels: &mut Cancels,
@@ -69,7 +75,7 @@ fn take_back(
             let why =
                 Return { why: ReturnWhy::Lost, attempts_used, run_at: ReturnAt::Place(place), error: None };
             let back = Back { id, attempt: held.attempt, run, why: &why, suspect: Some(crashes) };
-            match come_back(scope, &mut None, &back)? {
+            match come_back(scope, lanes, &back)? {
                 Settled::Superseded => tally.superseded += 1,
                 _ => tally.suspects += 1,
             }
@@ -126,7 +132,7 @@ pub(crate) fn disown(scope: &mut Scope<'_>, worker: WorkerId, known: &[Token]) -
             started_at: held.claimed_at,
             // A hand-back ends only what was cancelled, and that asks for itself; it keeps its slot.
             workflow: None,
-            lane: None,
+            slot: None,
             verdict: Verdict::Return(back(place)),
         }));
     }

@@ -17,9 +17,9 @@ use windlass_core::{Backoff, KindId, KindSpec, QueueId, QueueSpec, Rate, Resourc
 
 use crate::error::{Answer, other};
 use crate::lane::{look_everywhere, standing};
-use crate::resource;
 use crate::row::{duration, small};
 use crate::scope::Scope;
+use crate::{resource, turn};
 
 /// Stands for a lifted bound.
 const NO_RATE: &str = "none";
@@ -101,12 +101,14 @@ fn put_kind(connection: &Connection, kind: &KindSpec) -> Answer<Option<KindMoved
     connection
         .prepare_cached(
             "insert into windlass_kinds (name, queue, priority, max_attempts, timeout_us, backoff_base_us,
-                 backoff_cap_us, description, key_concurrency, rate, resource)
-             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+                 backoff_cap_us, description, key_concurrency, rate, resource, key_lowered)
+             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,
+                     exists (select 1 from windlass_slots where slot > ?9))
              on conflict (name) do update set priority = excluded.priority, max_attempts = excluded.max_attempts,
                  timeout_us = excluded.timeout_us, backoff_base_us = excluded.backoff_base_us,
                  backoff_cap_us = excluded.backoff_cap_us, description = excluded.description,
-                 key_concurrency = excluded.key_concurrency, rate = excluded.rate, resource = excluded.resource",
+                 key_concurrency = excluded.key_concurrency, rate = excluded.rate, resource = excluded.resource,
+                 key_lowered = excluded.key_lowered",
         )?
         .execute((
             &kind.name,
@@ -348,6 +350,7 @@ pub(crate) fn backlog(connection: &Connection, queue: QueueId, cap: u64, now: Ti
         let count: i64 = statement.query_row((queue.0, priority, now.0, room), |row| row.get(0))?;
         due += count.unsigned_abs();
     }
+    due = cap.min(due + turn::open(connection, queue)?);
     let workers: i64 = connection
         .prepare_cached(
             "select count(*) from windlass_workers w

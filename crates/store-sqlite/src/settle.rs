@@ -5,7 +5,7 @@
 //! the verdict comes in.
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension};
-use windlass_core::lane::Lane;
+use windlass_core::lane::{Lane, Slot};
 use windlass_core::outcome::{Return, ReturnAt, ReturnWhy};
 use windlass_core::store::{Settled, Wake};
 use windlass_core::{JobId, JobState, KindId, LaneId, QueueId, Settlement, Time, Token, Verdict, WorkerId};
@@ -13,8 +13,9 @@ use windlass_core::{JobId, JobState, KindId, LaneId, QueueId, Settlement, Time, 
 use crate::enqueue::{INSERT_READY, twin_of};
 use crate::entity::box_ended;
 use crate::error::{Answer, Fault};
-use crate::lane::{Line, line, look, of_job, release, standing};
+use crate::lane::{self, Lanes, look, of_job, release, standing};
 use crate::lease::Leases;
+use crate::line::get_in_line;
 use crate::scope::Scope;
 use crate::workflow;
 
@@ -101,8 +102,8 @@ pub(crate) fn settle(scope: &mut Scope<'_>, settlements: &[Settlement]) -> Answe
                 if settlement.workflow.is_some() {
                     workflow::ended(scope, id, *state)?;
                 }
-                if let Some(lane) = settlement.lane {
-                    line(&mut lanes, connection)?.hand_over(scope, lane, id)?;
+                if let Some(slot) = settlement.slot {
+                    lane::lanes(&mut lanes, connection)?.hand_over(scope, settlement.queue, id, slot)?;
                 }
                 if laned || limited {
                     scope.wake(Wake::Queue(settlement.queue));
@@ -117,6 +118,9 @@ pub(crate) fn settle(scope: &mut Scope<'_>, settlements: &[Settlement]) -> Answe
         answers.push(answer);
     }
     leases.store(scope.connection)?;
+    if let Some(lanes) = &mut lanes {
+        lanes.store(connection)?;
+    }
     workflow::follow(scope)?;
     Ok(answers)
 }
@@ -130,7 +134,7 @@ struct Left {
 
 fn go_back<'c>(
     scope: &mut Scope<'c>,
-    lanes: &mut Option<Line<'c>>,
+    lanes: &mut Option<Lanes<'c>>,
     settlement: &Settlement,
     back: &Return,
     Left { run, crashes, cancelled }: Left,
@@ -161,7 +165,7 @@ pub(crate) struct Back<'a> {
 /// Puts the job back, or ends it when a job with its unique key waits already.
 pub(crate) fn come_back<'c>(
     scope: &mut Scope<'c>,
-    lanes: &mut Option<Line<'c>>,
+    lanes: &mut Option<Lanes<'c>>,
     back: &Back<'_>,
 ) -> Answer<Settled> {
     let Back { id, attempt, run, why, suspect } = back;
@@ -173,7 +177,8 @@ pub(crate) fn come_back<'c>(
         let state = JobState::Superseded;
         finish(scope, &End { id: *id, state, attempt: *attempt, run: Some(*run), result: None, error })?;
         if let Some(lane) = lane {
-            line(lanes, scope.connection)?.hand_over(scope, lane, *id)?;
+            let slot = Slot { lane, stood: None };
+            lane::lanes(lanes, scope.connection)?.hand_over(scope, QueueId(queue), *id, slot)?;
             scope.wake(Wake::Queue(QueueId(queue)));
         }
         return Ok(Settled::Superseded);
@@ -195,7 +200,9 @@ pub(crate) fn come_back<'c>(
         lane.map(|lane| lane.id.0),
     ))?;
     if let Some(lane) = lined {
-        line(lanes, scope.connection)?.hand_over(scope, lane, *id)?;
+        get_in_line(scope.connection, *id)?;
+        let slot = Slot { lane, stood: None };
+        lane::lanes(lanes, scope.connection)?.hand_over(scope, QueueId(queue), *id, slot)?;
         look(scope, lane, run_at)?;
     }
     scope
@@ -218,10 +225,10 @@ pub(crate) fn come_back<'c>(
     Ok(Settled::Accepted)
 }
 
-/// A job that has ended gives back the slot it held, if it held one.
+/// A job that was leased has ended: the slot it held, if it has a lane, is free.
 pub(crate) fn free_slot(scope: &Scope<'_>, id: JobId) -> Answer<()> {
     match of_job(scope.connection, id)? {
-        Some(lane) => release(scope, lane, id),
+        Some(lane) => release(scope, lane),
         None => Ok(()),
     }
 }

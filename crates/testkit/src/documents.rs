@@ -261,7 +261,7 @@ impl Desk<'_> {
             started_at: job.claimed_at,
             verdict,
             workflow: job.workflow,
-            lane: job.lane,
+            slot: job.slot,
         };
         self.store.settle(&[settlement]).await.unwrap();
     }

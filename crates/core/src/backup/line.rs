@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Cell, Column, ColumnKind, FORMAT, Row, Sum, Table, table};
+use super::{Cell, Column, ColumnKind, FORMAT, Row, Sum, TABLES_GONE, Table, table};
 
 /// The first line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,7 +78,9 @@ impl TableHead {
 
     /// The table and which of its columns the file has, in the file's order.
     pub fn resolve(&self) -> Result<(&'static Table, Vec<usize>), String> {
-        let known = table(&self.table).ok_or_else(|| format!("there is no table `{}`", self.table))?;
+        let gone = || TABLES_GONE.iter().find(|table| table.name == self.table);
+        let known = table(&self.table).or_else(gone);
+        let known = known.ok_or_else(|| format!("there is no table `{}`", self.table))?;
         let columns = self
             .columns
             .iter()

@@ -121,7 +121,6 @@ pub const TABLES: &[Table] = &[
             int("lane"),
         ],
     },
-    Table { name: "slots", columns: &[int("lane"), int("slot"), int("job_id")] },
     Table { name: "looks", columns: &[int("kind"), time("at"), int("lane"), flag("freed")] },
     Table {
         name: "finished",
@@ -334,12 +333,24 @@ pub const TABLES_LEFT_OUT: &[(&str, &str)] = &[
     ("claims", "their jobs are exported as waiting, as if they had been handed back"),
     ("deleted", "SQLite's mark of the highest id; a restore sets it to its own time"),
     ("backups", "copies of the old database, not of the restored one"),
+    ("slots", "who holds one is told by where jobs stand"),
+    ("turns", "exported as looks: what was offered is offered anew"),
+    ("lines", "SQLite's order of those who wait in line, which their own rows tell"),
 ];
+
+/// Tables of older copies, which are read over.
+pub const TABLES_GONE: &[Table] =
+    &[Table { name: "slots", columns: &[int("lane"), int("slot"), int("job_id")] }];
 
 /// Columns that a backup does not hold, and why.
 pub const COLUMNS_LEFT_OUT: &[(&str, &str, &str)] = &[
     ("entities", "seq", "SQLite's change feed: every restored row is a change"),
     ("entities", "changed", "Postgres' change feed: every restored row is a change"),
+    (
+        "kinds",
+        "key_lowered",
+        "SQLite's note that slots above a limit may be taken, which it is careful to assume",
+    ),
     ("queues", "limited_claims", "Postgres' count of claims, which only ever has to change"),
     ("rollups", "seq", "SQLite's row number, which nothing refers to"),
 ];

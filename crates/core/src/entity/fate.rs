@@ -55,7 +55,7 @@ mod tests {
             attempt: 1,
             started_at: Time(0),
             workflow: None,
-            lane: None,
+            slot: None,
             verdict,
         };
         let error = Some("no".to_owned());

@@ -51,11 +51,6 @@ const READY: &str = leased!(
      from leased where not twin"
 );
 
-/// A leased job keeps its slot, as one that is handed back does; one that is superseded gives it back.
-const SLOTS: &str = leased!(
-    "select lane, slot, job_id from windlass.slots where job_id not in (select id from leased where twin)"
-);
-
 /// With those that slots of superseded jobs leave. Differs from SQLite: the same look may be noted more than once here.
 const LOOKS: &str = leased!(
     "select kind, at, lane, bool_or(freed) as freed
@@ -143,7 +138,6 @@ fn select(table: &Table) -> String {
     let source = match table.name {
         "ready" => format!("({READY}) t"),
         "finished" => format!("({FINISHED}) t"),
-        "slots" => format!("({SLOTS}) t"),
         "looks" => format!("({LOOKS}) t"),
         name => format!("windlass.{name}"),
     };

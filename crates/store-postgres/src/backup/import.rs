@@ -100,12 +100,19 @@ impl Import for PgImport {
 
     async fn finish(mut self: Box<Self>) -> Result<(), StoreError> {
         self.go_on_above().await?;
+        self.run(SLOTS.replace("windlass.", &format!("{}.", self.schema))).await?;
         self.tx.commit().await.map_err(failed(OP))?;
         self.hints.forget();
         self.waker.any();
         Ok(())
     }
 }
+
+/// Heads keep their slots; leased jobs, which are restored as handed back, are heads too.
+const SLOTS: &str = "
+    insert into windlass.slots (lane, slot, job_id)
+    select lane, row_number() over (partition by lane order by id), id
+    from windlass.ready where queue > 0 and lane is not null";
 
 impl PgImport {
     async fn run(&mut self, sql: String) -> Result<(), StoreError> {

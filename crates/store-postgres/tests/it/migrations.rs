@@ -85,7 +85,7 @@ async fn two_processes_migrate_at_once() {
     applied.sort_unstable();
     assert_eq!(
         applied,
-        [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17],
+        [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18],
         "each step is applied by one of them"
     );
     other.close().await;

@@ -159,7 +159,7 @@ pub(crate) fn settlement(job: &LeasedJob, verdict: Verdict) -> Settlement {
         attempt: job.attempt,
         started_at: job.claimed_at,
         workflow: job.workflow,
-        lane: job.lane,
+        slot: job.slot,
         verdict,
     }
 }

@@ -43,15 +43,12 @@ const READY: &str = leased!(
      from leased where not twin"
 );
 
-/// A leased job keeps its slot, as one that is handed back does; one that is superseded gives it back.
-const SLOTS: &str = leased!(
-    "select lane, slot, job_id from windlass_slots where job_id not in (select id from leased where twin)"
-);
-
-/// With those that slots of superseded jobs leave; a lane is looked at once at a time.
+/// With those that slots of superseded jobs leave, and what is offered; a lane is looked at once at a time.
 const LOOKS: &str = leased!(
     "select kind, at, lane, max(freed) as freed
      from (select kind, at, lane, freed from windlass_looks
+           union all
+           select t.kind, t.place, o.value ->> 0, 1 from windlass_turns t, json_each(t.offers) o
            union all
            select kind, claimed_at, lane, 1 from leased where twin and lane is not null) l
      group by kind, at, lane"
@@ -140,7 +137,6 @@ fn select(table: &Table) -> String {
     let source = match table.name {
         "ready" => format!("({READY})"),
         "finished" => format!("({FINISHED})"),
-        "slots" => format!("({SLOTS})"),
         "looks" => format!("({LOOKS})"),
         name => format!("windlass_{name}"),
     };

@@ -96,6 +96,7 @@ impl Import for SqliteImport {
         let (now, token) = (self.store.now_here(), self.token);
         self.with(move |connection| {
             go_on_above(connection, now, token)?;
+            connection.execute_batch(LANES)?;
             connection.execute_batch("commit")?;
             Ok(())
         })
@@ -104,6 +105,13 @@ impl Import for SqliteImport {
         Ok(())
     }
 }
+
+/// Those who wait in line, and the slots of those who do not.
+const LANES: &str = "
+    insert into windlass_lines (lane, priority, run_at, id, attempt)
+    select lane, priority, run_at, id, iif(suspect is null, attempt, null) from windlass_ready where queue < 0;
+    insert into windlass_slots (lane, slot)
+    select lane, row_number() over (partition by lane) from windlass_ready where queue > 0 and lane is not null";
 
 /// Each restored entity is a change of its own in the feed.
 fn insert(table: &Table, columns: &[usize]) -> String {

@@ -297,11 +297,20 @@ CREATE TABLE windlass_kinds (
     backoff_base_us integer not null,
     backoff_cap_us  integer not null,
     description     text not null
-, key_concurrency integer not null default 1 check (key_concurrency > 0), rate text, live_rate text, resource text) strict;
+, key_concurrency integer not null default 1 check (key_concurrency > 0), rate text, live_rate text, resource text, key_lowered integer not null default 1 check (key_lowered in (0, 1))) strict;
 
 CREATE VIEW windlass_leases as
 select c.first_id + e.value as id, c.token, c.worker, c.queue, c.attempt, c.crashes, c.alone, c.claimed_at
 from windlass_claims c, json_each(c.ids) e;
+
+CREATE TABLE windlass_lines (
+    lane     integer not null,
+    priority integer not null,
+    run_at   integer not null,
+    id       integer not null,
+    attempt  integer,
+    primary key (lane, priority, run_at, id)
+) strict, without rowid;
 
 CREATE TABLE windlass_logs (
     seq     integer primary key,
@@ -393,8 +402,6 @@ CREATE TABLE windlass_ready (
 
 CREATE UNIQUE INDEX windlass_ready_id on windlass_ready (id);
 
-CREATE INDEX windlass_ready_lined on windlass_ready (lane, priority, run_at, id) where queue < 0;
-
 CREATE INDEX windlass_ready_suspect on windlass_ready (queue, priority, run_at, id) where suspect is not null;
 
 CREATE UNIQUE INDEX windlass_ready_unique on windlass_ready (unique_key) where unique_key is not null;
@@ -450,9 +457,19 @@ CREATE INDEX windlass_schedules_next on windlass_schedules (next_at) where pause
 CREATE TABLE windlass_slots (
     lane   integer not null,
     slot   integer not null check (slot > 0),
-    job_id integer not null,
     primary key (lane, slot)
 ) strict, without rowid;
+
+CREATE TABLE windlass_turns (
+    turn     integer primary key,
+    queue    integer not null,
+    priority integer not null,
+    place    integer not null,
+    kind     integer not null,
+    offers   text not null check (json_array_length(offers) > 0)
+) strict;
+
+CREATE INDEX windlass_turns_place on windlass_turns (queue, priority, place);
 
 CREATE TABLE windlass_types (
     id         integer primary key,

@@ -13,6 +13,7 @@ use windlass_core::{JobId, JobState, QueueId, Time, WorkflowId};
 use super::enqueue::insert;
 use crate::error::{Answer, Fault};
 use crate::lane::{look, standing};
+use crate::line::get_in_line;
 use crate::scope::Scope;
 use crate::settle::{End, Waiting, insert_end, waiting_columns};
 
@@ -199,6 +200,7 @@ fn release(scope: &mut Scope<'_>, workflow: WorkflowId, no: usize, place: &Place
         )?
         .execute(row)?;
     if let Some(lane) = lane {
+        get_in_line(scope.connection, place.job)?;
         look(scope, lane, Time(starts))?;
     }
     scope.wake(Wake::Queue(QueueId(queue)));

@@ -18,7 +18,7 @@ pub(crate) fn done(job: &windlass_core::LeasedJob) -> Settlement {
         attempt: job.attempt,
         started_at: job.claimed_at,
         workflow: job.workflow,
-        lane: job.lane,
+        slot: job.slot,
         verdict: Verdict::End { state: JobState::Completed, result: None, error: None },
     }
 }

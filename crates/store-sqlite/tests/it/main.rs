@@ -8,6 +8,7 @@ mod budgets;
 mod conformance;
 mod contend;
 mod disk;
+mod lines;
 mod open;
 mod processes;
 mod report;

@@ -262,7 +262,7 @@ pub fn settlement(job: &LeasedJob, outcome: Outcome) -> Settlement {
         attempt: job.attempt,
         started_at: job.claimed_at,
         workflow: job.workflow,
-        lane: job.lane,
+        slot: job.slot,
         verdict: decide(job, outcome, &Backoff::default(), 0.5),
     }
 }

@@ -16,6 +16,8 @@ const STEPS: usize = 300;
 const JOBS: usize = 12;
 /// Jobs of one lane.
 const AT_ONCE: usize = 2;
+/// Claims without an answer after which there is nothing to be had: more than there are slots.
+const IN_VAIN: usize = 5;
 /// Every span is a multiple of this and the whole case takes less: no due time falls between two looks.
 const SPAN: Duration = Duration::from_secs(600);
 
@@ -91,7 +93,7 @@ impl Walk {
             priority: job.priority,
             key: key.clone(),
             lane: lane.clone(),
-            head: false,
+            holds: false,
         };
         let twin = key.as_deref().and_then(|key| self.model.waiting(key));
         match (twin, on_conflict, self.h.store.enqueue(std::slice::from_ref(&job)).await) {
@@ -105,7 +107,7 @@ impl Walk {
             (_, _, got) => {
                 let got = got.unwrap()[0];
                 assert!(!got.duplicate, "nothing waits under {key:?}");
-                self.model.enqueued(got.id, sketch, Some(on_conflict), now);
+                self.model.enqueued(got.id, sketch, Some(on_conflict));
             }
         }
         format!("enqueue {key:?} {on_conflict:?} in {lane:?}")
@@ -113,11 +115,18 @@ impl Walk {
 
     async fn claim(&mut self) -> String {
         let limit = 1 + self.seed.below(4) as u32;
-        let expected = self.model.due(self.h.now().await, false, limit as usize);
-        let got = self.h.claim(self.busy, limit).await;
-        assert_eq!(got.iter().map(|j| j.id).collect::<Vec<_>>(), expected, "claim {limit}");
-        for lease in got {
-            self.model.claimed(lease, self.busy, false);
+        let (mut left, mut in_vain) = (limit, 0);
+        // A claim may come to slots that nobody wants any more, and then takes less: the next one goes on.
+        while left > 0 && in_vain < IN_VAIN {
+            let now = self.h.now().await;
+            let got = self.h.claim(self.busy, left).await;
+            assert!(got.len() <= left as usize, "claim {left}");
+            self.model.took(&got, self.busy, false, now);
+            in_vain = if got.is_empty() { in_vain + 1 } else { 0 };
+            left -= got.len() as u32;
+        }
+        if left > 0 {
+            self.model.took_all(self.h.now().await);
         }
         format!("claim {limit}")
     }
@@ -126,12 +135,11 @@ impl Walk {
         if !self.model.held_by(self.alone).is_empty() {
             return "already alone".to_owned();
         }
-        let expected = self.model.due(self.h.now().await, true, 1);
+        let now = self.h.now().await;
         let got = self.h.store.claim(&Claim { suspect: true, ..self.h.ask(self.alone, 3) }).await.unwrap();
-        assert_eq!(got.iter().map(|j| j.id).collect::<Vec<_>>(), expected, "claim alone");
-        for lease in got {
-            self.model.claimed(lease, self.alone, true);
-        }
+        assert!(got.len() <= 1, "claim alone");
+        assert!(!got.is_empty() || self.model.suspects(now) == 0, "a suspect was to be had");
+        self.model.took(&got, self.alone, true, now);
         "claim alone".to_owned()
     }
 
@@ -177,7 +185,7 @@ impl Walk {
         match (action, state) {
             (Action::Cancel, JobState::Scheduled | JobState::Pending) => {
                 job.at = Place::Over(JobState::Cancelled);
-                self.model.release(id, now);
+                self.model.release(id);
                 expected.done = 1;
             }
             (Action::Cancel, JobState::Running) if job.cancel => return "asked already".to_owned(),
@@ -214,7 +222,7 @@ impl Walk {
         let waits = matches!(job.at, Place::Waiting { .. });
         if waits {
             job.at = Place::Waiting { run_at: later };
-            self.model.release(id, now);
+            self.model.release(id);
         }
         let change = Change { priority: None, run_at: Some(later) };
         assert_eq!(self.h.store.change(id, &change).await.unwrap(), waits, "change {id}");
@@ -231,10 +239,9 @@ impl Walk {
         self.h.advance(SPAN);
         let beat = self.h.beat(worker).await;
         assert!(beat.expired);
-        let now = self.h.now().await;
         let got = self.h.store.reclaim(&beat).await.unwrap().unwrap();
         let at = got.dead_letters.first().map_or(Time(0), |dead| dead.ended_at);
-        assert_eq!(got, self.model.lost(worker, at, now), "lose a worker with {held} jobs");
+        assert_eq!(got, self.model.lost(worker, at), "lose a worker with {held} jobs");
         let fresh = self.h.worker().await;
         if worker == self.busy {
             self.busy = fresh
@@ -248,9 +255,8 @@ impl Walk {
         if self.model.holds_twins(self.busy) {
             return "twins".to_owned();
         }
-        let now = self.h.now().await;
         self.h.store.retire_worker(self.busy).await.unwrap();
-        self.model.retired(self.busy, now);
+        self.model.retired(self.busy);
         self.busy = self.h.worker().await;
         "retire".to_owned()
     }

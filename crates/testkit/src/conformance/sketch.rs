@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 
-use windlass_core::lane::place;
 use windlass_core::outcome::{ReturnAt, ReturnWhy, Verdict};
 use windlass_core::store::{DeadLetter, Reclaimed, Settled};
 use windlass_core::sweep::{Lost, LostLease, lost};
@@ -22,8 +21,8 @@ pub(super) struct Sketch {
     pub key: Option<String>,
     pub priority: u8,
     pub lane: Option<String>,
-    /// Holds a slot of its lane.
-    pub head: bool,
+    /// Holds a slot of its lane: it runs, or came back unrun.
+    pub holds: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -43,9 +42,7 @@ pub(super) enum Place {
 #[derive(Default)]
 pub(super) struct Model {
     pub jobs: BTreeMap<JobId, Sketch>,
-    /// When a slot of a lane got free since the last claim.
-    pub freed: BTreeMap<String, Time>,
-    /// Jobs of one lane that may be ready or running at once.
+    /// Jobs of one lane that may run at once.
     pub at_once: usize,
 }
 
@@ -76,7 +73,7 @@ impl Model {
     }
 
     /// Adds a job the store accepted as new; a waiting twin can only be there to be replaced.
-    pub(super) fn enqueued(&mut self, id: JobId, mut job: Sketch, policy: Option<OnConflict>, now: Time) {
+    pub(super) fn enqueued(&mut self, id: JobId, mut job: Sketch, policy: Option<OnConflict>) {
         if let Some(twin) = self.twin(job.key.as_deref()) {
             assert_eq!(
                 policy,
@@ -88,60 +85,66 @@ impl Model {
                 *run_at = (*run_at).min(*old);
             }
             old.at = Place::Over(JobState::Superseded);
-            self.release(twin, now);
+            self.release(twin);
         }
         assert!(self.jobs.insert(id, job).is_none(), "job id {id} was given twice");
     }
 
     /// The job no longer holds a slot, if it held one.
-    pub(super) fn release(&mut self, id: JobId, now: Time) {
-        let job = self.jobs.get_mut(&id).unwrap();
-        if std::mem::take(&mut job.head) {
-            self.freed.insert(job.lane.clone().unwrap(), now);
-        }
+    pub(super) fn release(&mut self, id: JobId) {
+        self.jobs.get_mut(&id).unwrap().holds = false;
     }
 
-    /// What a claim does first: in each lane those who stand first become heads, as far as there is room.
-    fn promote(&mut self, now: Time) {
-        let freed = std::mem::take(&mut self.freed);
-        let mut line: Vec<_> = self
-            .jobs
-            .iter()
-            .filter_map(|(id, j)| match j.at {
-                Place::Waiting { run_at } if run_at <= now && !j.head && j.lane.is_some() => {
-                    Some((j.priority, run_at, *id))
-                }
-                _ => None,
-            })
-            .collect();
-        line.sort_unstable();
-        for (_, run_at, id) in line {
-            let lane = self.jobs[&id].lane.clone();
-            if self.jobs.values().filter(|j| j.head && j.lane == lane).count() < self.at_once {
-                let freed_at = lane.and_then(|lane| freed.get(&lane).copied());
-                let job = self.jobs.get_mut(&id).unwrap();
-                job.head = true;
-                job.at = Place::Waiting { run_at: place(run_at, freed_at) };
-            }
-        }
-    }
-
-    /// The jobs a claim must return, in order.
-    pub(super) fn due(&mut self, now: Time, suspect: bool, limit: usize) -> Vec<JobId> {
-        if !suspect {
-            self.promote(now);
-        }
+    /// Due jobs, those in line or the others, as they stand.
+    fn due(&self, now: Time, suspect: bool, lined: bool) -> Vec<JobId> {
         let mut due: Vec<_> = self
             .jobs
             .iter()
-            .filter(|(_, j)| j.suspect == suspect && (j.head || j.lane.is_none()))
+            .filter(|(_, j)| j.suspect == suspect && lined == (j.lane.is_some() && !j.holds))
             .filter_map(|(id, j)| match j.at {
                 Place::Waiting { run_at } if run_at <= now => Some((j.priority, run_at, *id)),
                 _ => None,
             })
             .collect();
         due.sort_unstable();
-        due.into_iter().take(limit).map(|(_, _, id)| id).collect()
+        due.into_iter().map(|(_, _, id)| id).collect()
+    }
+
+    /// Those who must be run alone and stand in no line.
+    pub(super) fn suspects(&self, now: Time) -> usize {
+        self.due(now, true, false).len()
+    }
+
+    fn room(&self, lane: &str) -> bool {
+        let of_lane = |j: &&Sketch| j.holds && j.lane.as_deref() == Some(lane);
+        self.jobs.values().filter(of_lane).count() < self.at_once
+    }
+
+    /// A claim must have taken the first of those who stand in no line; from the lines it may have taken who is due, and
+    /// their lanes have room for them.
+    pub(super) fn took(&mut self, got: &[LeasedJob], worker: WorkerId, suspect: bool, now: Time) {
+        let (ready, lined) = (self.due(now, suspect, false), self.due(now, suspect, true));
+        let taken: Vec<JobId> = got.iter().map(|job| job.id).filter(|id| !lined.contains(id)).collect();
+        assert_eq!(taken, ready[..taken.len().min(ready.len())], "who stands in no line");
+        for lease in got {
+            let job = &self.jobs[&lease.id];
+            if let Some(lane) = job.lane.clone().filter(|_| !job.holds) {
+                assert!(self.room(&lane), "job {} of lane {lane} is one too many", lease.id);
+                self.jobs.get_mut(&lease.id).unwrap().holds = true;
+            }
+            self.claimed(lease.clone(), worker, suspect);
+        }
+    }
+
+    /// Nothing is left that a claim, which got nothing, should have taken. A suspect first in line may hold the others up.
+    pub(super) fn took_all(&self, now: Time) {
+        assert_eq!(self.due(now, false, false), [], "who stands in no line");
+        let suspects = self.due(now, true, true);
+        let lane = |id: &JobId| self.jobs[id].lane.clone().unwrap();
+        for id in self.due(now, false, true) {
+            let held_up = suspects.iter().any(|suspect| lane(suspect) == lane(&id));
+            assert!(held_up || !self.room(&lane(&id)), "job {id} stands in line beside a free slot");
+        }
     }
 
     pub(super) fn claimed(&mut self, lease: LeasedJob, worker: WorkerId, alone: bool) {
@@ -152,7 +155,7 @@ impl Model {
     }
 
     /// Sends a job back to its queue, or past its twin to its end.
-    fn back(&mut self, id: JobId, attempt: u16, run_at: Time, why: ReturnWhy, now: Time) -> Settled {
+    fn back(&mut self, id: JobId, attempt: u16, run_at: Time, why: ReturnWhy) -> Settled {
         let key = self.jobs[&id].key.clone();
         let twin = self.twin(key.as_deref());
         let job = self.jobs.get_mut(&id).unwrap();
@@ -168,7 +171,7 @@ impl Model {
             Settled::Accepted
         };
         if settled != Settled::Accepted || !why.keeps_slot() {
-            self.release(id, now);
+            self.release(id);
         }
         settled
     }
@@ -180,7 +183,7 @@ impl Model {
         let settled = match verdict {
             Verdict::End { state, .. } => {
                 job.at = Place::Over(*state);
-                self.release(id, now);
+                self.release(id);
                 Settled::Accepted
             }
             Verdict::Return(back) => {
@@ -188,7 +191,7 @@ impl Model {
                     ReturnAt::In(delay) => now.plus(delay),
                     ReturnAt::Place(time) => time,
                 };
-                self.back(id, back.attempts_used, run_at, back.why, now)
+                self.back(id, back.attempts_used, run_at, back.why)
             }
         };
         self.jobs.get_mut(&id).unwrap().cancel = false;
@@ -201,7 +204,7 @@ impl Model {
     }
 
     /// The worker died. Which of two running twins comes back is the store's choice, so the caller avoids those.
-    pub(super) fn lost(&mut self, worker: WorkerId, at: Time, now: Time) -> Reclaimed {
+    pub(super) fn lost(&mut self, worker: WorkerId, at: Time) -> Reclaimed {
         let mut got = Reclaimed::default();
         for id in self.held_by(worker) {
             let job = self.jobs.get_mut(&id).unwrap();
@@ -217,17 +220,17 @@ impl Model {
                 Lost::Cancelled => {
                     job.at = Place::Over(JobState::Cancelled);
                     got.cancelled += 1;
-                    self.release(id, now);
+                    self.release(id);
                 }
                 Lost::DeadLetter { .. } => {
                     job.at = Place::Over(JobState::DeadLetter);
                     let LeasedJob { queue, kind, run_at, .. } = lease;
                     got.dead_letters.push(DeadLetter { id, queue, kind, run_at, ended_at: at });
-                    self.release(id, now);
+                    self.release(id);
                 }
                 Lost::Suspect { attempts_used, crashes } => {
                     (job.suspect, job.crashes) = (true, crashes);
-                    match self.back(id, attempts_used, lease.run_at, ReturnWhy::Lost, now) {
+                    match self.back(id, attempts_used, lease.run_at, ReturnWhy::Lost) {
                         Settled::Accepted => got.suspects += 1,
                         Settled::Superseded => got.superseded += 1,
                         other => unreachable!("{other:?}"),
@@ -239,13 +242,13 @@ impl Model {
         got
     }
 
-    pub(super) fn retired(&mut self, worker: WorkerId, now: Time) {
+    pub(super) fn retired(&mut self, worker: WorkerId) {
         for id in self.held_by(worker) {
             let Place::Running { lease, .. } = self.jobs[&id].at.clone() else {
                 unreachable!("held_by filters")
             };
             let attempt = self.jobs[&id].attempt - 1;
-            self.back(id, attempt, lease.run_at, ReturnWhy::HandBack, now);
+            self.back(id, attempt, lease.run_at, ReturnWhy::HandBack);
             self.jobs.get_mut(&id).unwrap().cancel = false;
         }
     }
@@ -260,6 +263,6 @@ impl Model {
     pub(super) fn replayed(&mut self, id: JobId, now: Time) -> bool {
         let job = self.jobs.get_mut(&id).unwrap();
         (job.suspect, job.crashes) = (false, 0);
-        self.back(id, 0, now, ReturnWhy::Retry, now) == Settled::Accepted
+        self.back(id, 0, now, ReturnWhy::Retry) == Settled::Accepted
     }
 }
