@@ -1,10 +1,10 @@
 //! Lanes: jobs of one kind that share a concurrency key, of which only so many may be ready or running at once.
 //!
 //! Who runs holds one of its lane's **slots** until the attempt ends; the others wait in line, where no claim looks. A
-//! settlement offers its slot again: a **turn**, which stands among the ready jobs where the first in line does, and is
-//! taken by whoever is first when a claim comes to it. Whatever else may make room or need it, such as a cancel, a raised
-//! limit or a job whose time comes, leaves a **look**: the next claim looks at that lane and offers what is free. Pure
-//! rules; a store keeps slots, line, turns and looks.
+//! settlement hands its slot on to who stands first there, who from then on stands among the ready jobs: as a **head** that was
+//! moved there, or by a **turn** that stands there for it, as the store keeps it. Whatever else may make room or need it, such
+//! as a cancel, a raised limit or a job whose time comes, leaves a **look**: the next claim looks at that lane and gives
+//! away what is free. Pure rules.
 
 use sha2::{Digest, Sha256};
 
@@ -45,8 +45,8 @@ impl LaneId {
 }
 
 impl ReturnWhy {
-    /// A job that goes back unrun stands before its line; one that waits for its retry or its snooze goes back in line and blocks
-    /// nobody.
+    /// A job that goes back unrun stands before its line; one that waits for its retry or its snooze goes back in line and
+    /// blocks nobody.
     pub fn keeps_slot(self) -> bool {
         match self {
             ReturnWhy::HandBack | ReturnWhy::Lost => true,
@@ -55,8 +55,8 @@ impl ReturnWhy {
     }
 }
 
-/// Where a turn stands among all that are ready: at the time of the first in line when that did not have to wait for its
-/// lane, else at the moment the slot got free. So keys take turns, and a key with thousands of jobs delays no other.
+/// Where who gets a slot stands among all that are ready: at its own time when it did not have to wait for its lane, else at
+/// the moment the slot got free. So keys take turns, and a key with thousands of jobs delays no other.
 pub fn place(run_at: Time, freed_at: Option<Time>) -> Time {
     freed_at.map_or(run_at, |freed| freed.max(run_at))
 }

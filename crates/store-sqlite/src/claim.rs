@@ -283,6 +283,10 @@ fn lease(scope: &Scope<'_>, claim: &Claim, used: u16, limited: bool, group: &[&D
     Ok(Token(scope.connection.last_insert_rowid()))
 }
 
+/// By its whole key, whether it stands among the ready ones or in line.
+pub(crate) const OUT: &str =
+    "delete from windlass_ready where queue = ?1 and priority = ?2 and run_at = ?3 and id = ?4";
+
 /// Looked up once per claim, not once per job.
 struct Takes<'c> {
     out: CachedStatement<'c>,
@@ -291,9 +295,8 @@ struct Takes<'c> {
 
 impl<'c> Takes<'c> {
     fn new(connection: &'c Connection) -> Answer<Takes<'c>> {
-        let out = "delete from windlass_ready where queue = ?1 and priority = ?2 and run_at = ?3 and id = ?4";
         let job = "select payload, max_attempts, timeout_us, created_at, parent_id from windlass_jobs where id = ?1";
-        Ok(Takes { out: connection.prepare_cached(out)?, job: connection.prepare_cached(job)? })
+        Ok(Takes { out: connection.prepare_cached(OUT)?, job: connection.prepare_cached(job)? })
     }
 }
 

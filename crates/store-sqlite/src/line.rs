@@ -8,6 +8,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
 use windlass_core::queue::MAX_PRIORITY;
 use windlass_core::{JobId, LaneId, QueueId, Time};
 
+use crate::claim::OUT;
 use crate::error::Answer;
 use crate::scope::Scope;
 
@@ -52,8 +53,6 @@ const CLEAR: &str = "delete from windlass_lines as l
      where l.lane = ?2 and l.priority = ?3 and (l.run_at, l.id) <= (?4, ?5)
        and not exists (select 1 from windlass_ready r
                        where r.queue = -?1 and r.priority = l.priority and r.run_at = l.run_at and r.id = l.id)";
-
-const OUT: &str = "delete from windlass_ready where queue = ?1 and priority = ?2 and run_at = ?3 and id = ?4";
 
 /// An entry of a line.
 struct Entry {
