@@ -2,6 +2,7 @@
 //!
 //! Owns how arguments are spelled and which shapes they may have. Never does anything.
 
+mod audit;
 mod backup;
 mod budgets;
 mod examples;
@@ -19,6 +20,7 @@ use clap::parser::ValueSource;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use windlass_core::{EntityRef, JobState, OnConflict, Time};
 
+pub(crate) use audit::{Audit, AuditVerb, ListAudit};
 pub(crate) use backup::{Backup, BackupVerb, Restore};
 pub(crate) use budgets::{Budgets, BudgetsVerb};
 pub(crate) use registry::{Kinds, KindsVerb, Queues, QueuesVerb};
@@ -26,7 +28,6 @@ pub(crate) use schedules::{
     CalendarAt, NextTicks, OneSchedule, PutSchedule, RunSchedule, ScheduleNames, Schedules, SchedulesVerb,
 };
 pub(crate) use top::Top;
-pub(crate) use value::{DepthCap, GlobalConcurrency, RateBound};
 use value::{duration_of, entity, lease, on_conflict, patience, state, time_of};
 pub(crate) use workflows::{ListWorkflows, OneWorkflow, RunWorkflow, Workflows, WorkflowsVerb};
 
@@ -112,6 +113,8 @@ pub(crate) enum Verb {
     Workers(Noun),
     /// Money and tokens per month: look, change a limit, begin anew
     Budgets(Budgets),
+    /// What operators changed: who, when, before and after
+    Audit(Audit),
     /// Jobs that will not run again by themselves
     #[command(after_help = examples::DEAD_LETTERS)]
     DeadLetters(DeadLetters),
@@ -256,7 +259,7 @@ pub(crate) struct Enqueue {
     /// Start at this time, such as 2026-01-31T15:04:05Z
     #[arg(long, value_name = "TIME", value_parser = time_of)]
     pub(crate) at: Option<Time>,
-    /// At most one waiting job per key
+    /// At most one job waits per key, and starts when one that runs has ended
     #[arg(long, value_name = "KEY")]
     pub(crate) unique_key: Option<String>,
     /// What happens when a job with that key waits: replace, keep or reject [default: keep]
@@ -364,7 +367,7 @@ pub(crate) struct Jobs {
 pub(crate) enum JobsVerb {
     /// Newest first (also without a verb)
     List(List),
-    /// How many match, exactly
+    /// How many match, exactly; into a pipe or a file {"count": N}
     Count(Count),
     /// One job with its attempts and log lines
     Show(One),

@@ -86,7 +86,8 @@ fn masked(url: &str) -> String {
 pub(crate) async fn open(database: &Database, create: bool) -> Result<Arc<dyn Store>, StoreError> {
     match &database.address {
         Address::Sqlite(path) => {
-            let options = SqliteOptions { create, ..SqliteOptions::default() };
+            let statement_timeout = database.statement_timeout;
+            let options = SqliteOptions { create, statement_timeout, ..SqliteOptions::default() };
             Ok(Arc::new(SqliteStore::open(path, options)?))
         }
         Address::Postgres(url) => {

@@ -98,7 +98,16 @@ impl<T> During<T> for Result<T, EnqueueError> {
     fn during(self, what: impl Into<String>) -> Result<T, Failure> {
         self.map_err(|error| match &error {
             EnqueueError::Store(store) => of_store(what.into(), store),
-            EnqueueError::Invalid(invalid) => Failure::new(what, invalid).hint("nothing was written"),
+            EnqueueError::Invalid(invalid) => {
+                // A value of an option, unlike what a file or the registry says.
+                let option =
+                    |field: &str| !field.contains(['.', '[']) && !["kind", "payload"].contains(&field);
+                let told = match invalid.problems.iter().all(|problem| option(&problem.field)) {
+                    true => Failure::usage(what, invalid),
+                    false => Failure::new(what, invalid),
+                };
+                told.hint("nothing was written")
+            }
             EnqueueError::InlineInTransaction => Failure::new(what, &error).hint("nothing was written"),
             EnqueueError::DepthCap { .. } => {
                 Failure::new(what, &error).hint("nothing was written; `windlass queues` shows the depths")
@@ -164,6 +173,9 @@ fn of_store(what: String, error: &StoreError) -> Failure {
         StoreError::SchemaChanged { .. } => "use the windlass that migrated this database",
         StoreError::Corrupt { .. } => {
             "make a copy of the database before anything else; `windlass doctor` tells more"
+        }
+        StoreError::Open { why, .. } if why.contains("database.pooler") => {
+            "set database.pooler = true in the configuration, or WINDLASS_DATABASE__POOLER=true"
         }
         StoreError::Open { .. } => {
             "check the path and its permissions, or name another database with --database"

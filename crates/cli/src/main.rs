@@ -47,6 +47,8 @@ fn main() -> ExitCode {
 fn log(verb: &Verb, environment: &Environment, output: Output) {
     let level = match verb {
         Verb::Serve(_) | Verb::Worker(_) => "info,sqlx=error",
+        // An alert is the change's answer, however quiet its level.
+        Verb::Budgets(_) => "warn,windlass_engine::alert=info,sqlx=error",
         _ => "warn,sqlx=error",
     };
     let wanted = environment.get("RUST_LOG");
@@ -144,6 +146,7 @@ async fn run(session: &Session, verb: Verb) -> Result<(), Failure> {
         Verb::Kinds(args) => kinds::run(session, args).await,
         Verb::Workers(args) => workers::list(session, listed(args)).await,
         Verb::Budgets(args) => budgets::run(session, args).await,
+        Verb::Audit(args) => audit::run(session, args).await,
         Verb::DeadLetters(args) => dead_letters::run(session, args).await,
         Verb::Schedules(args) => schedules::run(session, args).await,
         Verb::Workflows(args) => workflows::run(session, args).await,
@@ -153,7 +156,7 @@ async fn run(session: &Session, verb: Verb) -> Result<(), Failure> {
         Verb::Doctor(args) => doctor::run(session, args.json).await,
         Verb::Config(args) => {
             let json = matches!(args.verb, Some(ConfigVerb::Show(json)) if json.json) || args.list.json;
-            config::show(&session.config, &session.output, json)
+            config::show(session, json).await
         }
         Verb::Index(args) => entities::index::run(session, &args).await,
         Verb::Search(args) => entities::search::search(session, &args).await,

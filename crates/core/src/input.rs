@@ -59,12 +59,14 @@ impl Invalid {
     }
 
     pub fn check_name(&mut self, field: &str, name: &str) {
+        self.check_name_of(field, name, MAX_NAME_BYTES);
+    }
+
+    /// A name of at most so many bytes.
+    pub fn check_name_of(&mut self, field: &str, name: &str, most: usize) {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
-        if name.is_empty() || name.len() > MAX_NAME_BYTES || !name.chars().all(fits) {
-            self.add(
-                field,
-                format!("must be 1–{MAX_NAME_BYTES} of A–Z a–z 0–9 _ - . :, not `{}`", shown(name)),
-            );
+        if name.is_empty() || name.len() > most || !name.chars().all(fits) {
+            self.add(field, format!("must be 1–{most} of A–Z a–z 0–9 _ - . :, not `{}`", shown(name)));
         }
     }
 

@@ -169,7 +169,7 @@ pub struct Progress {
 }
 
 /// One run of a job, over or (with no `ended_at`) under way.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
     pub attempt: u16,
     pub token: Token,

@@ -1,8 +1,8 @@
 //! Lanes: jobs of one kind that share a concurrency key, of which only so many may be ready or running at once.
 //!
 //! Who runs holds one of its lane's **slots** until the attempt ends; the others wait in line, where no claim looks. A
-//! settlement hands its slot on to who stands first there, who from then on stands among the ready jobs: as a **head** that was
-//! moved there, or by a **turn** that stands there for it, as the store keeps it. Whatever else may make room or need it, such
+//! settlement hands its slot on to who stands first there, who from then on stands among the ready jobs: by a **turn** that
+//! stands there for it, or as a **head** that was moved there, as the store keeps it. Whatever else may make room or need it, such
 //! as a cancel, a raised limit or a job whose time comes, leaves a **look**: the next claim looks at that lane and gives
 //! away what is free. Pure rules.
 

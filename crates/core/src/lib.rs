@@ -6,15 +6,20 @@
 //!
 //! One word per thing: a **job** is a durable unit of work of one **kind**; a kind belongs to one **queue**.
 //! A worker **leases** jobs with a **token** that grows with each claim, and **settles** each attempt.
-//! A job that ran out of attempts is a **dead letter**. A **lane** is the line of jobs that share a key. A **resource**
-//! is something a process has few of, and a **permit** one of those few; a **rate token** is the right to start one job
-//! of a kind whose rate is bounded. An **entity** is application data with a type, an id and a growing version; its
-//! **box** is the job that carries its content to the embedding. A **tick** is one firing of a **schedule**. A
-//! **budget** is money or tokens per month, **reserved** before they are spent. A **workflow** is a set of jobs some of
-//! which run **after** others, their **parents**.
+//! A job that ran out of attempts is a **dead letter**; one whose process died under it is a **suspect** and runs alone
+//! next time. A **lane** is the line of jobs that share a key: who runs holds one of its **slots**; a slot that gets free
+//! is **offered** to who stands first in line by a **turn**, or makes that job a **head**; a **look** is a note that a
+//! lane may have room. A **resource** is something a process has few of, and a **permit** one of those few; a **rate
+//! token** is the right to start one job of a kind whose rate is bounded. An **entity** is application data with a type,
+//! an id and a growing version; its **box** is the job that carries its content to the embedding. A **tick** is one firing
+//! of a **schedule**. A **budget** is money or tokens per month, **reserved** before they are spent. A **workflow** is a
+//! set of jobs some of which run **after** others, their **parents**. A **live** value is an operator's, set beside what
+//! is configured.
 
 #![forbid(unsafe_code)]
 
+pub mod ahead;
+pub mod audit;
 pub mod backoff;
 pub mod backup;
 pub mod budget;

@@ -29,16 +29,22 @@ pub struct Reserve {
 }
 
 impl Reserve {
-    /// So many slots are about to be filled.
+    /// So many slots were filled.
     pub fn earn(&mut self, slots: u32) {
         self.saved = self.saved.saturating_add(slots).min(MOST_SAVED * RESERVED);
     }
 
-    /// How many of the slots are for late jobs; they count as spent, whether late jobs are found or not.
-    pub fn spend(&mut self, slots: u32) -> u32 {
-        let share = (self.saved / RESERVED).min(slots);
-        self.saved -= share * RESERVED;
-        share
+    /// How many of so many slots are for late jobs.
+    pub fn share(&self, slots: u32) -> u32 {
+        (self.saved / RESERVED).min(slots)
+    }
+
+    /// So many of the share were tried for late jobs and brought some, among `all` that the claim brought. Where the others
+    /// got something there were no more late ones, and the whole share counts as spent. Where nobody else got anything
+    /// there may have been no room, which costs late jobs nothing.
+    pub fn spend(&mut self, tried: u32, late: u32, all: u32) {
+        let spent = if all > late { tried } else { late };
+        self.saved = self.saved.saturating_sub(spent * RESERVED);
     }
 }
 
@@ -76,17 +82,34 @@ mod tests {
     fn a_quarter_of_the_slots_is_reserved() {
         let mut reserve = Reserve::default();
         let mut one_by_one = Vec::new();
-        for _ in 0..8 {
+        for _ in 0..9 {
+            let share = reserve.share(1);
+            reserve.spend(share, share, 1);
             reserve.earn(1);
-            one_by_one.push(reserve.spend(1));
+            one_by_one.push(share);
         }
-        assert_eq!(one_by_one, [0, 0, 0, 1, 0, 0, 0, 1]);
+        assert_eq!(one_by_one, [0, 0, 0, 0, 1, 0, 0, 0, 1]);
+        reserve = Reserve::default();
         reserve.earn(10);
-        assert_eq!(reserve.spend(10), 2);
+        assert_eq!(reserve.share(10), 2);
+        reserve.spend(2, 1, 10);
         reserve.earn(2);
-        assert_eq!(reserve.spend(10), 1, "what was left over counts");
+        assert_eq!(reserve.share(10), 1, "what was left over counts");
         reserve.earn(u32::MAX);
-        assert_eq!(reserve.spend(2_000), 1_000, "no more is saved");
+        assert_eq!(reserve.share(2_000), 1_000, "no more is saved");
+    }
+
+    /// Others had all the room: what late jobs have earned is theirs when there is some.
+    #[test]
+    fn a_share_that_found_no_room_is_not_spent() {
+        let mut reserve = Reserve::default();
+        reserve.earn(8);
+        reserve.spend(2, 0, 0);
+        assert_eq!(reserve.share(4), 2);
+        reserve.spend(2, 1, 1);
+        assert_eq!(reserve.share(4), 1, "room for one");
+        reserve.spend(1, 0, 3);
+        assert_eq!(reserve.share(4), 0, "nobody is late");
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub enum Outcome {
     /// Run again later; burns no attempt (rate limits, no budget, an unreachable server).
     Snooze {
         delay: Duration,
+        /// Kept as the attempt's error, for whoever wonders why the job waits.
+        why: Option<String>,
     },
     /// Never again.
     Fail {
@@ -32,6 +34,13 @@ pub enum Outcome {
     HandBack,
     /// Stopped on an operator's word.
     Cancelled,
+}
+
+impl Outcome {
+    /// A snooze nobody has to be told the reason of.
+    pub fn snooze(delay: Duration) -> Outcome {
+        Outcome::Snooze { delay, why: None }
+    }
 }
 
 /// What is written for an attempt that ended.
@@ -112,7 +121,7 @@ pub fn decide(job: &LeasedJob, outcome: Outcome, backoff: &Backoff, unit: f64) -
             let delay = after.unwrap_or_else(|| backoff.delay(job.attempt, unit));
             back(ReturnWhy::Retry, job.attempt, ReturnAt::In(delay), Some(error))
         }
-        Outcome::Snooze { delay } => back(ReturnWhy::Snooze, unburnt, ReturnAt::In(delay), None),
+        Outcome::Snooze { delay, why } => back(ReturnWhy::Snooze, unburnt, ReturnAt::In(delay), why),
         Outcome::HandBack => back(ReturnWhy::HandBack, unburnt, ReturnAt::Place(job.run_at), None),
     }
 }
@@ -127,7 +136,7 @@ fn bounded(outcome: Outcome) -> Outcome {
         Outcome::Retry { after, error } => {
             Outcome::Retry { after: after.map(|after| after.min(MAX_DELAY)), error: text(error) }
         }
-        Outcome::Snooze { delay } => Outcome::Snooze { delay: delay.min(MAX_DELAY) },
+        Outcome::Snooze { delay, why } => Outcome::Snooze { delay: delay.min(MAX_DELAY), why: why.map(text) },
         Outcome::Fail { error } => Outcome::Fail { error: text(error) },
         other => other,
     }
@@ -181,7 +190,7 @@ mod tests {
     #[test]
     fn snooze_and_hand_back_burn_nothing_even_on_the_last_attempt() {
         let backoff = Backoff::default();
-        for outcome in [Outcome::Snooze { delay: Duration::from_secs(9) }, Outcome::HandBack] {
+        for outcome in [Outcome::snooze(Duration::from_secs(9)), Outcome::HandBack] {
             let Verdict::Return(back) = decide(&leased(5, 5), outcome, &backoff, 0.5) else {
                 panic!("ended")
             };
@@ -191,11 +200,12 @@ mod tests {
 
     #[test]
     fn what_comes_from_outside_is_bounded() {
-        let far = Outcome::Snooze { delay: Duration::MAX };
+        let far = Outcome::Snooze { delay: Duration::MAX, why: Some("é".repeat(MAX_ERROR_BYTES)) };
         let Verdict::Return(back) = decide(&leased(1, 5), far, &Backoff::default(), 0.5) else {
             panic!("ended")
         };
         assert_eq!(back.run_at, ReturnAt::In(MAX_DELAY));
+        assert!(back.error.unwrap().len() <= MAX_ERROR_BYTES);
         let long = Outcome::Fail { error: "é".repeat(MAX_ERROR_BYTES) };
         let Verdict::End { error, .. } = decide(&leased(1, 5), long, &Backoff::default(), 0.5) else {
             panic!()

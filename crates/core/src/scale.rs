@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use crate::store::Live;
+
 /// Between which figures a worker may move its concurrency by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
@@ -13,24 +15,57 @@ pub struct Bounds {
     pub max: u32,
 }
 
+/// A change that a rule stands against: the field, and the rule.
+pub type Refused = (&'static str, String);
+
 impl Bounds {
-    /// From what was said: what was not is as it is, or else the concurrency itself. `None` when nothing was said.
-    pub fn of(
-        concurrency: u32,
-        min: Option<u32>,
-        max: Option<u32>,
-        before: Option<Bounds>,
-    ) -> Result<Option<Bounds>, String> {
+    /// What is said of a queue's concurrency and of its bounds at once, against what is in force. A bound that is not named
+    /// is as it is, or else the concurrency itself; to remove one, or to go back to the configuration's, is to do so with
+    /// both. A concurrency that is named has to be between them: it is only where a process starts.
+    pub fn change(
+        (in_force, before): (u32, Option<Bounds>),
+        concurrency: Option<Live<u32>>,
+        min: Option<Live<Option<u32>>>,
+        max: Option<Live<Option<u32>>>,
+    ) -> Result<Option<Live<Option<Bounds>>>, Refused> {
+        let named = concurrency.and_then(Live::set);
+        let number = |said: Option<Live<Option<u32>>>| said.and_then(Live::set).flatten();
+        let (low, high) = (number(min), number(max));
         if min.is_none() && max.is_none() {
-            return Ok(None);
+            return Bounds::hold(before, named).map(|()| None);
         }
-        let min = min.or(before.map(|bounds| bounds.min)).unwrap_or(concurrency);
-        let max = max.or(before.map(|bounds| bounds.max)).unwrap_or(concurrency);
-        match min <= max {
-            true => Ok(Some(Bounds { min, max })),
-            false => {
-                Err(format!("runs from {min} to {max}; the lower bound must not be above the upper one"))
+        if let Some(back) = [min, max].into_iter().flatten().find(|said| !matches!(said, Live::Set(Some(_))))
+        {
+            if low.is_some() || high.is_some() {
+                let rule = "cannot be set while the other bound is removed or goes back to the configuration";
+                let field = if low.is_some() { "concurrency_min" } else { "concurrency_max" };
+                return Err((field, rule.to_owned()));
             }
+            return Ok(Some(back.map(|_| None)));
+        }
+        let start = named.unwrap_or(in_force);
+        let min = low.or(before.map(|bounds| bounds.min)).unwrap_or(start);
+        let max = high.or(before.map(|bounds| bounds.max)).unwrap_or(start);
+        if min > max {
+            let field = if low.is_some() { "concurrency_min" } else { "concurrency_max" };
+            let rule = format!("runs from {min} to {max}; the lower bound must not be above the upper one");
+            return Err((field, rule));
+        }
+        let bounds = Bounds { min, max };
+        Bounds::hold(Some(bounds), named)?;
+        Ok(Some(Live::Set(Some(bounds))))
+    }
+
+    fn hold(bounds: Option<Bounds>, concurrency: Option<u32>) -> Result<(), Refused> {
+        match (bounds, concurrency) {
+            (Some(Bounds { min, max }), Some(count)) if !(min..=max).contains(&count) => {
+                let rule = format!(
+                    "{count} is outside the queue's bounds {min} to {max} (concurrency_min, concurrency_max); change or remove \
+                     those too"
+                );
+                Err(("concurrency", rule))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -334,13 +369,42 @@ mod tests {
     }
 
     #[test]
-    fn bounds_from_what_was_said() {
-        let some = |min, max| Ok(Some(Bounds { min, max }));
-        assert_eq!(Bounds::of(10, None, None, None), Ok(None));
-        assert_eq!(Bounds::of(10, Some(2), None, None), some(2, 10));
-        assert_eq!(Bounds::of(10, None, Some(30), None), some(10, 30));
-        assert_eq!(Bounds::of(10, None, Some(30), Some(Bounds { min: 3, max: 9 })), some(3, 30));
-        assert!(Bounds::of(10, None, Some(9), None).unwrap_err().contains("from 10 to 9"));
+    fn a_bound_that_is_not_named_stays() {
+        let set = |count| Some(Live::Set(Some(count)));
+        let bounds = |min, max| Ok(Some(Live::Set(Some(Bounds { min, max }))));
+        let of = |min, max, before| Bounds::change((10, before), None, min, max);
+        assert_eq!(of(None, None, None), Ok(None));
+        assert_eq!(of(set(2), None, None), bounds(2, 10));
+        assert_eq!(of(None, set(30), None), bounds(10, 30));
+        assert_eq!(of(None, set(30), Some(Bounds { min: 3, max: 9 })), bounds(3, 30));
+        assert_eq!(of(set(12), set(14), None), bounds(12, 14), "it starts where it may");
+        let (field, rule) = of(None, set(9), None).unwrap_err();
+        assert!(field == "concurrency_max" && rule.contains("from 10 to 9"), "{field} {rule}");
+    }
+
+    #[test]
+    fn a_concurrency_outside_its_bounds_is_refused() {
+        let change = |count, bounds: Option<(u32, u32)>| {
+            let before = Some(Bounds { min: 1, max: 20 });
+            let bounds = bounds.map(|(min, max)| (Live::Set(Some(min)), Live::Set(Some(max)))).unzip();
+            Bounds::change((5, before), Some(Live::Set(count)), bounds.0, bounds.1)
+        };
+        assert_eq!(change(20, None), Ok(None));
+        let (field, rule) = change(25, None).unwrap_err();
+        assert!(field == "concurrency" && rule.contains("25") && rule.contains("1 to 20"), "{field} {rule}");
+        assert_eq!(change(25, Some((1, 30))), Ok(Some(Live::Set(Some(Bounds { min: 1, max: 30 })))));
+        assert_eq!(change(7, Some((10, 10))).unwrap_err().0, "concurrency");
+    }
+
+    #[test]
+    fn bounds_go_together() {
+        let before = Some(Bounds { min: 1, max: 20 });
+        let change = |min, max| Bounds::change((5, before), Some(Live::Set(99)), min, max);
+        for none in [(Some(Live::Set(None)), None), (None, Some(Live::Set(None)))] {
+            assert_eq!(change(none.0, none.1), Ok(Some(Live::Set(None))));
+        }
+        assert_eq!(change(None, Some(Live::Configured)), Ok(Some(Live::Configured)));
+        assert_eq!(change(Some(Live::Set(Some(2))), Some(Live::Set(None))).unwrap_err().0, "concurrency_min");
     }
 
     #[test]

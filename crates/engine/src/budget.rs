@@ -1,17 +1,18 @@
 //! Budgets as a handler and an operator use them: reserve before a provider call, settle after it.
 //!
-//! Owns how a refusal becomes a snooze and where an alert goes (the log, at its level, and the meter). Never decides
-//! whether a call fits: `core::budget` does, in the store, under the month's lock.
+//! Owns how a refusal becomes a snooze. Never decides whether a call fits: `core::budget` does, in the store, under the
+//! month's lock.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::budget::{Alert, BudgetChange, BudgetSpec, BudgetState, Estimate, Level, Refusal, Usage};
+use windlass_core::budget::{BudgetChange, BudgetSpec, BudgetState, Estimate, Refusal, Trigger, Usage};
 use windlass_core::store::{Ask, Budget, Changed, Charged, Reserved};
 use windlass_core::{Invalid, ReservationId, StoreError, Token};
 
-use crate::{Client, Context, EngineError, JobError, Meter};
+use crate::alert::raise;
+use crate::{Client, Context, EngineError, JobError};
 
 /// Why there is no reservation. Not a `std::error::Error`, because `?` must make of a refusal what it is: a snooze that
 /// burns no attempt.
@@ -52,11 +53,13 @@ const SOON: Duration = Duration::from_secs(10);
 
 impl From<ReserveError> for JobError {
     fn from(error: ReserveError) -> JobError {
-        match error {
-            ReserveError::Refused { refusal, .. } => JobError::Snooze(refusal.delay(fastrand::f64())),
+        match &error {
+            ReserveError::Refused { refusal, .. } => {
+                JobError::snooze_because(refusal.delay(fastrand::f64()), &error)
+            }
             ReserveError::Invalid(invalid) => JobError::fail(invalid),
-            ReserveError::Store(error) if error.is_transient() => JobError::Snooze(SOON),
-            other => JobError::retry(other),
+            ReserveError::Store(cause) if cause.is_transient() => JobError::snooze_because(SOON, &error),
+            _ => JobError::retry(error),
         }
     }
 }
@@ -99,7 +102,10 @@ impl Reservation {
 impl Context {
     /// Sets aside what a provider call may cost, bound to this job's lease. With `?` a refusal snoozes the job: to the next
     /// hour, or to the next month when this one's money is spent.
-    pub async fn reserve(&self, budget: &str, estimate: Estimate) -> Result<Reservation, ReserveError> {
+    pub async fn reserve(&self, budget: &str, mut estimate: Estimate) -> Result<Reservation, ReserveError> {
+        if estimate.trigger.is_none() && Trigger::is_manual_in(self.payload()) {
+            estimate.trigger = Some(Trigger::Manual);
+        }
         estimate.check().map_err(ReserveError::Invalid)?;
         let client = self.client();
         let ask = Ask { budget: budget.to_owned(), job: self.job_id(), token: self.token(), estimate };
@@ -118,6 +124,16 @@ impl Context {
             Reserved::Stale => Err(ReserveError::Stale),
             Reserved::Unknown => Err(ReserveError::Unknown { budget: ask.budget }),
         }
+    }
+
+    /// Who asked for this run, as [`Context::reserve`] takes it where the estimate says nothing: a person when the job's tag
+    /// `trigger:manual` or the field `trigger` of its payload says so.
+    pub async fn trigger(&self) -> Result<Trigger, StoreError> {
+        if Trigger::is_manual_in(self.payload()) {
+            return Ok(Trigger::Manual);
+        }
+        let found = self.client().store().job(self.job_id()).await?;
+        Ok(found.map_or(Trigger::Scheduled, |found| Trigger::of_tags(&found.job.tags)))
     }
 
     /// Where a budget stands: its state, and how many items a run may take at once.
@@ -167,30 +183,4 @@ fn check_specs(specs: &[BudgetSpec]) -> Result<(), Invalid> {
         }
     }
     invalid.into_result()
-}
-
-/// The default sink of alerts: the log.
-fn raise(meter: &Meter, alerts: &[Alert]) {
-    for alert in alerts {
-        meter.alerted(&alert.budget, alert.threshold.level);
-        let (budget, month) = (alert.budget.as_str(), alert.standing.month);
-        let (percent, level) = (alert.threshold.percent, alert.threshold.level);
-        let (used, limits) = (alert.standing.used(), alert.standing.limits);
-        let limit = limits.amount.map(|limit| limit.to_string());
-        let (limit, currency) = (limit.as_deref(), alert.currency.as_str());
-        let (used, tokens, token_limit) = (used.amount, used.tokens, limits.tokens);
-        macro_rules! log {
-            ($at:ident) => {
-                tracing::$at!(
-                    budget, %month, percent, %level, %used, limit, currency, tokens, token_limit,
-                    "a budget reached {percent} % of its limit"
-                )
-            };
-        }
-        match level {
-            Level::Info => log!(info),
-            Level::Warning => log!(warn),
-            Level::Critical => log!(error),
-        }
-    }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use windlass_core::input::MAX_BATCH;
 use windlass_core::resource::MAX_PERMITS;
 use windlass_core::store::Enqueued;
-use windlass_core::{Invalid, JobId, KindSpec, NewJob, QueueSpec, Store, StoreError, TxRef};
+use windlass_core::{Invalid, JobId, KindSpec, NewJob, OnConflict, QueueSpec, Store, StoreError, TxRef};
 
 use crate::coalesce::Coalescer;
 use crate::depth::DepthCaps;
@@ -144,6 +144,7 @@ impl Client {
     /// All or nothing; the answer is in the order of the requests.
     pub async fn enqueue_many(&self, requests: Vec<JobRequest>) -> Result<Vec<Enqueued>, EnqueueError> {
         let jobs = self.resolve(requests).await?;
+        no_twins(&jobs)?;
         self.noted(self.inner.store.enqueue(&jobs).await)
     }
 
@@ -154,6 +155,7 @@ impl Client {
         requests: Vec<JobRequest>,
     ) -> Result<Vec<Enqueued>, EnqueueError> {
         let jobs = self.resolve(requests).await?;
+        no_twins(&jobs)?;
         self.noted(self.inner.store.enqueue_in(tx, &jobs).await)
     }
 
@@ -299,6 +301,28 @@ fn check_resources(queues: &[QueueSpec], kinds: &[KindSpec], invalid: &mut Inval
             }
         }
     }
+}
+
+/// Two jobs of one call with the same unique key, of which the later is to be refused: the store would name a job that is
+/// never written. Repeats of earlier requests are the store's to know.
+fn no_twins(jobs: &[NewJob]) -> Result<(), Invalid> {
+    let mut invalid = Invalid::default();
+    let mut seen: HashMap<&str, usize> = HashMap::new();
+    for (n, job) in jobs.iter().enumerate().filter(|(_, job)| job.idempotency.is_none()) {
+        let Some(unique) = &job.unique else { continue };
+        match seen.get(unique.key.as_str()) {
+            Some(first) if unique.on_conflict == OnConflict::Reject => {
+                let rule =
+                    format!("is that of [{first}] too, and on_conflict is reject: only one of them can wait");
+                invalid.add(format!("[{n}].unique_key"), rule);
+            }
+            Some(_) => {}
+            None => {
+                seen.insert(&unique.key, n);
+            }
+        }
+    }
+    invalid.into_result()
 }
 
 #[cfg(test)]

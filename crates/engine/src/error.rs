@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_core::input::shown;
 use windlass_core::{Invalid, JobId, KeyUse, StoreError};
 
 #[derive(Clone, Debug, thiserror::Error)]
@@ -16,10 +17,10 @@ pub enum EnqueueError {
     )]
     DepthCap { queue: String, cap: u64, retry_after: Duration },
 
-    #[error("idempotency key `{key}` was used for another payload ({existing})")]
+    #[error("idempotency key `{}` was used for another payload ({existing})", shown(key))]
     IdempotencyMismatch { key: String, existing: KeyUse },
 
-    #[error("a job with unique key `{key}` is already waiting (job {existing})")]
+    #[error("unique key `{}` is held by job {existing}, which waits or whose window is not over", shown(key))]
     UniqueRejected { key: String, existing: JobId },
 
     /// A job that is to run before its enqueue returns cannot be one that others see only later.

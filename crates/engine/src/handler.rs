@@ -70,8 +70,8 @@ impl From<()> for Completion {
 pub enum JobError {
     /// Burns an attempt; waits for the kind's backoff unless `after` says otherwise.
     Retry { after: Option<Duration>, error: String },
-    /// Burns no attempt: a rate limit, no budget, a server that cannot be reached.
-    Snooze(Duration),
+    /// Burns no attempt: a rate limit, no budget, a server that cannot be reached. `why` is shown by `jobs show`.
+    Snooze { delay: Duration, why: Option<String> },
     /// Never again.
     Fail(String),
 }
@@ -83,6 +83,14 @@ impl JobError {
 
     pub fn retry_after(after: Duration, error: impl ToString) -> JobError {
         JobError::Retry { after: Some(after), error: error.to_string() }
+    }
+
+    pub fn snooze(delay: Duration) -> JobError {
+        JobError::Snooze { delay, why: None }
+    }
+
+    pub fn snooze_because(delay: Duration, why: impl ToString) -> JobError {
+        JobError::Snooze { delay, why: Some(why.to_string()) }
     }
 
     pub fn fail(error: impl ToString) -> JobError {
@@ -107,7 +115,7 @@ pub(crate) fn outcome_of(result: HandlerResult) -> Outcome {
     match result {
         Ok(completion) => Outcome::Done { result: completion.kept() },
         Err(JobError::Retry { after, error }) => Outcome::Retry { after, error },
-        Err(JobError::Snooze(delay)) => Outcome::Snooze { delay },
+        Err(JobError::Snooze { delay, why }) => Outcome::Snooze { delay, why },
         Err(JobError::Fail(error)) => Outcome::Fail { error },
     }
 }

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod alert;
 pub mod backup;
 mod budget;
 pub mod bulk;
@@ -24,6 +25,7 @@ mod wait;
 pub mod worker;
 mod workflow;
 
+pub use alert::AlertWatch;
 pub use budget::{Reservation, ReserveError};
 pub use catalog::Catalog;
 pub use client::Client;

@@ -1,13 +1,14 @@
 //! What the workers of this process did, counted since it started: the figures a scraper reads.
 //!
-//! Owns counters and histograms in memory. Never asks the store: what other processes did is theirs to tell.
+//! Owns counters and histograms in memory. Never asks the store: what other processes did is theirs to tell, save for
+//! budgets' alerts, which [`crate::AlertWatch`] brings here.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use windlass_core::budget::{BudgetState, Level};
-use windlass_core::{KindId, QueueId, Verdict};
+use windlass_core::budget::{Alert, BudgetState, Level, Month};
+use windlass_core::{KindId, QueueId, Time, Verdict};
 
 /// Upper bounds in seconds; a last, open bucket follows.
 pub const RUN_BUCKETS: [f64; 16] =
@@ -16,9 +17,24 @@ pub const RUN_BUCKETS: [f64; 16] =
 #[derive(Default)]
 pub struct Meter {
     runs: Mutex<HashMap<(QueueId, KindId, &'static str), Times>>,
+    alerts: Mutex<Alerts>,
     /// By budget.
-    alerts: Mutex<BTreeMap<(String, Level), u64>>,
     refusals: Mutex<BTreeMap<(String, BudgetState), u64>>,
+}
+
+#[derive(Default)]
+struct Alerts {
+    /// Budget, month, percentage and time of each: a handful a month, so that they may all be kept.
+    known: HashSet<(String, Month, u16, Time)>,
+    /// By budget.
+    counts: BTreeMap<(String, Level), u64>,
+}
+
+impl Alerts {
+    fn is_new(&mut self, alert: &Alert) -> bool {
+        let Alert { budget, threshold, at, standing, .. } = alert;
+        self.known.insert((budget.clone(), standing.month, threshold.percent, *at))
+    }
 }
 
 /// How long things took, counted by [`RUN_BUCKETS`].
@@ -59,17 +75,31 @@ impl Meter {
         series.entry((queue, kind, status)).or_default().add(took);
     }
 
-    pub(crate) fn alerted(&self, budget: &str, level: Level) {
-        count(&self.alerts, (budget.to_owned(), level));
+    /// Counts an alert; false when this process knows of it.
+    pub(crate) fn alerted(&self, alert: &Alert) -> bool {
+        let mut alerts = self.alerts.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = alerts.is_new(alert);
+        if new {
+            *alerts.counts.entry((alert.budget.clone(), alert.threshold.level)).or_default() += 1;
+        }
+        new
+    }
+
+    /// Alerts that fired before this process looked: they are not counted.
+    pub(crate) fn knows(&self, fired: &[Alert]) {
+        let mut alerts = self.alerts.lock().unwrap_or_else(PoisonError::into_inner);
+        for alert in fired {
+            alerts.is_new(alert);
+        }
     }
 
     pub(crate) fn refused(&self, budget: &str, state: BudgetState) {
         count(&self.refusals, (budget.to_owned(), state));
     }
 
-    /// Alerts that were raised here, by budget and level.
+    /// Alerts that fired since this process started, as far as it saw them, by budget and level.
     pub fn alerts(&self) -> BTreeMap<(String, Level), u64> {
-        self.alerts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.alerts.lock().unwrap_or_else(PoisonError::into_inner).counts.clone()
     }
 
     /// Calls of this process that had to wait, by budget and its state.

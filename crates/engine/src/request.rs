@@ -48,6 +48,8 @@ impl JobRequest {
         let attempts = self.max_attempts.and_then(|n| u16::try_from(n).ok());
         let fingerprint = self.idempotency_key.is_some().then(|| self.fingerprint());
         invalid.into_result()?;
+        // A twin waits behind the one that runs: otherwise a free slot would start it beside it, and make room for a third.
+        let concurrency_key = self.concurrency_key.or_else(|| self.unique_key.clone());
         Ok(NewJob {
             kind: kind.id,
             queue: kind.queue,
@@ -69,7 +71,7 @@ impl JobRequest {
                 .zip(fingerprint)
                 .map(|(key, fingerprint)| Idempotency { key, fingerprint }),
             payload: self.payload,
-            concurrency_key: self.concurrency_key,
+            concurrency_key,
             tags: self.tags,
             entity: self.entity,
             tenant: self.tenant,

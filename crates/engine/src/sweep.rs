@@ -15,19 +15,24 @@ use windlass_core::{Store, StoreError, WorkerId};
 
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 const MEND_EVERY: Duration = Duration::from_secs(30);
+/// Looks at workers for each look at reservations that nobody's death made due: an idle process asks little.
+const LOOKS_PER_BOOKING: u32 = 5;
 
 pub struct Sweeper {
     store: Arc<dyn Store>,
     every: Duration,
     /// Since when each worker's heartbeat has been seen to stand still.
     still: HashMap<WorkerId, (i64, Instant)>,
+    /// When reservations are looked at next; `None`: now.
+    book_at: Option<Instant>,
     /// When workflows are looked at next; `None`: now.
     mend_at: Option<Instant>,
 }
 
 impl Sweeper {
     pub fn new(store: Arc<dyn Store>, lease: Duration) -> Sweeper {
-        Sweeper { store, every: (lease / 4).min(LONGEST_PAUSE), still: HashMap::new(), mend_at: None }
+        let every = (lease / 4).min(LONGEST_PAUSE);
+        Sweeper { store, every, still: HashMap::new(), book_at: None, mend_at: None }
     }
 
     pub(crate) async fn run(mut self, mut stop: watch::Receiver<bool>) {
@@ -49,7 +54,7 @@ impl Sweeper {
     /// One look at every worker, then at what was left reserved; returns what was taken back.
     pub async fn tick(&mut self, now: Instant) -> Result<Reclaimed, StoreError> {
         let taken = self.reclaim(now).await?;
-        self.sweep_reservations().await?;
+        self.sweep_reservations(now).await?;
         self.mend_workflows(now).await?;
         Ok(taken)
     }
@@ -71,7 +76,11 @@ impl Sweeper {
     }
 
     /// After the dead: a lease that ended a moment ago may have left some.
-    async fn sweep_reservations(&self) -> Result<(), StoreError> {
+    async fn sweep_reservations(&mut self, now: Instant) -> Result<(), StoreError> {
+        if self.book_at.is_some_and(|at| now < at) {
+            return Ok(());
+        }
+        self.book_at = Some(now + self.every * LOOKS_PER_BOOKING);
         for leak in self.store.sweep_reservations().await? {
             tracing::warn!(
                 budget = leak.budget,
@@ -105,6 +114,7 @@ impl Sweeper {
                 }
             };
             self.still.remove(&beat.worker);
+            self.book_at = None;
             tracing::warn!(
                 worker = %beat.worker,
                 suspects = taken.suspects,

@@ -10,7 +10,11 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use windlass_core::budget::{Amount, BadAmount};
 use windlass_core::input::shown;
+use windlass_core::store::Live;
 use windlass_core::{Invalid, Time, duration};
+
+/// As JSON has it: back to what the configuration says.
+pub const BACK: &str = "\"configured\"";
 
 pub struct Fields<'a> {
     entries: Vec<(String, &'a RawValue)>,
@@ -126,19 +130,50 @@ impl<'a> Fields<'a> {
         self.typed(name, "a whole number", |text| text.parse().ok())
     }
 
-    /// A number from 1 to `most`; `null` lifts the bound, which is not the same as nothing.
-    pub fn bound(&mut self, name: &'static str, most: u32) -> Option<Option<u32>> {
+    /// A live value: a number from 1 to `most`, `null` for no bound (which is not the same as nothing), or the text
+    /// `configured` to go back.
+    pub fn live_bound(&mut self, name: &'static str, most: u32) -> Option<Live<Option<u32>>> {
         let value = self.raw(name)?.get();
-        if value == "null" {
-            return Some(None);
-        }
-        match value.parse() {
-            Ok(count) if (1..=most).contains(&count) => Some(Some(count)),
-            _ => {
-                self.refuse(name, format!("must be 1 to {most}, or null for no bound"));
-                None
+        let read = match value {
+            "null" => Some(Live::Set(None)),
+            BACK => Some(Live::Configured),
+            value => {
+                value.parse().ok().filter(|count| (1..=most).contains(count)).map(|n| Live::Set(Some(n)))
             }
+        };
+        if read.is_none() {
+            self.refuse(name, format!("must be 1 to {most}, null for no bound, or {BACK} to go back"));
         }
+        read
+    }
+
+    /// The same where there is no value without a bound; `null` is nothing.
+    pub fn live_count(&mut self, name: &'static str, most: u32) -> Option<Live<u32>> {
+        let read = match self.value(name)?.get() {
+            BACK => Some(Live::Configured),
+            value => value.parse().ok().filter(|count| (1..=most).contains(count)).map(Live::Set),
+        };
+        if read.is_none() {
+            self.refuse(name, format!("must be 1 to {most}, or {BACK} to go back"));
+        }
+        read
+    }
+
+    /// A budget's limit: `null` takes it away and `"configured"` gives it back to the configuration; anything else is read
+    /// by `value`.
+    pub fn live<T: Copy>(
+        &mut self,
+        name: &'static str,
+        value: impl FnOnce(&mut Self, &'static str) -> Option<T>,
+    ) -> Option<Live<Option<T>>> {
+        let entry = self.entries.iter().find(|(known, _)| known == name).map(|(_, value)| value.get());
+        let said = match entry {
+            Some("null") => Live::Set(None),
+            Some(BACK) => Live::Configured,
+            _ => return value(self, name).map(|value| Live::Set(Some(value))),
+        };
+        self.raw(name);
+        Some(said)
     }
 
     /// Money, as text or as a number: its digits are read as they were written.

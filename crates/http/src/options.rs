@@ -1,6 +1,7 @@
 //! How the server is bounded.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 #[derive(Clone, Debug)]
@@ -21,6 +22,8 @@ pub struct Options {
     pub connections: usize,
     /// Listeners of `/v1/stream` at once.
     pub listeners: usize,
+    /// Where this process puts backups: those that are no longer there do not count in the metrics.
+    pub backups: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -34,6 +37,7 @@ impl Default for Options {
             grace: Duration::from_secs(10),
             connections: 1_024,
             listeners: 32,
+            backups: None,
         }
     }
 }

@@ -190,8 +190,11 @@ fn of_store(error: &StoreError) -> Problem {
         StoreError::Unavailable { .. } | StoreError::Busy { .. } => {
             let id = fault_id();
             tracing::warn!(id, causes = error.chain(), "the store did not answer");
-            let detail =
-                format!("try again; whether a write was kept is unknown; the log tells more under {id}");
+            let late =
+                deadline(error).map_or(String::new(), |key| format!("it took longer than `{key}` allows; "));
+            let detail = format!(
+                "{late}try again; whether a write was kept is unknown; the log tells more under {id}"
+            );
             let title = "The database does not answer";
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", title, detail)
                 .retry_after(Duration::from_secs(1))
@@ -205,6 +208,12 @@ fn of_store(error: &StoreError) -> Problem {
     }
 }
 
+/// The setting whose time was up. The rest of an error is for the log alone.
+fn deadline(error: &StoreError) -> Option<&'static str> {
+    let causes = error.chain();
+    ["database.statement_timeout", "database.acquire_timeout"].into_iter().find(|key| causes.contains(key))
+}
+
 fn idempotency(key: &str, existing: KeyUse) -> Problem {
     let key = shown(key);
     Problem::key_used(format!(
@@ -214,8 +223,9 @@ fn idempotency(key: &str, existing: KeyUse) -> Problem {
 
 fn unique(key: &str, existing: &str) -> Problem {
     let key = shown(key);
-    let detail =
-        format!("a job with unique key `{key}` is already waiting (job {existing}); nothing was written");
+    let detail = format!(
+        "unique key `{key}` is held by job {existing}, which waits or whose window is not over; nothing was written"
+    );
     Problem::conflict("unique_rejected", detail)
 }
 
@@ -243,5 +253,25 @@ impl From<EnqueueError> for Problem {
             EnqueueError::InlineInTransaction => Problem::internal("a job was refused", &error.to_string()),
             EnqueueError::Store(store) => of_store(store),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_is_named_and_nothing_else_of_the_cause() {
+        let said = |source: &str| {
+            let error = StoreError::Busy { op: "enqueue", source: source.into() };
+            of_store(&error).detail
+        };
+        let late = said("stopped (`database.statement_timeout`): host 10.0.0.7");
+        assert!(
+            late.starts_with("it took longer than `database.statement_timeout` allows; try again"),
+            "{late}"
+        );
+        assert!(!late.contains("10.0.0.7"), "{late}");
+        assert!(said("deadlock").starts_with("try again"));
     }
 }

@@ -51,7 +51,10 @@ impl Shape for NewJob {
             job.optional::<Priority>("priority", "0 is most urgent; the kind's when not given");
             job.optional::<Moment>("run_at", "When it is due; a time in the past means now");
             job.optional::<Span>("delay", "Due after this time; not together with run_at");
-            job.optional::<String>("unique_key", "At most one waiting job per key");
+            job.optional::<String>(
+                "unique_key",
+                "At most one job waits per key, and starts when one that runs has ended",
+            );
             job.optional::<Conflict>(
                 "on_conflict",
                 "What happens when a job with that key waits; keep by default",

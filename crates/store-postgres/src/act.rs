@@ -4,6 +4,8 @@
 //! job that moved meanwhile is counted as skipped, never forced. Entities are told of their boxes, and locked before
 //! them; so are workflows. Never waits for a handler.
 
+use std::collections::BTreeSet;
+
 use sqlx::PgConnection;
 use sqlx::postgres::PgRow;
 use windlass_core::entity::why_failed;
@@ -18,11 +20,11 @@ use crate::row::{PgTime, count, get};
 use crate::workflow::Woken;
 
 const CANCEL_WAITING: &str = "
-    with d as (delete from windlass.ready where id = any ($2) returning id, attempt, lane, kind),
+    with d as (delete from windlass.ready where id = any ($2) returning id, attempt, kind, lane, slot),
          k as (delete from windlass.cancels where job_id in (select id from d)),
          f as (insert into windlass.finished (id, state, attempt, finished_at)
                select id, 6, attempt, statement_timestamp() + $1::bigint * interval '1 microsecond' from d)
-    select id, lane, kind from d";
+    select id, lane, kind, slot from d";
 
 /// The share lock waits for a settlement under way, after which the job is no longer among the ids.
 const CANCEL_RUNNING: &str = "
@@ -45,7 +47,8 @@ const RUN_NOW: &str = "
         select distinct kind, run_at, lane, false from r where lane is not null)
     select id from r";
 
-/// The last attempt moves from the finished row into the history. One that meets a waiting twin ends superseded.
+/// The last attempt moves from the finished row into the history, as it ended. One that meets a waiting twin ends
+/// superseded and still says when it ran and what went wrong.
 const REPLAY: &str = "
     with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
     f as materialized (
@@ -64,10 +67,10 @@ const REPLAY: &str = "
         insert into windlass.attempts (id, token, attempt, worker, started_at, ended_at, outcome, error)
         select f.id, f.token, f.attempt, f.worker, coalesce(f.started_at, f.finished_at), f.finished_at,
                case f.state when 4 then 'failed' when 5 then 'dead_letter' else 'cancelled' end, f.error
-        from f where f.token is not null and f.id in (select id from r)),
+        from f where f.token is not null),
     d as (delete from windlass.finished where id in (select id from r)),
     s as (
-        update windlass.finished set state = 7, finished_at = n.now from n
+        update windlass.finished set state = 7, finished_at = n.now, token = null, worker = null from n
         where id in (select id from f) and id not in (select id from r)),
     k as (delete from windlass.cancels where job_id in (select id from f)),
     p as (delete from windlass.progress where job_id in (select id from r))
@@ -87,13 +90,16 @@ const DELETE: &str = "
 
 /// A lane's head whose time is moved ahead goes back in line.
 const CHANGE: &str = "
-    update windlass.ready
+    with w as materialized (
+        select id, slot from windlass.ready where id = $2 and (queue <> 0 or $4::timestamptz is null) for update)
+    update windlass.ready r
     set priority = coalesce($3, priority),
         run_at = case when $4::timestamptz is null then run_at else greatest($4, n.now) end,
-        queue = case when lane is not null and $4 > n.now then -abs(queue) else queue end
-    from (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now) n
-    where id = $2 and (queue <> 0 or $4::timestamptz is null)
-    returning id, abs(queue) as queue, run_at, kind, lane, queue < 0 as lined";
+        queue = case when lane is not null and $4 > n.now then -abs(queue) else queue end,
+        slot = case when $4 > n.now then null else r.slot end
+    from w, (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now) n
+    where r.id = w.id
+    returning r.id, abs(queue) as queue, run_at, kind, lane, queue < 0 as lined, w.slot";
 
 const LOOK: &str = "insert into windlass.looks (kind, at, lane, freed) values ($1, $2, $3, false)";
 
@@ -172,6 +178,7 @@ impl PostgresStore {
         self.lock_workflows_of(conn, wanted).await?;
         let rows = self.on_rows(conn, CANCEL_WAITING, wanted).await?;
         self.release(conn, &rows).await?;
+        self.withdraw_from(conn, &rows).await?;
         let done = ids(&rows)?;
         let why = |id: &i64| Some((*id, why_failed(JobState::Cancelled, None)?));
         self.fail_waiting(conn, &waiting, done.iter().filter_map(why)).await?;
@@ -184,6 +191,21 @@ impl PostgresStore {
         let woken = self.jobs_ended(conn, ended).await?;
         let bulk = Bulk { done: done.len() as u64, requested: requested.len() as u64, ..Bulk::default() };
         Ok((bulk, woken))
+    }
+
+    /// Takes back what was offered to jobs that stood in line.
+    async fn withdraw_from(&self, conn: &mut PgConnection, gone: &[PgRow]) -> Result<(), StoreError> {
+        let (mut kinds, mut ids) = (BTreeSet::new(), Vec::new());
+        for row in gone {
+            if get::<Option<i64>>(row, "lane")?.is_some() && get::<Option<i16>>(row, "slot")?.is_none() {
+                kinds.insert(get::<i32>(row, "kind")?);
+                ids.push(get::<i64>(row, "id")?);
+            }
+        }
+        match ids.is_empty() {
+            true => Ok(()),
+            false => self.withdraw(conn, kinds.into_iter().collect(), Vec::new(), ids).await,
+        }
     }
 
     async fn retry(&self, conn: &mut PgConnection, wanted: &[i64]) -> Result<Bulk, StoreError> {
@@ -227,8 +249,11 @@ impl PostgresStore {
         let Some(row) = row else { return Ok(false) };
         if get(&row, "lined")? {
             self.release(&mut tx, std::slice::from_ref(&row)).await?;
-            let (kind, at) = (get::<i32>(&row, "kind")?, get::<PgTime>(&row, "run_at")?);
-            let look = sqlx::query(self.sql(LOOK)).bind(kind).bind(at).bind(get::<i64>(&row, "lane")?);
+            let (kind, lane) = (get::<i32>(&row, "kind")?, get::<i64>(&row, "lane")?);
+            // What is offered stands where the first in line did, and that may be another now.
+            self.withdraw(&mut tx, vec![kind], vec![lane], Vec::new()).await?;
+            let at = get::<PgTime>(&row, "run_at")?;
+            let look = sqlx::query(self.sql(LOOK)).bind(kind).bind(at).bind(lane);
             look.execute(&mut *tx).await.map_err(failed(op))?;
         }
         if let Some(priority) = change.priority {

@@ -16,6 +16,7 @@ use crate::error::failed;
 use crate::hint::{BOTTOM, Low, NEVER, Saw};
 use crate::lane::Promoted;
 use crate::row::{PgTime, at, from_micros};
+use crate::turn::{saw, serve};
 
 /// The worker's row is locked so that a reclaim under way, which deletes it, either sees this claim or stops it.
 /// One index range per priority: delayed jobs of an urgent one cost the others nothing. The CTE is materialized
@@ -29,49 +30,68 @@ use crate::row::{PgTime, at, from_micros};
 /// The answer is one row of lists about the leases and one row per job from `jobs`, put together by [`leased`]: joined
 /// here, every row would choose its partition anew, while bounds known before the scan choose once.
 macro_rules! claim {
-    ($looks:expr, $blocked:expr, $counted:expr, $due:expr, $alone:literal, $crashes:literal) => {
+    (looks: $looks:expr, turns: $turns:expr, blocked: $blocked:expr, before: $before:expr, due: $due:expr,
+     place: $place:literal, slot: $slot:literal, alone: $alone:literal, crashes: $crashes:literal, saw: $saw:expr) => {
         concat!(
             "with g as materialized (
                  select statement_timestamp() + $1::bigint * interval '1 microsecond' as now, ",
             $looks,
-            " as looks
+            " as looks, ",
+            $turns,
+            " as turns
                  from windlass.workers w
                  where w.id = $2 and not exists (select from windlass.queues q where q.id = $3 and q.paused)
                  for key share of w),",
-            $counted,
+            $before,
             "
              c as materialized (",
             $due,
             "),
              d as (
                  delete from windlass.ready r where r.ctid = any (array(select ctid from c))
-                 returning r.id, r.priority, r.run_at, r.attempt, r.kind, r.suspect, r.lane),
+                 returning r.id, r.priority, r.attempt, r.kind, r.suspect, r.lane, ",
+            $place,
+            " as run_at, ",
+            $slot,
+            " as slot),
              l as (
-                 insert into windlass.claims (token, worker, queue, attempt, crashes, alone, claimed_at, ids, run_ats)
+                 insert into windlass.claims (token, worker, queue, attempt, crashes, alone, claimed_at, ids, run_ats,
+                                              slots)
                  select 2 * nextval('windlass.token_seq') + a.laned, $2, $3, a.attempt + 1, a.crashes, ",
             $alone,
-            ", g.now, a.ids, a.run_ats
+            ", g.now, a.ids, a.run_ats, case when a.laned > 0 then a.slots end
                  from g, (select attempt, ",
             $crashes,
-            " as crashes, array_agg(id) as ids, array_agg(run_at) as run_ats,
+            " as crashes, array_agg(id) as ids, array_agg(run_at) as run_ats, array_agg(slot) as slots,
                                  bool_or(lane is not null)::int as laned
                           from d group by attempt) a
                  returning token, attempt)
              select g.now, a.*, t.*, null::bigint, null::bytea, null::smallint, null::bigint, null::timestamptz,
                     g.looks, ",
             $blocked,
-            ", null::bigint, b.*
+            ", null::bigint, b.*, ",
+            $saw,
+            "
              from g, (select array_agg(id), array_agg(kind), array_agg(priority), array_agg(run_at), array_agg(attempt)
                       from d) a,
                   (select array_agg(token), array_agg(attempt) from l) t,
                   (select array_agg(id), array_agg(lane) from d where lane is not null) b
              union all
              select null, null, null, null, null, null, null, null,
-                    j.id, j.payload, j.max_attempts, j.timeout_us, j.created_at, null, null, j.parent_id, null, null
+                    j.id, j.payload, j.max_attempts, j.timeout_us, j.created_at, null, null, j.parent_id, null, null,
+                    null, null, null
              from windlass.jobs j
              where j.id = any (array(select id from d))
                and j.id >= (select min(id) from d) and j.id <= (select max(id) from d)"
         )
+    };
+}
+
+/// True while a lane of these kinds is due for a look.
+macro_rules! looks {
+    () => {
+        "exists (select from windlass.looks o where o.kind = any ($5::int[]) and o.at >= $7
+                     and o.at <= statement_timestamp() + $1::bigint * interval '1 microsecond')"
     };
 }
 
@@ -90,19 +110,25 @@ macro_rules! counted {
                  update windlass.queues q set limited_claims = q.limited_claims + 1 from g
                  where q.id = $3 and q.limited_claims = ",
             $mark,
-            " and not g.looks returning q.id),"
+            " and not g.looks and not g.turns returning q.id),"
         )
     };
 }
 
+/// Where there are turns nothing is taken: they are served with what is ready, by [`CLAIM_TURNS`].
 macro_rules! claim_due {
     ($blocked:expr, $counted:expr, $from:literal, $unless:expr) => {
         claim!(
-            "exists (select from windlass.looks o where o.kind = any ($5::int[]) and o.at >= $7
-                     and o.at <= statement_timestamp() + $1::bigint * interval '1 microsecond')",
-            $blocked,
-            $counted,
-            concat!(
+            looks: looks!(),
+            turns: "exists (
+                     select from unnest($6::timestamptz[]) with ordinality p (low, n) cross join lateral (
+                         select from windlass.turns t
+                         where t.queue = $3 and t.priority = (p.n - 1)::smallint and t.run_at >= p.low
+                           and t.run_at <= statement_timestamp() + $1::bigint * interval '1 microsecond'
+                           and t.kind = any ($5::int[]) limit 1) t)",
+            blocked: $blocked,
+            before: $counted,
+            due: concat!(
                 "select r.ctid
                  from ",
                 $from,
@@ -112,12 +138,34 @@ macro_rules! claim_due {
                      where r.queue = $3 and r.priority = (p.n - 1)::smallint and r.run_at >= p.low
                        and r.run_at <= g.now and r.suspect is null and r.kind = any ($5::int[])
                      order by r.run_at, r.id limit $4 for update skip locked) r
-                 where not g.looks",
+                 where not g.looks and not g.turns",
                 $unless,
                 " limit $4"
             ),
-            "false",
-            "0"
+            place: "r.run_at",
+            slot: "r.slot",
+            alone: "false",
+            crashes: "0",
+            saw: "g.turns, false, false"
+        )
+    };
+}
+
+/// A job that was offered a slot gets the one there is, and stands where the last of those served with it was offered.
+macro_rules! claim_turns {
+    ($blocked:expr, $counted:expr, $from:literal, $unless:expr) => {
+        claim!(
+            looks: looks!(),
+            turns: "false",
+            blocked: $blocked,
+            before: concat!($counted, serve!($from, $unless)),
+            due: "select address as ctid from taken",
+            place: "greatest(r.run_at, case when r.lane is not null and r.slot is null
+                                            then (select at from served)[r.priority + 1] end)",
+            slot: "case when r.lane is not null then coalesce(r.slot, 1::smallint) end",
+            alone: "false",
+            crashes: "0",
+            saw: saw!()
         )
     };
 }
@@ -125,10 +173,11 @@ macro_rules! claim_due {
 macro_rules! claim_suspect {
     ($blocked:expr, $counted:expr, $from:literal, $unless:expr) => {
         claim!(
-            "false",
-            $blocked,
-            $counted,
-            concat!(
+            looks: "false",
+            turns: "false",
+            blocked: $blocked,
+            before: $counted,
+            due: concat!(
                 "select r.ctid
                  from ",
                 $from,
@@ -140,21 +189,38 @@ macro_rules! claim_suspect {
                 $unless,
                 " limit $4"
             ),
-            "true",
-            "coalesce(max(suspect), 0)"
+            place: "r.run_at",
+            slot: "r.slot",
+            alone: "true",
+            crashes: "coalesce(max(suspect), 0)",
+            saw: "false, false, false"
         )
     };
 }
 
-pub(crate) const CLAIM: &str = claim_due!(limited!(), "", "g", concat!(" and not ", limited!()));
-const CLAIM_COUNTED: &str =
-    claim_due!("not exists (select from u)", counted!("$8::bigint"), "g cross join u", "");
-const CLAIM_SUSPECT: &str = claim_suspect!(limited!(), "", "g", concat!(" and not ", limited!()));
-const CLAIM_SUSPECT_COUNTED: &str =
-    claim_suspect!("not exists (select from u)", counted!("$6::bigint"), "g cross join u", "");
+macro_rules! unlimited {
+    ($claim:ident) => {
+        $claim!(limited!(), "", "g", concat!(" and not ", limited!()))
+    };
+}
+
+macro_rules! within {
+    ($claim:ident, $mark:literal) => {
+        $claim!("not exists (select from u)", counted!($mark), "g cross join u", "")
+    };
+}
+
+pub(crate) const CLAIM: &str = unlimited!(claim_due);
+pub(crate) const CLAIM_TURNS: &str = unlimited!(claim_turns);
+const CLAIM_SUSPECT: &str = unlimited!(claim_suspect);
+const CLAIM_COUNTED: &str = within!(claim_due, "$8::bigint");
+const CLAIM_TURNS_COUNTED: &str = within!(claim_turns, "$8::bigint");
+const CLAIM_SUSPECT_COUNTED: &str = within!(claim_suspect, "$6::bigint");
 
 const IN_COMPANY: &str = "update windlass.claims set alone = false where token = $1";
 
+/// How often one claim follows looks: those it finds, and those that slots leave which nobody took.
+const FOLLOWED: usize = 2;
 const OP: &str = "claim";
 
 impl PostgresStore {
@@ -199,34 +265,59 @@ impl PostgresStore {
         }
         let mut start = self.hints.start(claim.queue, &claim.kinds);
         let mut answer = self.claim_from(claim, counted, &start.low).await?;
-        let looked = !answer.looks;
-        let mut promoted = 0;
-        if answer.looks {
+        let (mut looked, mut promoted) = (true, 0);
+        for _ in 0..FOLLOWED {
+            // Slots that were given back have left looks.
+            let follow = answer.looks || (answer.again && answer.jobs.is_empty());
+            if !follow {
+                break;
+            }
             let Promoted { heads, places } = self.promote(&claim.kinds, start.low.looks).await?;
-            promoted = heads;
+            (looked, promoted) = (false, promoted + heads);
             for (queue, place) in places {
                 self.hints.lower(queue, place);
             }
             start = self.hints.start_again(claim.queue, &claim.kinds, start);
             answer = self.claim_from(claim, counted, &Low { looks: NEVER, ..start.low }).await?;
         }
-        let Answer { now, jobs, blocked, .. } = answer;
+        let Answer { now, jobs, blocked, passed, again, .. } = answer;
         if blocked {
             return Ok(None);
         }
-        if let Some(now) = now {
-            let full = jobs.len() as u64 >= u64::from(claim.limit);
-            let saw = Saw { now, full, looked, taken: &jobs };
+        if let (Some(now), false) = (now, again) {
+            let full = jobs.len() >= claim.limit as usize;
+            let saw = Saw { now, full, looked, passed, taken: &jobs };
             self.hints.raise(claim.queue, &claim.kinds, &start, saw);
         }
         if promoted > jobs.len() as u64 {
             self.waker.jobs([(claim.queue, BOTTOM)]);
+        } else if again {
+            self.waker.jobs([(claim.queue, NEVER)]);
         }
         Ok(Some(jobs))
     }
 
     async fn claim_from(&self, claim: &Claim, counted: Option<i64>, low: &Low) -> Result<Answer, StoreError> {
-        let statement = if counted.is_some() { CLAIM_COUNTED } else { CLAIM };
+        if !self.turned.contains(claim.queue) {
+            let statement = if counted.is_some() { CLAIM_COUNTED } else { CLAIM };
+            let answer = self.claim_by(statement, claim, counted, low).await?;
+            if answer.looks || !answer.turns {
+                return Ok(answer);
+            }
+        }
+        let statement = if counted.is_some() { CLAIM_TURNS_COUNTED } else { CLAIM_TURNS };
+        let answer = self.claim_by(statement, claim, counted, low).await?;
+        self.turned.set(claim.queue, answer.turns);
+        Ok(answer)
+    }
+
+    async fn claim_by(
+        &self,
+        statement: &'static str,
+        claim: &Claim,
+        counted: Option<i64>,
+        low: &Low,
+    ) -> Result<Answer, StoreError> {
         let query = sqlx::query(self.sql(statement))
             .bind(self.offset())
             .bind(claim.worker.0)
@@ -276,6 +367,7 @@ struct Taken {
     lane: Option<Lane>,
 }
 
+#[derive(Default)]
 struct Answer {
     /// The database's time, when it answered at all.
     now: Option<Time>,
@@ -285,18 +377,23 @@ struct Answer {
     looks: bool,
     /// Nothing was taken for the sake of a global concurrency.
     blocked: bool,
+    /// Slots are offered: to be served, or served.
+    turns: bool,
+    /// Somebody holds what stands before the last that was taken.
+    passed: bool,
+    /// It got somewhere and there is more that it did not look at, or slots were given back.
+    again: bool,
 }
 
 fn leased(claim: &Claim, rows: &[PgRow]) -> Result<Answer, StoreError> {
     let mut head = None;
     for row in rows {
         if let Some(now) = at::<Option<PgTime>>(row, 0)? {
-            head = Some((now.0, taken(row)?, at(row, 13)?, at(row, 14)?));
+            head = Some((now.0, row));
         }
     }
-    let Some((now, taken, looks, blocked)) = head else {
-        return Ok(Answer { now: None, jobs: Vec::new(), looks: false, blocked: false });
-    };
+    let Some((now, head)) = head else { return Ok(Answer::default()) };
+    let taken = taken(head)?;
     let mut jobs = Vec::with_capacity(taken.len());
     for row in rows {
         if let Some(id) = at::<Option<i64>>(row, 8)? {
@@ -308,7 +405,9 @@ fn leased(claim: &Claim, rows: &[PgRow]) -> Result<Answer, StoreError> {
         return Err(broken(format!("{} jobs leased, {} found", taken.len(), jobs.len())));
     }
     jobs.sort_unstable_by_key(|j| (j.priority, j.run_at, j.id));
-    Ok(Answer { now: Some(now), jobs, looks, blocked })
+    let (looks, blocked) = (at(head, 13)?, at(head, 14)?);
+    let (turns, passed, again) = (at(head, 18)?, at(head, 19)?, at(head, 20)?);
+    Ok(Answer { now: Some(now), jobs, looks, blocked, turns, passed, again })
 }
 
 fn broken(what: String) -> StoreError {

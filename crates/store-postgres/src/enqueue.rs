@@ -170,11 +170,11 @@ const TWIN: &str = "select array_agg(id) from windlass.ready where unique_key = 
 
 /// The waiting job ends; its `run_at` is handed to the one that takes its place.
 const REPLACE: &str = "
-    with d as (delete from windlass.ready where id = $2 returning id, attempt, run_at, lane, kind),
+    with d as (delete from windlass.ready where id = $2 returning id, attempt, run_at, kind, lane, slot),
          k as (delete from windlass.cancels where job_id in (select id from d)),
          f as (insert into windlass.finished (id, state, attempt, finished_at)
                select id, 7, attempt, statement_timestamp() + $1::bigint * interval '1 microsecond' from d)
-    select id, run_at, lane, kind from d";
+    select id, run_at, lane, kind, slot from d";
 
 const NOTIFY: &str = "
     select pg_notify($1, '0' || string_agg(

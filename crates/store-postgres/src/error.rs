@@ -6,8 +6,10 @@ use windlass_core::StoreError;
 
 pub(crate) const STORE: &str = "Postgres";
 /// The driver tries again while the server refuses, and knows no cause when its time is up.
-const NO_CONNECTION: &str = "no connection came free in time: the server does not answer, or all connections of the pool \
-                             are in use (`database.pool`)";
+const NO_CONNECTION: &str = "no connection came free within `database.acquire_timeout`: the server does not answer, or all \
+                             connections of the pool are in use (`database.pool`)";
+const TOO_LONG: &str = "the server stopped it: statement timeout (`database.statement_timeout`); somebody may hold a lock it \
+                        needs (`pg_blocking_pids` tells who)";
 
 /// For `map_err`: says what was being done.
 pub(crate) fn failed(op: &'static str) -> impl Fn(sqlx::Error) -> StoreError {
@@ -36,6 +38,10 @@ fn from_code(op: &'static str, code: &str, source: Box<sqlx::Error>) -> StoreErr
         "53100" => StoreError::Full { op, source },
         // An I/O error the server reports instead of crashing on: what it wrote last is not known to be kept.
         "58030" | "XX001" | "XX002" => StoreError::Broken { op, source },
+        // The same code is an operator's cancel.
+        "57014" if source.to_string().contains("statement timeout") => {
+            StoreError::Busy { op, source: TOO_LONG.into() }
+        }
         // Lock timeout, deadlock, serialization failure, statement timeout: the same call may pass later.
         "55P03" | "40P01" | "40001" | "57014" => StoreError::Busy { op, source },
         // A table, a schema or a column that is not there.

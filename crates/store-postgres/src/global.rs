@@ -1,13 +1,10 @@
 //! Global concurrency: of a limited queue never more than so many jobs are leased, whoever claims.
 //!
-//! Owns which queues are known to be limited, and the claims of those. What is leased is counted in `claims`, then
+//! Owns the claims of queues that are known to be limited. What is leased is counted in `claims`, then
 //! claimed if no other claim of the queue came in between; settlements in between only make room. So no lock outlives a
 //! statement. Locking the queue's row, counting and claiming in one transaction would let a process that stops in the
 //! middle stop the queue everywhere; in one statement the count would be of before the wait. Queues without a limit never
 //! come here.
-
-use std::collections::HashSet;
-use std::sync::{PoisonError, RwLock};
 
 use windlass_core::queue::room;
 use windlass_core::store::Claim;
@@ -25,31 +22,6 @@ const STANDING: &str = "
 
 /// Each failure is another's success; after so many the next poll is soon enough.
 const TRIES: usize = 50;
-
-/// Queues with a global concurrency when this process last looked. Only a hint: it says which statement to try first and
-/// whom a settlement may wake.
-#[derive(Default)]
-pub(crate) struct Limited {
-    queues: RwLock<HashSet<QueueId>>,
-}
-
-impl Limited {
-    pub(crate) fn contains(&self, queue: QueueId) -> bool {
-        self.queues.read().unwrap_or_else(PoisonError::into_inner).contains(&queue)
-    }
-
-    pub(crate) fn set(&self, queue: QueueId, limited: bool) {
-        if self.contains(queue) == limited {
-            return;
-        }
-        let mut queues = self.queues.write().unwrap_or_else(PoisonError::into_inner);
-        if limited {
-            queues.insert(queue)
-        } else {
-            queues.remove(&queue)
-        };
-    }
-}
 
 struct Standing {
     /// Claims of the queue so far, as a mark to see the next one by.

@@ -1,4 +1,4 @@
-//! Low-water hints: below which `run_at` a claim need not look.
+//! Hints: below which `run_at` a claim need not look, and what is noted of a queue.
 //!
 //! Rows that were claimed leave dead index entries at the low end of each priority until vacuum comes; while some other
 //! transaction holds a snapshot they stay. A hint starts the scan above them. It is only a hint: it keeps a second of
@@ -6,8 +6,8 @@
 //! second, or less often where that takes long: never more than a fiftieth of the time. So a job that nobody announced
 //! is missed for a second at most on a healthy database.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use windlass_core::{KindId, LeasedJob, QueueId, Time};
@@ -21,6 +21,31 @@ const FULL_SCAN: Duration = Duration::from_secs(1);
 pub(crate) const BOTTOM: Time = Time(0);
 /// Nothing stands from here on.
 pub(crate) const NEVER: Time = Time(i64::MAX);
+
+/// Queues of which something was true when this process last looked: that they have a global concurrency, that slots are
+/// offered there. It says which statement to try first, and whom a settlement may wake.
+#[derive(Default)]
+pub(crate) struct Noted {
+    queues: RwLock<HashSet<QueueId>>,
+}
+
+impl Noted {
+    pub(crate) fn contains(&self, queue: QueueId) -> bool {
+        self.queues.read().unwrap_or_else(PoisonError::into_inner).contains(&queue)
+    }
+
+    pub(crate) fn set(&self, queue: QueueId, is: bool) {
+        if self.contains(queue) == is {
+            return;
+        }
+        let mut queues = self.queues.write().unwrap_or_else(PoisonError::into_inner);
+        if is {
+            queues.insert(queue)
+        } else {
+            queues.remove(&queue)
+        };
+    }
+}
 
 /// Workers that handle other kinds leave other rows behind, so hints are kept per set of kinds.
 type Key = (QueueId, Vec<KindId>);
@@ -98,6 +123,8 @@ pub(crate) struct Saw<'a> {
     pub(crate) full: bool,
     /// No lane is due for a look.
     pub(crate) looked: bool,
+    /// Somebody holds what stands before the last that was taken: it may be there again, and nobody would say so.
+    pub(crate) passed: bool,
     pub(crate) taken: &'a [LeasedJob],
 }
 
@@ -157,7 +184,7 @@ impl Hints {
 
     /// Raises the marks by what one claim saw: priorities before the last one reached hold nothing due.
     pub(crate) fn raise(&self, queue: QueueId, kinds: &[KindId], start: &Start, saw: Saw<'_>) {
-        let Saw { now, full, looked, taken } = saw;
+        let Saw { now, full, looked, passed, taken } = saw;
         let mut map = self.lock();
         let Some(marks) = map.get_mut(&(queue, kinds.to_vec())) else { return };
         marks.looked = marks.looked.max(now);
@@ -165,7 +192,7 @@ impl Hints {
             let ended = Instant::now();
             marks.full_scan = ended + rest_after(ended - since);
         }
-        if marks.lowered != start.lowered {
+        if marks.lowered != start.lowered || passed {
             return;
         }
         let reached = match taken.last() {
@@ -223,7 +250,7 @@ mod tests {
     }
 
     fn nothing(micros: i64) -> Saw<'static> {
-        Saw { now: Time(micros), full: false, looked: true, taken: &[] }
+        Saw { now: Time(micros), full: false, looked: true, passed: false, taken: &[] }
     }
 
     #[test]

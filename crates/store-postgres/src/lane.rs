@@ -1,8 +1,8 @@
 //! Lanes: slots, looks, and the promotion of what stands first in line.
 //!
-//! Owns the looks, and the promotion that follows them. A settlement that commits by itself hands its slot on (`settle`);
-//! whoever else frees a slot, and whoever puts a job in line, leaves a look in the same transaction; claims follow them. Never locks a lane where a caller's transaction or
-//! a settlement would have to wait for it.
+//! Owns the looks, and the promotion that follows them. A settlement offers its slot to the next (`turn`); whoever else
+//! frees a slot, and whoever puts a job in line, leaves a look in the same transaction; claims follow them. Never locks
+//! a lane where a caller's transaction or a settlement would have to wait for it.
 
 use sqlx::PgConnection;
 use sqlx::postgres::PgRow;
@@ -14,9 +14,10 @@ use crate::row::{PgTime, count, get, time};
 
 /// Claims take turns on the row of a kind, which is locked and not written: two that looked at one lane at once could
 /// pass over who stands first. So a look needs no lock: followed twice, it finds nothing the second time. A claim that
-/// had to wait sees the tables as they were before, so nothing here trusts them: who was promoted meanwhile is no longer
-/// in line when its row is locked, a slot taken meanwhile is in conflict, and a row that changed meanwhile cannot be
-/// moved by its address. The looks at a lane where that happened stay for the next claim.
+/// had to wait sees the tables as they were before, so nothing here trusts them: who was promoted meanwhile is no
+/// longer in line when its row is locked, a slot taken meanwhile is in conflict, and a row that changed meanwhile
+/// cannot be moved by its address. The looks at a lane where that happened stay for the next claim, and so do those at
+/// a lane with room where somebody who is due could not be locked: whoever holds him may let go of him as he was.
 ///
 /// Whatever the statistics say, each lane is one probe of `ready_lined`, whose condition no other index answers, and
 /// parts are put together by hash or by address: `is true` keeps the subquery from becoming a join.
@@ -50,24 +51,33 @@ const PROMOTE: &str = "
             where -r.queue > 0 and r.lane = l.lane and r.run_at <= n.now
             order by r.priority, r.run_at, r.id limit cardinality(l.free) for update skip locked) r),
     s as (
-        insert into windlass.slots (lane, slot, job_id) select lane, slot, id from f where seen order by lane, slot
-        on conflict do nothing returning job_id),
+        insert into windlass.slots (lane, slot) select lane, slot from f where seen order by lane, slot
+        on conflict do nothing returning lane, slot),
     p as (
-        update windlass.ready r set queue = -r.queue, run_at = greatest(r.run_at, f.freed_at)
-        from f where r.ctid = f.ctid and (f.id in (select job_id from s)) is true
+        update windlass.ready r set queue = -r.queue, run_at = greatest(r.run_at, f.freed_at), slot = f.slot
+        from f where r.ctid = f.ctid and ((f.lane, f.slot) in (select lane, slot from s)) is true
         returning r.queue, r.run_at),
-    c as materialized (select lane from f where id not in (select job_id from s)),
+    stay as materialized (
+        select lane from f where ((lane, slot) in (select lane, slot from s)) is not true
+        union all
+        select l.lane from l left join (select lane, count(*) as heads from f group by lane) got on got.lane = l.lane
+        cross join n
+        where cardinality(l.free) > coalesce(got.heads, 0)
+          and (select true from windlass.ready r
+               where -r.queue > 0 and r.lane = l.lane and r.run_at <= n.now
+                 and (r.id in (select id from f)) is not true limit 1)),
     d as (
-        delete from windlass.looks where ctid = any (array(select ctid from o where lane not in (select lane from c))))
+        delete from windlass.looks where ctid = any (array(
+            select ctid from o where (lane in (select lane from stay)) is not true)))
     select queue, min(run_at) as run_at, count(*) as heads from p group by queue";
 
-/// In a statement of its own after the one that took the job out: only then are its slot and its head's row seen alike.
 const RELEASE: &str = "
     with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
-    s as (
-        delete from windlass.slots s using unnest($2::bigint[], $3::bigint[], $4::int[]) u (job_id, lane, kind)
-        where s.lane = u.lane and s.job_id = u.job_id
-        returning u.kind, s.lane)
+    s as materialized (
+        select s.ctid, u.kind, u.lane
+        from unnest($2::bigint[], $3::smallint[], $4::int[]) u (lane, slot, kind) cross join lateral (
+            select s.ctid from windlass.slots s where s.lane = u.lane and s.slot = u.slot limit 1) s),
+    d as (delete from windlass.slots where ctid = any (array(select ctid from s)))
     insert into windlass.looks (kind, at, lane, freed) select distinct s.kind, n.now, s.lane, true from s, n";
 
 const LOOK_EVERYWHERE: &str = "
@@ -106,20 +116,21 @@ impl PostgresStore {
         Ok(promoted)
     }
 
-    /// Gives back the slots of jobs that were taken out of `ready`: rows with `id`, `lane` and `kind`.
+    /// Gives back the slots of heads that were taken out of `ready`: rows with `kind`, `lane`, and `slot` if
+    /// the job was one.
     pub(crate) async fn release(&self, conn: &mut PgConnection, gone: &[PgRow]) -> Result<(), StoreError> {
-        let (mut ids, mut lanes, mut kinds) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut lanes, mut slots, mut kinds) = (Vec::new(), Vec::new(), Vec::new());
         for row in gone {
-            if let Some(lane) = get::<Option<i64>>(row, "lane")? {
-                ids.push(get::<i64>(row, "id")?);
-                lanes.push(lane);
+            if let Some(slot) = get::<Option<i16>>(row, "slot")? {
+                lanes.push(get::<i64>(row, "lane")?);
+                slots.push(slot);
                 kinds.push(get::<i32>(row, "kind")?);
             }
         }
-        if ids.is_empty() {
+        if lanes.is_empty() {
             return Ok(());
         }
-        let query = sqlx::query(self.sql(RELEASE)).bind(self.offset()).bind(ids).bind(lanes).bind(kinds);
+        let query = sqlx::query(self.sql(RELEASE)).bind(self.offset()).bind(lanes).bind(slots).bind(kinds);
         query.execute(conn).await.map_err(failed("give back slots"))?;
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Leasing jobs that have been due too long, whatever their priority.
 //!
-//! Owns the look for them. Who of them comes first is decided by `windlass_core::order`; each is then leased by the claim
-//! of its priority. Never follows looks at lanes: a claim of all priorities comes right after.
+//! Owns the look for them. Who of them comes first is decided by `windlass_core::order`; each is then leased by the
+//! claim of its priority. Never follows looks at lanes: a claim of all priorities comes right after.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::error::failed;
 use crate::row::{PgTime, delay_in, priority, time};
 
 /// The first of each priority, each straight from its index range: at most eleven times as many rows as are wanted, and
-/// nothing is sorted here, however many wait.
+/// nothing is sorted here, however many wait. Offers count as ready, and are read in the same way.
 pub(crate) const LATE: &str = "
     with n as materialized (
         select statement_timestamp() + ($1::bigint - $2::bigint) * interval '1 microsecond' as before)
@@ -24,7 +24,17 @@ pub(crate) const LATE: &str = "
         select r.priority, r.run_at from windlass.ready r
         where r.queue = $3 and r.priority = (p.n - 1)::smallint and r.run_at >= p.low and r.run_at <= n.before
           and r.suspect is null and r.kind = any ($4::int[])
-        order by r.run_at, r.id limit $6) r";
+        order by r.run_at, r.id limit $6) r
+    union all
+    select t.priority, t.run_at
+    from n cross join unnest($5::timestamptz[]) with ordinality p (low, n)
+    cross join lateral (
+        select t.priority, t.run_at
+        from (select t.priority, t.run_at, t.ids from windlass.turns t
+              where t.queue = $3 and t.priority = (p.n - 1)::smallint and t.run_at >= p.low and t.run_at <= n.before
+                and t.kind = any ($4::int[])
+              order by t.run_at limit $6) t
+        cross join unnest(t.ids) limit $6) t";
 
 const OP: &str = "claim late jobs";
 

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod act;
+mod audit;
 mod backup;
 mod budget;
 mod claim;
@@ -21,6 +22,7 @@ mod late;
 mod limit;
 mod migrate;
 mod open;
+mod overruled;
 mod partition;
 #[cfg(test)]
 mod plans;
@@ -36,8 +38,10 @@ mod resource;
 mod rollup;
 mod row;
 mod schedule;
+mod scratch;
 mod settle;
 mod store;
+mod turn;
 mod tx;
 mod wake;
 mod window;
@@ -46,3 +50,4 @@ mod workflow;
 
 pub use limit::HeldSnapshot;
 pub use open::{Options, PostgresStore};
+pub use scratch::HeldSchema;

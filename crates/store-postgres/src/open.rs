@@ -13,8 +13,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, SqlStr};
 use windlass_core::StoreError;
 
 use crate::entity::Together;
-use crate::global::Limited;
-use crate::hint::Hints;
+use crate::hint::{Hints, Noted};
 use crate::pool::{Pool, settings};
 use crate::wake::Waker;
 
@@ -29,8 +28,8 @@ pub struct Options {
     pub acquire_timeout: Duration,
     /// How long one statement may run before the server stops it.
     pub statement_timeout: Duration,
-    /// The address is that of a pooler that gives each transaction another session (PgBouncer in transaction mode).
-    /// LISTEN and NOTIFY are off then, whatever `notify` says.
+    /// The address is that of a pooler that may give each transaction another session (PgBouncer, in session mode too: it
+    /// takes no settings at the start of one). LISTEN and NOTIFY are off then, whatever `notify` says.
     pub pooler: bool,
 }
 
@@ -56,7 +55,10 @@ pub struct PostgresStore {
     pub(crate) schema: String,
     pub(crate) waker: Arc<Waker>,
     pub(crate) hints: Arc<Hints>,
-    pub(crate) limited: Arc<Limited>,
+    /// Queues with a global concurrency.
+    pub(crate) limited: Arc<Noted>,
+    /// Queues where slots are offered.
+    pub(crate) turned: Arc<Noted>,
     pub(crate) together: Arc<Together>,
     offset: Arc<AtomicI64>,
     rendered: Arc<RwLock<Rendered>>,
@@ -77,6 +79,10 @@ impl Drop for Listens {
 }
 
 const DEFAULT_SCHEMA: &str = "windlass";
+/// How PgBouncer answers a session that wants settings of its own. No server says so.
+const POOLER_REFUSES: &str = "unsupported startup parameter";
+const A_POOLER: &str =
+    "the address is a pooler's (PgBouncer): set `database.pooler = true`, in session mode too";
 /// How long a connection may be refused before the server counts as not there.
 const REFUSED_FOR: Duration = Duration::from_secs(2);
 const BETWEEN_KNOCKS: Duration = Duration::from_millis(200);
@@ -108,6 +114,9 @@ impl PostgresStore {
         };
         let opened = |error| match error {
             sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut => crate::error::translate("connect", error),
+            sqlx::Error::Database(said) if said.message().contains(POOLER_REFUSES) => {
+                open(format!("{}; {A_POOLER}", said.message()))
+            }
             other => open(other.to_string()),
         };
         // What a session would remember is said in each transaction; a pooler refuses to be told more at the start.
@@ -139,6 +148,7 @@ impl PostgresStore {
             waker,
             hints,
             limited: Arc::default(),
+            turned: Arc::default(),
             together: Arc::default(),
             offset: Arc::default(),
             rendered: Arc::default(),

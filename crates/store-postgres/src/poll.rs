@@ -13,7 +13,7 @@ use crate::error::failed;
 use crate::registry::{bounds, parse_rate};
 use crate::row::{PgTime, duration_or_none, get, most, time, time_or_none};
 
-/// Eleven index probes per question, each from where the hints say, and one per kind for lanes to look at, which is a
+/// Twice eleven index probes per question, each from where the hints say, and one per kind for lanes to look at, which is a
 /// claim's business. Suspects stand apart: they are due, but an ordinary claim does not take them. The left join answers
 /// with the time even when no queue was asked about. A question's kinds come as the text of an array, because arrays of
 /// arrays are rectangular.
@@ -23,7 +23,7 @@ const POLL: &str = "
         select s.asked, s.queue, s.kinds::int[] as kinds, s.looks
         from unnest($3::int[], $4::text[], $9::timestamptz[]) with ordinality s (queue, kinds, looks, asked))
     select n.now, s.asked, q.id as queue, q.paused, coalesce(q.live_concurrency, q.concurrency) as concurrency,
-           coalesce(q.live_concurrency_min, q.concurrency_min) as concurrency_min,
+           case when q.live_concurrency_max is null then q.concurrency_min else q.live_concurrency_min end as concurrency_min,
            coalesce(q.live_concurrency_max, q.concurrency_max) as concurrency_max,
            case when q.live_global_concurrency_set then q.live_global_concurrency else q.global_concurrency end
                as global_concurrency,
@@ -40,6 +40,12 @@ const POLL: &str = "
                  where r.queue = s.queue and r.priority = p.priority and r.run_at >= p.low and r.suspect is null
                    and r.kind = any (s.kinds)
                  order by r.run_at, r.id limit 1) r
+             where p.asked = s.asked),
+            (select min(t.run_at)
+             from unnest($5::bigint[], $6::smallint[], $7::timestamptz[]) p (asked, priority, low), lateral (
+                 select t.run_at from windlass.turns t
+                 where t.queue = s.queue and t.priority = p.priority and t.run_at >= p.low and t.kind = any (s.kinds)
+                 order by t.run_at limit 1) t
              where p.asked = s.asked),
             (select min(o.at)
              from unnest(s.kinds) k (id), lateral (

@@ -25,9 +25,9 @@ const LOCK: &str =
     "select token from windlass.claims where worker = $1 and token = any ($2) order by token for update";
 
 const LEASES: &str = "
-    select i.id, i.run_at, c.token, c.attempt, c.crashes, c.alone, c.claimed_at, j.max_attempts,
+    select i.id, i.run_at, i.slot, c.token, c.attempt, c.crashes, c.alone, c.claimed_at, j.max_attempts,
            j.queue, j.kind, j.lane, x.job_id is not null as cancel
-    from windlass.claims c cross join unnest(c.ids, c.run_ats) i (id, run_at)
+    from windlass.claims c cross join unnest(c.ids, c.run_ats, c.slots) i (id, run_at, slot)
     join windlass.jobs j on j.id = i.id
     left join windlass.cancels x on x.job_id = i.id
     where c.worker = $1 and c.token = any ($2)";
@@ -41,11 +41,11 @@ const WRITE: &str = "
     u as materialized (
         select * from unnest($3::bigint[], $4::bigint[], $5::smallint[], $6::timestamptz[], $7::smallint[],
                              $8::smallint[], $9::smallint[], $10::text[], $12::timestamptz[], $13::bigint[],
-                             $14::int[])
-            u (id, token, attempt, claimed_at, ended, used, suspect, error, place, lane, kind)),
+                             $14::int[], $15::smallint[])
+            u (id, token, attempt, claimed_at, ended, used, suspect, error, place, lane, kind, slot)),
     r as (
-        insert into windlass.ready (queue, priority, run_at, id, kind, attempt, suspect, unique_key, lane)
-        select j.queue, j.priority, u.place, u.id, j.kind, u.used, u.suspect, j.unique_key, u.lane
+        insert into windlass.ready (queue, priority, run_at, id, kind, attempt, suspect, unique_key, lane, slot)
+        select j.queue, j.priority, u.place, u.id, j.kind, u.used, u.suspect, j.unique_key, u.lane, u.slot
         from u join windlass.jobs j on j.id = u.id where u.ended is null
         order by j.unique_key, u.id
         on conflict (unique_key) where unique_key is not null do nothing
@@ -61,9 +61,11 @@ const WRITE: &str = "
     a as (
         insert into windlass.attempts (id, token, attempt, worker, started_at, ended_at, outcome, error)
         select e.id, e.token, e.attempt, $2, e.claimed_at, n.now, $11, e.error from e, n where e.final is null),
-    s as (
-        delete from windlass.slots s using e
-        where e.final is not null and s.lane = e.lane and s.job_id = e.id returning e.kind, s.lane),
+    s as materialized (
+        select s.ctid, e.kind, e.lane from e cross join lateral (
+            select s.ctid from windlass.slots s where s.lane = e.lane and s.slot = e.slot limit 1) s
+        where e.final is not null),
+    z as (delete from windlass.slots where ctid = any (array(select ctid from s))),
     o as (insert into windlass.looks (kind, at, lane, freed) select distinct s.kind, n.now, s.lane, true from s, n),
     k as (delete from windlass.cancels where job_id in (select id from e where final is not null))
     select n.now, (select count(*) from e where final = 7) as superseded from n";
@@ -76,6 +78,7 @@ struct Lease {
     queue: QueueId,
     kind: KindId,
     lane: Option<i64>,
+    slot: Option<i16>,
     claimed_at: Time,
     place: Time,
     lost: LostLease,
@@ -186,6 +189,7 @@ impl PostgresStore {
                     queue: QueueId(get(row, "queue")?),
                     kind: KindId(get(row, "kind")?),
                     lane: get(row, "lane")?,
+                    slot: get(row, "slot")?,
                     claimed_at: time(row, "claimed_at")?,
                     place: time(row, "run_at")?,
                     lost: LostLease {
@@ -225,6 +229,7 @@ impl PostgresStore {
             .bind(leases.iter().map(|l| PgTime(l.place)).collect::<Vec<_>>())
             .bind(sparse(leases.iter().map(|l| l.lane).collect()))
             .bind(leases.iter().map(|l| l.kind.0).collect::<Vec<_>>())
+            .bind(sparse(leases.iter().map(|l| l.slot).collect()))
             .fetch_one(conn)
             .await
             .map_err(failed(OP))?;

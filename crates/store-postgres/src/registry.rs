@@ -7,11 +7,12 @@ use sqlx::PgConnection;
 use sqlx::postgres::PgRow;
 use windlass_core::queue::Boost;
 use windlass_core::scale::Bounds;
-use windlass_core::store::{Backlog, DEPTH_SHOWN, KindMoved, KindUpdate, QueueState, QueueUpdate};
+use windlass_core::store::{Backlog, DEPTH_SHOWN, KindMoved, KindUpdate, Live, QueueState, QueueUpdate};
 use windlass_core::time::micros;
 use windlass_core::{Backoff, KindId, KindSpec, QueueId, QueueSpec, Rate, Resource, StoreError};
 
 use crate::PostgresStore;
+use crate::audit::Subject;
 use crate::error::failed;
 use crate::row::{big_in, count, duration_or_none, from_micros, get, most, priority, small, small_in};
 
@@ -32,23 +33,36 @@ const PUT_QUEUE: &str = "
                           excluded.concurrency_max, excluded.resource, excluded.global_concurrency,
                           excluded.boost_after_us)";
 
+/// Whether slots above a limit are taken is not looked up while it is being lowered: a claim under way may take one yet.
 const PUT_KIND: &str = "
     insert into windlass.kinds as k (name, queue, priority, max_attempts, timeout_us, backoff_base_us,
-                                     backoff_cap_us, description, key_concurrency, rate, resource)
-    select $1, q.id, $3, $4, $5, $6, $7, $8, $9, $10, $11 from windlass.queues q where q.name = $2
+                                     backoff_cap_us, description, key_concurrency, configured_key_concurrency,
+                                     rate, resource, key_lowered)
+    select $1, q.id, $3, $4, $5, $6, $7, $8, $9, $9, $10, $11, false from windlass.queues q where q.name = $2
     on conflict (name) do update
     set priority = excluded.priority, max_attempts = excluded.max_attempts, timeout_us = excluded.timeout_us,
         backoff_base_us = excluded.backoff_base_us, backoff_cap_us = excluded.backoff_cap_us,
-        description = excluded.description, key_concurrency = excluded.key_concurrency, rate = excluded.rate,
-        resource = excluded.resource
+        description = excluded.description, rate = excluded.rate, resource = excluded.resource,
+        configured_key_concurrency = excluded.key_concurrency,
+        key_concurrency = coalesce(k.live_key_concurrency, excluded.key_concurrency),
+        key_lowered = coalesce(k.live_key_concurrency, excluded.key_concurrency) < k.key_concurrency
+            or (k.key_lowered
+                and (exists (select from windlass.ready r
+                             where r.kind = k.id
+                               and r.slot > coalesce(k.live_key_concurrency, excluded.key_concurrency))
+                     or exists (select from windlass.claims c cross join unnest(c.ids, c.slots) i (id, slot)
+                                join windlass.jobs j on j.id = i.id
+                                where i.slot > coalesce(k.live_key_concurrency, excluded.key_concurrency)
+                                  and j.kind = k.id)))
     where k.queue = excluded.queue
-      and (k.priority, k.max_attempts, k.timeout_us, k.backoff_base_us, k.backoff_cap_us, k.description,
-           k.key_concurrency, k.rate, k.resource)
+      and (k.key_lowered or (k.priority, k.max_attempts, k.timeout_us, k.backoff_base_us, k.backoff_cap_us, k.description,
+           k.configured_key_concurrency, k.rate, k.resource)
         is distinct from (excluded.priority, excluded.max_attempts, excluded.timeout_us, excluded.backoff_base_us,
                           excluded.backoff_cap_us, excluded.description, excluded.key_concurrency, excluded.rate,
-                          excluded.resource)";
+                          excluded.resource))";
 
-const KEY_CONCURRENCIES: &str = "select name, key_concurrency from windlass.kinds where name = any ($1)";
+const KEY_CONCURRENCIES: &str = "
+    select name, key_concurrency from windlass.kinds where name = any ($1) and live_key_concurrency is null";
 
 const KIND_HOME: &str = "
     select q.name from windlass.kinds k join windlass.queues q on q.id = k.queue where k.name = $1";
@@ -64,7 +78,8 @@ const KINDS: &str = "
 const QUEUES: &str = "
     with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now)
     select q.id, q.name, q.priority, coalesce(q.live_concurrency, q.concurrency) as concurrency, q.cadence_us,
-           q.sla_us, q.owner, q.colour, q.paused, coalesce(q.live_concurrency_min, q.concurrency_min) as concurrency_min,
+           q.sla_us, q.owner, q.colour, q.paused,
+           case when q.live_concurrency_max is null then q.concurrency_min else q.live_concurrency_min end as concurrency_min,
            coalesce(q.live_concurrency_max, q.concurrency_max) as concurrency_max, r.name as resource,
            coalesce(r.live_permits, r.permits) as permits,
            case when q.live_depth_cap_set then q.live_depth_cap else q.depth_cap end as depth_cap,
@@ -88,30 +103,40 @@ const QUEUES: &str = "
 
 const UPDATE_QUEUE: &str = "
     update windlass.queues
-    set paused = coalesce($2, paused), live_concurrency = coalesce($3, live_concurrency),
-        live_depth_cap = case when $4 then $5 else live_depth_cap end,
-        live_depth_cap_set = live_depth_cap_set or $4,
-        live_concurrency_min = coalesce($6, live_concurrency_min),
-        live_concurrency_max = coalesce($7, live_concurrency_max),
-        live_global_concurrency = case when $8 then $9 else live_global_concurrency end,
-        live_global_concurrency_set = live_global_concurrency_set or $8,
-        live_boost_after_us = case when $10 then $11 else live_boost_after_us end
+    set paused = coalesce($2, paused),
+        live_concurrency = case when $3 then $4 else live_concurrency end,
+        live_concurrency_min = case when $5 then $7 else live_concurrency_min end,
+        live_concurrency_max = case when $6 then coalesce($4, live_concurrency, concurrency)
+                                    when $5 then $8 else live_concurrency_max end,
+        live_depth_cap = case when $9 then $11 else live_depth_cap end,
+        live_depth_cap_set = case when $9 then $10 else live_depth_cap_set end,
+        live_global_concurrency = case when $12 then $14 else live_global_concurrency end,
+        live_global_concurrency_set = case when $12 then $13 else live_global_concurrency_set end,
+        live_boost_after_us = case when $15 then $16 else live_boost_after_us end
     where id = $1
     returning resource";
 
 const UPDATE_KIND: &str = "
-    update windlass.kinds k set live_rate = coalesce($2, k.live_rate)
+    update windlass.kinds k
+    set live_rate = case when $2 then $3 else k.live_rate end,
+        live_key_concurrency = case when $4 then $5 else k.live_key_concurrency end,
+        key_concurrency = case when $4 then coalesce($5, k.configured_key_concurrency) else k.key_concurrency end,
+        key_lowered = k.key_lowered or ($4 and coalesce($5, k.configured_key_concurrency) < k.key_concurrency)
     from windlass.queues q where k.id = $1 and q.id = k.queue
-    returning coalesce(k.resource, q.resource) as resource";
+    returning coalesce(k.resource, q.resource) as resource, k.name";
 
 const SET_PERMITS: &str = "update windlass.resources set live_permits = $2 where name = $1";
 
+/// Who was offered a slot is as good as ready.
 const BACKLOG: &str = "
     with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now)
-    select (select count(*) from (
+    select least($3, (select count(*) from (
                 select from n, generate_series(0, 10) p, lateral (
                     select from windlass.ready r where r.queue = $2 and r.priority = p::smallint
-                       and r.run_at <= n.now limit $3) r limit $3) x) as due,
+                       and r.run_at <= n.now limit $3) r limit $3) x)
+           + coalesce((select sum(t.offers) from (
+                select cardinality(t.ids) as offers from windlass.turns t
+                where t.queue = $2 and t.run_at <= (select now from n) limit $3) t), 0)) as due,
            (select count(*) from windlass.workers w where $2 = any (w.queues)) as workers";
 
 const DEPTH: &str = "
@@ -268,23 +293,33 @@ impl PostgresStore {
         update: &QueueUpdate,
     ) -> Result<bool, StoreError> {
         const OP: &str = "change a queue";
+        let bounds = update.bounds.and_then(Live::set);
+        let depth_cap = update.depth_cap.and_then(Live::set);
+        let global_concurrency = update.global_concurrency.and_then(Live::set);
         let mut tx = self.pool.begin().await.map_err(failed(OP))?;
+        let watched = self.watch(&mut tx, Subject::Queue(queue), update.actor.as_deref()).await?;
         let changed = sqlx::query(self.sql(UPDATE_QUEUE))
             .bind(queue.0)
             .bind(update.paused)
-            .bind(update.concurrency.map(whole))
+            .bind(update.concurrency.is_some())
+            .bind(update.concurrency.and_then(Live::set).map(whole))
+            .bind(update.bounds.is_some())
+            .bind(bounds == Some(None))
+            .bind(bounds.flatten().map(|bounds| whole(bounds.min)))
+            .bind(bounds.flatten().map(|bounds| whole(bounds.max)))
             .bind(update.depth_cap.is_some())
-            .bind(update.depth_cap.flatten().map(big_in))
-            .bind(update.bounds.map(|bounds| whole(bounds.min)))
-            .bind(update.bounds.map(|bounds| whole(bounds.max)))
+            .bind(depth_cap.is_some())
+            .bind(depth_cap.flatten().map(big_in))
             .bind(update.global_concurrency.is_some())
-            .bind(update.global_concurrency.flatten().map(whole))
+            .bind(global_concurrency.is_some())
+            .bind(global_concurrency.flatten().map(whole))
             .bind(update.boost_after.is_some())
             .bind(update.boost_after.and_then(Boost::code))
             .fetch_optional(&mut *tx)
             .await
             .map_err(failed(OP))?;
         self.set_permits(&mut tx, changed.as_ref(), update.permits).await?;
+        self.note_watched(&mut tx, watched).await?;
         tx.commit().await.map_err(failed(OP))?;
         self.waker.any();
         Ok(changed.is_some())
@@ -292,15 +327,24 @@ impl PostgresStore {
 
     pub(crate) async fn update_kind(&self, kind: KindId, update: &KindUpdate) -> Result<bool, StoreError> {
         const OP: &str = "change a kind";
-        let rate = update.rate.map(|rate| rate.map_or(NO_RATE.to_owned(), |rate| rate.to_string()));
+        let rate = update.rate.and_then(Live::set);
+        let rate = rate.map(|rate| rate.map_or(NO_RATE.to_owned(), |rate| rate.to_string()));
         let mut tx = self.pool.begin().await.map_err(failed(OP))?;
+        let watched = self.watch(&mut tx, Subject::Kind(kind), update.actor.as_deref()).await?;
         let changed = sqlx::query(self.sql(UPDATE_KIND))
             .bind(kind.0)
+            .bind(update.rate.is_some())
             .bind(rate)
+            .bind(update.key_concurrency.is_some())
+            .bind(update.key_concurrency.and_then(Live::set).map(small_in))
             .fetch_optional(&mut *tx)
             .await
             .map_err(failed(OP))?;
+        if let (Some(row), Some(_)) = (&changed, update.key_concurrency) {
+            self.look_everywhere(&mut tx, &[get(row, "name")?]).await?;
+        }
         self.set_permits(&mut tx, changed.as_ref(), update.permits).await?;
+        self.note_watched(&mut tx, watched).await?;
         tx.commit().await.map_err(failed(OP))?;
         self.waker.any();
         Ok(changed.is_some())
@@ -311,11 +355,11 @@ impl PostgresStore {
         &self,
         conn: &mut PgConnection,
         changed: Option<&PgRow>,
-        permits: Option<u32>,
+        permits: Option<Live<u32>>,
     ) -> Result<(), StoreError> {
         let (Some(changed), Some(permits)) = (changed, permits) else { return Ok(()) };
         let Some(resource) = get::<Option<String>>(changed, "resource")? else { return Ok(()) };
-        let set = sqlx::query(self.sql(SET_PERMITS)).bind(resource).bind(whole(permits));
+        let set = sqlx::query(self.sql(SET_PERMITS)).bind(resource).bind(permits.set().map(whole));
         set.execute(conn).await.map_err(failed("set permits"))?;
         Ok(())
     }
@@ -362,6 +406,7 @@ fn resource(row: &PgRow) -> Result<Option<Resource>, StoreError> {
     Ok(get::<Option<String>>(row, "resource")?.map(|name| Resource { name, permits }))
 }
 
+/// An upper bound alone is an operator's word for none: an older process takes it for a bound, which it may.
 pub(crate) fn bounds(row: &PgRow) -> Result<Option<Bounds>, StoreError> {
     let read =
         |name| get::<Option<i32>>(row, name).map(|count| count.and_then(|count| u32::try_from(count).ok()));

@@ -1,7 +1,7 @@
 //! Ending attempts, fenced by token.
 //!
 //! Owns what a settlement writes: `finished`, or `ready` again with a row in `attempts`. The fence is the claims row:
-//! while it holds the id under that token, the lease is valid. Where a slot gets free, a look is left. Claims rows are
+//! while it holds the id under that token, the lease is valid. Slots are handed over as `turn` says. Claims rows are
 //! locked in token order, so batches that overlap wait for each other in one direction. Never aborts a batch because one
 //! of its jobs met a twin.
 
@@ -16,9 +16,9 @@ use windlass_core::{JobState, QueueId, Settlement, StoreError, Time, TxRef, Verd
 
 use crate::PostgresStore;
 use crate::error::{failed, is_conflict, translate};
-use crate::global::Limited;
-use crate::hint::BOTTOM;
+use crate::hint::{BOTTOM, Noted};
 use crate::row::{PgTime, delay_in, small_in, sparse, text_in};
+use crate::turn::hand_over;
 use crate::tx;
 use crate::workflow::Woken;
 
@@ -37,12 +37,12 @@ macro_rules! fenced {
             $columns,
             ", ord)),
              c as materialized (
-                 select c.token, c.worker, c.ids, case when c.alone or c.crashes > 0 then c.crashes end as crashes
+                 select c.token, c.worker, c.ids, c.slots, case when c.alone or c.crashes > 0 then c.crashes end as crashes
                  from windlass.claims c
                  where c.token = any (array(select distinct token from u)) order by c.token for update),
              h as materialized (
-                 select u.*, s.worker, s.crashes
-                 from (select token, worker, crashes, unnest(ids) as id from c) s
+                 select u.*, s.worker, s.crashes, s.slot
+                 from (select token, worker, crashes, unnest(ids) as id, unnest(slots) as slot from c) s
                  join u on u.token = s.token and u.id = s.id),
              m as materialized (select token, array_agg(id) as ids from h group by token),
              gone as (
@@ -50,62 +50,12 @@ macro_rules! fenced {
                  where k.token = m.token and c.token = m.token and cardinality(c.ids) = cardinality(m.ids)),
              kept as (
                  update windlass.claims k
-                 set (ids, run_ats) = (
-                     select array_agg(i.id), array_agg(i.run_at) from unnest(k.ids, k.run_ats) i (id, run_at)
+                 set (ids, run_ats, slots) = (
+                     select array_agg(i.id), array_agg(i.run_at), case when k.slots is not null then array_agg(i.slot) end
+                     from unnest(k.ids, k.run_ats, k.slots) i (id, run_at, slot)
                      where not exists (select from unnest(m.ids) s (id) where s.id = i.id))
                  from m, c
                  where k.token = m.token and c.token = m.token and cardinality(c.ids) > cardinality(m.ids)),"
-        )
-    };
-}
-
-/// Gives back the slots of these jobs, found one by one whatever the statistics say, and leaves looks. For transactions
-/// with more to do: who stands in line may be somebody else's to lock.
-macro_rules! free {
-    ($jobs:literal) => {
-        concat!(
-            " s as materialized (
-                  select s.ctid, x.kind, x.lane from ",
-            $jobs,
-            " x cross join lateral (
-                      select s.ctid from windlass.slots s where s.lane = x.lane and s.job_id = x.id limit 1) s),
-              z as (delete from windlass.slots where ctid = any (array(select ctid from s))),"
-        )
-    };
-}
-
-/// Gives the slots of these jobs to who stands first in line; not while one above a limit that was lowered is taken. Whoever
-/// another session has locked is passed over: nobody waits here, and two that free slots of one lane take two heads. Slots move
-/// only to heads that did: one whose row changed under the lock is left in line. What nobody took is `s`, given back
-/// with a look: who gets in line at this moment is not seen here, and whoever follows their look may see the slot taken.
-macro_rules! hand_over {
-    ($jobs:literal) => {
-        concat!(
-            " w as materialized (
-                  select s.ctid, x.id, x.kind, x.lane from ",
-            $jobs,
-            " x cross join lateral (
-                      select s.ctid from windlass.slots s where s.lane = x.lane and s.job_id = x.id limit 1) s),
-              q as materialized (
-                  select w.lane, array_agg(w.ctid) as slots, array_agg(w.id) as ids
-                  from w join windlass.kinds k on k.id = w.kind
-                  where (select true from windlass.slots s where s.lane = w.lane and s.slot > k.key_concurrency limit 1) is null
-                  group by w.lane),
-              t as materialized (
-                  select r.ctid, r.id, r.slots[r.nth] as slot, r.ids[r.nth] as ended
-                  from (select q.lane, q.slots, q.ids, r.ctid, r.id, (row_number() over (partition by q.lane))::int as nth
-                        from q cross join n cross join lateral (
-                            select r.ctid, r.id from windlass.ready r
-                            where -r.queue > 0 and r.lane = q.lane and r.run_at <= n.now
-                            order by r.priority, r.run_at, r.id limit cardinality(q.ids) for update skip locked) r) r),
-              p as (
-                  update windlass.ready r set queue = -r.queue, run_at = greatest(r.run_at, n.now)
-                  from n where r.ctid = any (array(select ctid from t)) returning r.id),
-              b as materialized (select t.slot, t.id, t.ended from t where (t.id in (select id from p)) is true),
-              y as (update windlass.slots s set job_id = b.id from b where s.ctid = b.slot),
-              s as materialized (
-                  select w.ctid, w.kind, w.lane from w where (w.id in (select ended from b)) is not true),
-              z as (delete from windlass.slots where ctid = any (array(select ctid from s))),"
         )
     };
 }
@@ -126,26 +76,17 @@ macro_rules! settle_done {
     };
 }
 
-macro_rules! settle_done_laned {
-    ($slots:expr) => {
-        settle_done!(
-            ", result, lane, kind",
-            ", $6::bytea[], $7::bigint[], $8::int[]",
-            concat!(
-                " j as materialized (select h.id, h.lane, h.kind from h where h.lane is not null),",
-                $slots,
-                " o as (insert into windlass.looks (kind, at, lane, freed)
-                        select distinct s.kind, n.now, s.lane, true from s, n),"
-            )
-        )
-    };
-}
-
 const SETTLE_DONE: &str = settle_done!(", result", ", $6::bytea[]", "");
-const SETTLE_DONE_LANED: Laned = [settle_done_laned!(free!("j")), settle_done_laned!(hand_over!("j"))];
-
-/// The statement that frees slots, and the one that hands them over.
-type Laned = [&'static str; 2];
+pub(crate) const SETTLE_DONE_LANED: &str = settle_done!(
+    ", result, lane, kind",
+    ", $6::bytea[], $7::bigint[], $8::int[]",
+    concat!(
+        " j as materialized (select h.ord, h.id, h.lane, h.kind, h.slot from h where h.slot is not null),",
+        hand_over!(),
+        " o as (insert into windlass.looks (kind, at, lane, freed)
+                select distinct u.kind, n.now, u.lane, true from unwanted u, n),"
+    )
+);
 
 /// Anything: `state` null means the job returns; a suspect that is handed back was not run to an end and stays one. The
 /// answer lists what was not simply accepted: 1 superseded, 2 cancelled, 3 stale.
@@ -203,31 +144,26 @@ const SETTLE_ANY: &str = settle_any!(
 
 /// A job that was not run stays its lane's head and keeps its slot; any other that returns goes back in line. Slots are
 /// looked at when all that wait for a unique key have got it: after that nothing here waits.
-macro_rules! settle_any_laned {
-    ($slots:expr) => {
-        settle_any!(
-            ", result, state, error, outcome, used, delay, place, lane, kind",
-            ", $6::bytea[], $7::smallint[], $8::text[], $9::text[], $10::smallint[], $11::bigint[], $12::timestamptz[],
-               $13::bigint[], $14::int[]",
-            "queue, lane",
-            "j.lane, case when j.lane is null or h.outcome = 'handed_back' then 1 else -1 end * j.queue as queue",
-            concat!(
-                " j as materialized (
-                      select e.id, e.lane, e.kind from e
-                      where e.lane is not null and (e.ended is not null or e.outcome <> 'handed_back')
-                        and (select count(*) from r) >= 0),",
-                $slots,
-                " o as (
-                      insert into windlass.looks (kind, at, lane, freed)
-                      select s.kind, n.now, s.lane, true from s, n
-                      union select b.kind, b.run_at, b.lane, false from back b
-                            where b.queue < 0 and (b.id in (select id from r)) is true),"
-            )
-        )
-    };
-}
-
-const SETTLE_ANY_LANED: Laned = [settle_any_laned!(free!("j")), settle_any_laned!(hand_over!("j"))];
+const SETTLE_ANY_LANED: &str = settle_any!(
+    ", result, state, error, outcome, used, delay, place, lane, kind",
+    ", $6::bytea[], $7::smallint[], $8::text[], $9::text[], $10::smallint[], $11::bigint[], $12::timestamptz[],
+       $13::bigint[], $14::int[]",
+    "queue, lane, slot",
+    "j.lane, case when j.lane is null or h.outcome = 'handed_back' then 1 else -1 end * j.queue as queue,
+     case when h.outcome = 'handed_back' then h.slot end as slot",
+    concat!(
+        " j as materialized (
+              select e.ord, e.id, e.lane, e.kind, e.slot from e
+              where e.slot is not null and (e.ended is not null or e.outcome <> 'handed_back')
+                and (select count(*) from r) >= 0),",
+        hand_over!(),
+        " o as (
+              insert into windlass.looks (kind, at, lane, freed)
+              select u.kind, n.now, u.lane, true from unwanted u, n
+              union select b.kind, b.run_at, b.lane, false from back b
+                    where b.queue < 0 and (b.id in (select id from r)) is true),"
+    )
+);
 
 /// A job returned to a place that may lie anywhere; heard by every process, this one included.
 const NOTIFY_BOTTOM: &str = "select pg_notify($1, '0 ' || $2::int || ':0')";
@@ -252,6 +188,9 @@ impl PostgresStore {
                     }
                 };
                 some.answer(&mut answers, settled);
+                if part.laned {
+                    some.batch.iter().for_each(|settlement| self.turned.set(settlement.queue, true));
+                }
             }
         }
         let mut woken = places(settlements, &self.limited);
@@ -266,7 +205,7 @@ impl PostgresStore {
         let mut session = self.pool.session().await.map_err(failed(OP))?;
         let concerned = self.concerned(&mut session, part).await?;
         let answers = if concerned.nobody() {
-            self.settle_part(&mut session, part, Slots::HandedOver).await?
+            self.settle_part(&mut session, part).await?
         } else {
             let mut tx = session.begin().await.map_err(failed(OP))?;
             let (answers, mut woken) = self.settle_telling(&mut tx, part, &concerned).await?;
@@ -300,7 +239,7 @@ impl PostgresStore {
         let part = Part::one(settlement);
         let concerned = self.concerned(conn, &part).await?;
         let (answers, woken) = match concerned.nobody() {
-            true => (self.settle_part(conn, &part, Slots::Freed).await?, Woken::default()),
+            true => (self.settle_part(conn, &part).await?, Woken::default()),
             false => self.settle_telling(conn, &part, &concerned).await?,
         };
         Ok((answers.first().copied().unwrap_or(Settled::Stale), woken))
@@ -315,7 +254,7 @@ impl PostgresStore {
     ) -> Result<(Vec<Settled>, Woken), StoreError> {
         let waiting = self.lock_waiting(conn, &concerned.boxes).await?;
         self.lock_workflows(conn, &concerned.workflows).await?;
-        let answers = self.settle_part(conn, part, Slots::Freed).await?;
+        let answers = self.settle_part(conn, part).await?;
         let both = || part.batch.iter().zip(&answers);
         let failed = both().filter_map(|(s, a)| Some((s.id.0, why_settled(s, *a)?)));
         self.fail_waiting(conn, &waiting, failed).await?;
@@ -361,7 +300,7 @@ impl PostgresStore {
     ) -> Result<Vec<Settled>, StoreError> {
         let mut answers = vec![Settled::Stale; some.len()];
         for part in Part::of(some) {
-            let settled = self.settle_part(conn, &part, Slots::Freed).await?;
+            let settled = self.settle_part(conn, &part).await?;
             part.answer(&mut answers, settled);
         }
         Ok(answers)
@@ -371,14 +310,13 @@ impl PostgresStore {
         &self,
         conn: &mut PgConnection,
         Part { laned, batch: first, .. }: &Part<'_>,
-        slots: Slots,
     ) -> Result<Vec<Settled>, StoreError> {
         let all_done = first.iter().all(|s| completed(s));
         let statement = match (all_done, laned) {
             (true, false) => SETTLE_DONE,
-            (true, true) => SETTLE_DONE_LANED[slots as usize],
+            (true, true) => SETTLE_DONE_LANED,
             (false, false) => SETTLE_ANY,
-            (false, true) => SETTLE_ANY_LANED[slots as usize],
+            (false, true) => SETTLE_ANY_LANED,
         };
         let query = sqlx::query(self.sql(statement))
             .bind(self.offset())
@@ -406,14 +344,6 @@ impl PostgresStore {
         }
         Ok(answers)
     }
-}
-
-/// What becomes of the slots of a batch. A statement that commits by itself hands them over; in a transaction with more to do,
-/// or a caller's, that would lock a waiting job for as long as it lasts.
-#[derive(Clone, Copy)]
-enum Slots {
-    Freed = 0,
-    HandedOver = 1,
 }
 
 /// Whom the ends of a batch concern.
@@ -535,7 +465,7 @@ fn result(settlement: &Settlement) -> Option<&[u8]> {
 
 /// Where returned jobs stand now; one that kept its place may stand below the hints. A slot that got free makes its
 /// queue due for a look, and every end makes room where a global concurrency is.
-pub(crate) fn places(settlements: &[Settlement], limited: &Limited) -> Vec<(QueueId, Time)> {
+pub(crate) fn places(settlements: &[Settlement], limited: &Noted) -> Vec<(QueueId, Time)> {
     let mut places = Vec::new();
     for settlement in settlements {
         let at = match &settlement.verdict {
@@ -562,9 +492,7 @@ mod tests {
         let keep = [ReturnWhy::Retry, ReturnWhy::Snooze, ReturnWhy::HandBack].into_iter();
         let keep: Vec<&str> = keep.filter(|why| why.keeps_slot()).map(ReturnWhy::name).collect();
         assert_eq!(keep, ["handed_back"]);
-        for statement in SETTLE_ANY_LANED {
-            assert!(statement.contains("j.lane is null or h.outcome = 'handed_back' then 1"));
-            assert!(statement.contains("e.outcome <> 'handed_back'"));
-        }
+        assert!(SETTLE_ANY_LANED.contains("j.lane is null or h.outcome = 'handed_back' then 1"));
+        assert!(SETTLE_ANY_LANED.contains("e.outcome <> 'handed_back'"));
     }
 }

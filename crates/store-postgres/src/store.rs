@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use windlass_core::store::{
     Action, Backlog, Beat, Bulk, Change, Claim, DeadCount, Enqueued, Finding, JobDetail, JobFilter,
-    KindUpdate, Migration, OnWake, Page, Poll, Prune, QueueKinds, QueueState, QueueUpdate, Reclaimed, Report,
-    Rollup, Settled, StoreTx, TokenLease, WorkerInfo, WorkerLimits, WorkerRow,
+    KindUpdate, Migration, OnWake, Overruled, Page, Poll, Prune, QueueKinds, QueueState, QueueUpdate,
+    Reclaimed, Report, Rollup, Settled, StoreTx, TokenLease, WorkerInfo, WorkerLimits, WorkerRow,
 };
 use windlass_core::{
     JobId, JobRecord, KindId, KindSpec, LeasedJob, NewJob, QueueId, QueueSpec, Settlement, Store, StoreError,
@@ -78,6 +78,10 @@ impl Store for PostgresStore {
 
     async fn update_kind(&self, kind: KindId, update: &KindUpdate) -> Result<bool> {
         self.update_kind(kind, update).await
+    }
+
+    async fn overruled(&self) -> Result<Vec<Overruled>> {
+        self.overruled().await
     }
 
     async fn backlog(&self, queue: QueueId, cap: u64) -> Result<Backlog> {

@@ -134,15 +134,15 @@ fn retry(scope: &mut Scope<'_>, id: JobId, bulk: &mut Bulk) -> Answer<()> {
         bulk.done += 1;
         return Ok(());
     }
-    let attempt = keep_last_attempt(scope, id)?;
-    scope.connection.prepare_cached("delete from windlass_progress where job_id = ?1")?.execute([id.0])?;
     if let Some(key) = &unique_key
         && twin_of(scope.connection, key)?.is_some()
     {
-        finish(scope, &End::waiting(id, JobState::Superseded, attempt))?;
+        supersede_finished(scope, id)?;
         bulk.superseded += 1;
         return Ok(());
     }
+    keep_last_attempt(scope, id)?;
+    scope.connection.prepare_cached("delete from windlass_progress where job_id = ?1")?.execute([id.0])?;
     scope.connection.prepare_cached(INSERT_READY)?.execute((
         standing(queue, lane.is_some()),
         priority,
@@ -160,8 +160,26 @@ fn retry(scope: &mut Scope<'_>, id: JobId, bulk: &mut Bulk) -> Answer<()> {
     Ok(())
 }
 
+/// Replayed, it met its waiting twin: it still says when it ran and what went wrong.
+fn supersede_finished(scope: &Scope<'_>, id: JobId) -> Answer<()> {
+    copy_last_attempt(scope, id)?;
+    scope
+        .connection
+        .prepare_cached(
+            "update windlass_finished set state = ?2, finished_at = ?3, token = null, worker = null where id = ?1",
+        )?
+        .execute((id.0, JobState::Superseded.code(), scope.now.0))?;
+    Ok(())
+}
+
 /// The finished row was the record of the last attempt; a job that lives again keeps that record among the others.
-pub(crate) fn keep_last_attempt(scope: &Scope<'_>, id: JobId) -> Answer<u16> {
+pub(crate) fn keep_last_attempt(scope: &Scope<'_>, id: JobId) -> Answer<()> {
+    copy_last_attempt(scope, id)?;
+    scope.connection.prepare_cached("delete from windlass_finished where id = ?1")?.execute([id.0])?;
+    Ok(())
+}
+
+fn copy_last_attempt(scope: &Scope<'_>, id: JobId) -> Answer<()> {
     scope
         .connection
         .prepare_cached(
@@ -171,11 +189,7 @@ pub(crate) fn keep_last_attempt(scope: &Scope<'_>, id: JobId) -> Answer<u16> {
              from windlass_finished where id = ?1 and token is not null",
         )?
         .execute([id.0])?;
-    let attempt = scope
-        .connection
-        .prepare_cached("delete from windlass_finished where id = ?1 returning attempt")?
-        .query_row([id.0], |row| row.get(0))?;
-    Ok(attempt)
+    Ok(())
 }
 
 /// Where a waiting job stands.

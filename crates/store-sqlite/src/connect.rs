@@ -3,10 +3,11 @@
 //! Owns: the pragmas, the busy handler, and the errors of a path that cannot be used. Writes nothing before it is
 //! known that the file and its folder can be written.
 
+use std::cell::Cell;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags};
 use rustix::fs::{Access, AtFlags, CWD};
@@ -98,10 +99,24 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
+thread_local! {
+    /// When the wait on this thread began, and when it ends if somebody said so.
+    static WAIT: Cell<(Option<Instant>, Option<Instant>)> = const { Cell::new((None, None)) };
+}
+
+/// Waits on this thread end then; without a word they have the usual patience from their beginning. The handler below is a plain function to SQLite, so it cannot know the
+/// store it waits for.
+pub(crate) fn wait_until(deadline: Option<Instant>) {
+    WAIT.set((None, deadline));
+}
+
 /// SQLite asks this while another connection holds the lock it wants.
 pub(crate) fn wait_a_little(tries: i32) -> bool {
     const NAP: Duration = Duration::from_millis(1);
-    if u128::from(tries.unsigned_abs()) * NAP.as_millis() >= PATIENCE.as_millis() {
+    let (begun, told) = WAIT.get();
+    let begun = begun.filter(|_| tries > 0).unwrap_or_else(Instant::now);
+    WAIT.set((Some(begun), told));
+    if Instant::now() >= told.unwrap_or(begun + PATIENCE) {
         return false;
     }
     thread::sleep(NAP);
@@ -109,12 +124,12 @@ pub(crate) fn wait_a_little(tries: i32) -> bool {
 }
 
 /// A caller's transaction runs on a connection of the driver that the caller uses.
-pub(crate) fn for_callers(path: &Path) -> SqliteConnectOptions {
+pub(crate) fn for_callers(path: &Path, patience: Duration) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(path)
         .create_if_missing(false)
         .synchronous(SqliteSynchronous::Full)
-        .busy_timeout(PATIENCE)
+        .busy_timeout(patience)
         .foreign_keys(true)
         .pragma("wal_autocheckpoint", "0")
         .pragma("temp_store", "memory")

@@ -3,8 +3,10 @@
 //! Owns: the one mapping, for rusqlite and for sqlx. Never decides whether the store is broken for good: the writer
 //! does, because only a failed write or sync means that.
 
+use std::time::Duration;
+
 use rusqlite::ErrorCode;
-use windlass_core::StoreError;
+use windlass_core::{StoreError, duration};
 
 pub(crate) const STORE: &str = "sqlite";
 
@@ -108,6 +110,16 @@ pub(crate) fn from_sqlx(op: &'static str, error: sqlx::Error) -> StoreError {
         }
         _ => StoreError::Other { store: STORE, op, source: error.into() },
     }
+}
+
+/// Somebody who does not know the gate holds SQLite's own lock.
+pub(crate) fn held_outside(patience: Duration) -> String {
+    format!(
+        "another program held the database's write lock for the {} that `database.statement_timeout` allows: a transaction \
+         left open in a `sqlite3` shell or an editor, or a copy being made; `fuser` with the file's name tells which \
+         processes have it open",
+        duration::format(patience)
+    )
 }
 
 pub(crate) fn closed(op: &'static str) -> StoreError {

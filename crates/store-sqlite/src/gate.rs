@@ -18,8 +18,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use windlass_core::StoreError;
 
-/// How long to wait for another writer before giving up. Nobody holds the gate longer than a caller's transaction.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// How long to wait for another writer before giving up, unless told. Nobody holds the gate longer than a caller's
+/// transaction.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 const SPINS: u32 = 20;
 const LONGEST_NAP: Duration = Duration::from_micros(500);
@@ -38,7 +39,7 @@ struct Files {
 #[derive(Clone)]
 pub(crate) struct Gate {
     files: Arc<Mutex<Arc<Files>>>,
-    patience: Duration,
+    pub(crate) patience: Duration,
 }
 
 /// The right to write; given back when dropped.
@@ -164,8 +165,9 @@ mod tests {
 
     async fn impatient(folder: &tempfile::TempDir) -> SqliteStore {
         let path = folder.path().join("windlass.db");
-        let patience = Duration::from_millis(50);
-        let store = SqliteStore::open_patient(&path, &SqliteOptions::default(), patience).unwrap();
+        let statement_timeout = Duration::from_millis(50);
+        let store = SqliteStore::open(&path, SqliteOptions { statement_timeout, ..SqliteOptions::default() })
+            .unwrap();
         store.migrate_up(None).await.unwrap();
         store
     }
@@ -210,6 +212,33 @@ mod tests {
         assert!(text.contains("begin()") && text.contains("enqueue_in"), "{text}");
         assert!(matches!(beat, Err(StoreError::Busy { op: "heartbeat", .. })), "{beat:?}");
         tx.rollback().await.unwrap();
+        assert!(!store.heartbeat(WorkerId(1)).await.unwrap());
+    }
+
+    /// Somebody who does not know the gate holds SQLite's own lock: the wait has the same end, not one after the other, and
+    /// the error says whom to look for.
+    #[tokio::test]
+    async fn a_lock_held_outside_costs_no_more_than_the_timeout() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = impatient(&folder).await;
+        let outside = rusqlite::Connection::open(folder.path().join("windlass.db")).unwrap();
+        outside.execute_batch("begin immediate").unwrap();
+        let begun = std::time::Instant::now();
+        let error = store.heartbeat(WorkerId(1)).await.unwrap_err();
+        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+        assert!(matches!(error, StoreError::Busy { op: "heartbeat", .. }), "{error:?}");
+        let text = error.chain();
+        for part in ["50ms", "database.statement_timeout", "sqlite3", "fuser"] {
+            assert!(text.contains(part), "{part} is missing in {text}");
+        }
+        let begun = std::time::Instant::now();
+        let error = store.begin().await.err().expect("the lock is still held");
+        assert!(
+            begun.elapsed() < Duration::from_secs(10) && error.chain().contains("fuser"),
+            "{}",
+            error.chain()
+        );
+        outside.execute_batch("rollback").unwrap();
         assert!(!store.heartbeat(WorkerId(1)).await.unwrap());
     }
 }

@@ -7,6 +7,7 @@
 //! File names are those of `windlass-store-postgres`, so the two can be read side by side.
 
 mod act;
+mod audit;
 mod backup;
 mod budget;
 mod checkpoint;
@@ -24,6 +25,7 @@ mod lease;
 pub mod limit;
 mod line;
 mod migrate;
+mod overruled;
 mod poll;
 mod prune;
 mod query;
@@ -76,11 +78,13 @@ pub struct SqliteOptions {
     pub checkpoint_pages: u32,
     /// The database may not grow beyond this many pages; `None` is no bound.
     pub max_pages: Option<u32>,
+    /// How long a call waits in all for others who write, in this process or another, before it gives up as busy.
+    pub statement_timeout: Duration,
 }
 
 impl Default for SqliteOptions {
     fn default() -> SqliteOptions {
-        SqliteOptions { create: true, checkpoint_pages: 10_000, max_pages: None }
+        SqliteOptions { create: true, checkpoint_pages: 10_000, max_pages: None, statement_timeout: PATIENCE }
     }
 }
 
@@ -113,14 +117,7 @@ impl Shared {
 impl SqliteStore {
     /// Opens the file; the schema is a matter of `migrate_up`.
     pub fn open(path: impl AsRef<Path>, options: SqliteOptions) -> Result<SqliteStore, StoreError> {
-        SqliteStore::open_patient(path.as_ref(), &options, PATIENCE)
-    }
-
-    fn open_patient(
-        path: &Path,
-        options: &SqliteOptions,
-        patience: Duration,
-    ) -> Result<SqliteStore, StoreError> {
+        let (path, patience) = (path.as_ref(), options.statement_timeout);
         if let Some(why) = version::unfit(rusqlite::version_number()) {
             let what = format!("SQLite {}", rusqlite::version());
             return Err(StoreError::Open { what, why: why.to_owned() });

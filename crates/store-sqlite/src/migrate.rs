@@ -129,6 +129,18 @@ pub(crate) const STEPS: &[Step] = &[
         up: include_str!("schema/0018_turns.up.sql"),
         down: include_str!("schema/0018_turns.down.sql"),
     },
+    Step {
+        version: 19,
+        name: "offers",
+        up: include_str!("schema/0019_offers.up.sql"),
+        down: include_str!("schema/0019_offers.down.sql"),
+    },
+    Step {
+        version: 20,
+        name: "live_keys",
+        up: include_str!("schema/0020_live_keys.up.sql"),
+        down: include_str!("schema/0020_live_keys.down.sql"),
+    },
 ];
 
 pub(crate) fn newest() -> i64 {

@@ -21,7 +21,7 @@ pub(crate) fn poll(
 ) -> Answer<Poll> {
     let mut queues = Vec::new();
     let mut statement = connection.prepare_cached(
-        "select paused, coalesce(live_concurrency, concurrency), coalesce(live_concurrency_min, concurrency_min),
+        "select paused, coalesce(live_concurrency, concurrency), case when live_concurrency_max is null then concurrency_min else live_concurrency_min end,
                 coalesce(live_concurrency_max, concurrency_max),
                 case when live_global_concurrency_set then live_global_concurrency else global_concurrency end,
                 nullif(coalesce(live_boost_after_us, boost_after_us), 0)

@@ -6,15 +6,16 @@
 use std::time::Duration;
 
 use rusqlite::types::Type;
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, OptionalExtension, Row, named_params};
 use windlass_core::queue::{Boost, MAX_PRIORITY};
 use windlass_core::scale::Bounds;
 use windlass_core::store::{
-    Backlog, DEPTH_SHOWN, KindLimits, KindMoved, KindUpdate, Permits, QueueState, QueueUpdate, Wake,
+    Backlog, DEPTH_SHOWN, KindLimits, KindMoved, KindUpdate, Live, Permits, QueueState, QueueUpdate, Wake,
 };
 use windlass_core::time::micros;
 use windlass_core::{Backoff, KindId, KindSpec, QueueId, QueueSpec, Rate, Resource, StoreError, Time};
 
+use crate::audit::{Subject, Watched};
 use crate::error::{Answer, other};
 use crate::lane::{look_everywhere, standing};
 use crate::row::{duration, small};
@@ -32,8 +33,8 @@ pub(crate) fn sync_registry(scope: &mut Scope<'_>, queues: &[QueueSpec], kinds: 
     for kind in kinds {
         let before = key_concurrency(scope.connection, kind)?;
         moved.extend(put_kind(scope.connection, kind)?);
-        if let Some((id, before)) = before
-            && before < kind.key_concurrency
+        if let (Some((id, before)), Some((_, now))) = (before, key_concurrency(scope.connection, kind)?)
+            && before < now
         {
             look_everywhere(scope, id)?;
         }
@@ -101,14 +102,13 @@ fn put_kind(connection: &Connection, kind: &KindSpec) -> Answer<Option<KindMoved
     connection
         .prepare_cached(
             "insert into windlass_kinds (name, queue, priority, max_attempts, timeout_us, backoff_base_us,
-                 backoff_cap_us, description, key_concurrency, rate, resource, key_lowered)
-             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,
-                     exists (select 1 from windlass_slots where slot > ?9))
+                 backoff_cap_us, description, key_concurrency, configured_key_concurrency, rate, resource)
+             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11)
              on conflict (name) do update set priority = excluded.priority, max_attempts = excluded.max_attempts,
                  timeout_us = excluded.timeout_us, backoff_base_us = excluded.backoff_base_us,
                  backoff_cap_us = excluded.backoff_cap_us, description = excluded.description,
-                 key_concurrency = excluded.key_concurrency, rate = excluded.rate, resource = excluded.resource,
-                 key_lowered = excluded.key_lowered",
+                 configured_key_concurrency = excluded.key_concurrency, rate = excluded.rate,
+                 resource = excluded.resource",
         )?
         .execute((
             &kind.name,
@@ -123,8 +123,24 @@ fn put_kind(connection: &Connection, kind: &KindSpec) -> Answer<Option<KindMoved
             kind.rate.map(|rate| rate.to_string()),
             kind.resource.as_ref().map(|resource| &resource.name),
         ))?;
+    let id = connection
+        .query_row("select id from windlass_kinds where name = ?1", [&kind.name], |row| row.get(0))?;
+    put_key_concurrency(connection, KindId(id))?;
     resource::put(connection, kind.resource.as_ref())?;
     Ok(None)
+}
+
+/// What holds of what is configured and what an operator said.
+fn put_key_concurrency(connection: &Connection, kind: KindId) -> Answer<()> {
+    connection
+        .prepare_cached(
+            "update windlass_kinds set key_concurrency = coalesce(live_key_concurrency, configured_key_concurrency),
+                 key_lowered = exists (select 1 from windlass_slots
+                                       where slot > coalesce(live_key_concurrency, configured_key_concurrency))
+             where id = ?1",
+        )?
+        .execute([kind.0])?;
+    Ok(())
 }
 
 fn key_concurrency(connection: &Connection, kind: &KindSpec) -> Answer<Option<(KindId, u16)>> {
@@ -177,6 +193,7 @@ fn resource_in(row: &Row<'_>, name: usize, permits: usize) -> rusqlite::Result<O
     Ok(row.get::<_, Option<String>>(name)?.map(|name| Resource { name, permits }))
 }
 
+/// An upper bound alone is an operator's word for none: an older process takes it for a bound, which it may.
 pub(crate) fn bounds(row: &Row<'_>, min: usize, max: usize) -> rusqlite::Result<Option<Bounds>> {
     let (min, max): (Option<u32>, Option<u32>) = (row.get(min)?, row.get(max)?);
     Ok(min.zip(max).map(|(min, max)| Bounds { min, max }))
@@ -206,7 +223,7 @@ pub(crate) fn queues(connection: &Connection, now: Time) -> Answer<Vec<QueueStat
         "select q.id, q.name, q.priority, coalesce(q.live_concurrency, q.concurrency), q.cadence_us, q.sla_us, q.owner,
                 q.colour, case when q.live_depth_cap_set then q.live_depth_cap else q.depth_cap end, q.paused,
                 coalesce((select sum(json_array_length(c.ids)) from windlass_claims c where c.queue = q.id), 0),
-                coalesce(q.live_concurrency_min, q.concurrency_min),
+                case when q.live_concurrency_max is null then q.concurrency_min else q.live_concurrency_min end,
                 coalesce(q.live_concurrency_max, q.concurrency_max), r.name, coalesce(r.live_permits, r.permits),
                 case when q.live_global_concurrency_set then q.live_global_concurrency else q.global_concurrency end,
                 nullif(coalesce(q.live_boost_after_us, q.boost_after_us), 0)
@@ -275,33 +292,44 @@ fn fill_depths(connection: &Connection, queue: &mut QueueState, now: Time) -> An
 }
 
 pub(crate) fn update_queue(scope: &mut Scope<'_>, queue: QueueId, update: &QueueUpdate) -> Answer<bool> {
-    let lifted = update.depth_cap.map(|cap| cap.map(|cap| i64::try_from(cap).unwrap_or(i64::MAX)));
+    let watched = Watched::begin(scope.connection, Subject::Queue(queue), update.actor.as_deref())?;
+    let bounds = update.bounds.and_then(Live::set);
+    let depth_cap = update.depth_cap.and_then(Live::set);
+    let global_concurrency = update.global_concurrency.and_then(Live::set);
     let changed = scope
         .connection
         .prepare_cached(
-            "update windlass_queues set paused = coalesce(?2, paused), live_concurrency = coalesce(?3, live_concurrency),
-                 live_depth_cap = case when ?4 then ?5 else live_depth_cap end,
-                 live_depth_cap_set = live_depth_cap_set or ?4,
-                 live_concurrency_min = coalesce(?6, live_concurrency_min),
-                 live_concurrency_max = coalesce(?7, live_concurrency_max),
-                 live_global_concurrency = case when ?8 then ?9 else live_global_concurrency end,
-                 live_global_concurrency_set = live_global_concurrency_set or ?8,
-                 live_boost_after_us = case when ?10 then ?11 else live_boost_after_us end
-             where id = ?1",
+            "update windlass_queues set paused = coalesce(:paused, paused),
+                 live_concurrency = case when :concurrency_said then :concurrency else live_concurrency end,
+                 live_concurrency_min = case when :bounds_said then :min else live_concurrency_min end,
+                 live_concurrency_max = case when :unbounded then coalesce(:concurrency, live_concurrency, concurrency)
+                                             when :bounds_said then :max else live_concurrency_max end,
+                 live_depth_cap = case when :depth_cap_said then :depth_cap else live_depth_cap end,
+                 live_depth_cap_set = case when :depth_cap_said then :depth_cap_set else live_depth_cap_set end,
+                 live_global_concurrency = case when :global_said then :global else live_global_concurrency end,
+                 live_global_concurrency_set = case when :global_said then :global_set
+                                                    else live_global_concurrency_set end,
+                 live_boost_after_us = case when :boost_said then :boost else live_boost_after_us end
+             where id = :id",
         )?
-        .execute((
-            queue.0,
-            update.paused,
-            update.concurrency,
-            lifted.is_some(),
-            lifted.flatten(),
-            update.bounds.map(|bounds| bounds.min),
-            update.bounds.map(|bounds| bounds.max),
-            update.global_concurrency.is_some(),
-            update.global_concurrency.flatten(),
-            update.boost_after.is_some(),
-            update.boost_after.and_then(Boost::code),
-        ))?;
+        .execute(named_params! {
+            ":id": queue.0,
+            ":paused": update.paused,
+            ":concurrency_said": update.concurrency.is_some(),
+            ":concurrency": update.concurrency.and_then(Live::set),
+            ":bounds_said": update.bounds.is_some(),
+            ":unbounded": bounds == Some(None),
+            ":min": bounds.flatten().map(|bounds| bounds.min),
+            ":max": bounds.flatten().map(|bounds| bounds.max),
+            ":depth_cap_said": update.depth_cap.is_some(),
+            ":depth_cap_set": depth_cap.is_some(),
+            ":depth_cap": depth_cap.flatten().map(|cap| i64::try_from(cap).unwrap_or(i64::MAX)),
+            ":global_said": update.global_concurrency.is_some(),
+            ":global_set": global_concurrency.is_some(),
+            ":global": global_concurrency.flatten(),
+            ":boost_said": update.boost_after.is_some(),
+            ":boost": update.boost_after.and_then(Boost::code),
+        })?;
     if let Some(permits) = update.permits {
         let resource = scope
             .connection
@@ -312,12 +340,16 @@ pub(crate) fn update_queue(scope: &mut Scope<'_>, queue: QueueId, update: &Queue
             resource::set_permits(scope.connection, &resource, permits)?;
         }
     }
+    if let Some(watched) = watched {
+        watched.end(scope)?;
+    }
     scope.wake(Wake::Any);
     Ok(changed > 0)
 }
 
 pub(crate) fn update_kind(scope: &mut Scope<'_>, kind: KindId, update: &KindUpdate) -> Answer<bool> {
     let connection = scope.connection;
+    let watched = Watched::begin(connection, Subject::Kind(kind), update.actor.as_deref())?;
     let resource = connection
         .prepare_cached(
             "select coalesce(k.resource, q.resource)
@@ -327,13 +359,23 @@ pub(crate) fn update_kind(scope: &mut Scope<'_>, kind: KindId, update: &KindUpda
         .optional()?;
     let Some(resource) = resource else { return Ok(false) };
     if let Some(rate) = update.rate {
-        let rate = rate.map_or(NO_RATE.to_owned(), |rate| rate.to_string());
+        let rate = rate.set().map(|rate| rate.map_or(NO_RATE.to_owned(), |rate| rate.to_string()));
         connection
             .prepare_cached("update windlass_kinds set live_rate = ?2 where id = ?1")?
             .execute((kind.0, rate))?;
     }
+    if let Some(at_once) = update.key_concurrency {
+        connection
+            .prepare_cached("update windlass_kinds set live_key_concurrency = ?2 where id = ?1")?
+            .execute((kind.0, at_once.set()))?;
+        put_key_concurrency(connection, kind)?;
+        look_everywhere(scope, kind)?;
+    }
     if let (Some(permits), Some(resource)) = (update.permits, resource) {
         resource::set_permits(connection, &resource, permits)?;
+    }
+    if let Some(watched) = watched {
+        watched.end(scope)?;
     }
     scope.wake(Wake::Any);
     Ok(true)

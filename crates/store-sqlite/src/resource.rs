@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use rusqlite::{Connection, OptionalExtension};
-use windlass_core::store::{ResourceUse, WorkerLimits};
+use windlass_core::store::{Live, ResourceUse, WorkerLimits};
 use windlass_core::{Resource, WorkerId};
 
 use crate::error::Answer;
@@ -24,10 +24,10 @@ pub(crate) fn put(connection: &Connection, resource: Option<&Resource>) -> Answe
     Ok(())
 }
 
-pub(crate) fn set_permits(connection: &Connection, resource: &str, permits: u32) -> Answer<()> {
+pub(crate) fn set_permits(connection: &Connection, resource: &str, permits: Live<u32>) -> Answer<()> {
     connection
         .prepare_cached("update windlass_resources set live_permits = ?2 where name = ?1")?
-        .execute((resource, permits))?;
+        .execute((resource, permits.set()))?;
     Ok(())
 }
 

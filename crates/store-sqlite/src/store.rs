@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use windlass_core::store::{
     Action, Backlog, Beat, Bulk, Change, Claim, DeadCount, Enqueued, Finding, JobDetail, JobFilter,
-    KindUpdate, Migration, OnWake, Page, Poll, Prune, QueueKinds, QueueState, QueueUpdate, Reclaimed, Report,
-    Rollup, Settled, StoreTx, TokenLease, WorkerInfo, WorkerLimits, WorkerRow,
+    KindUpdate, Migration, OnWake, Overruled, Page, Poll, Prune, QueueKinds, QueueState, QueueUpdate,
+    Reclaimed, Report, Rollup, Settled, StoreTx, TokenLease, WorkerInfo, WorkerLimits, WorkerRow,
 };
 use windlass_core::{
     JobId, JobRecord, KindId, KindSpec, LeasedJob, NewJob, QueueId, QueueSpec, Settlement, Store, StoreError,
@@ -18,8 +18,8 @@ use windlass_core::{
 
 use crate::query::Selection;
 use crate::{
-    SqliteStore, act, claim, enqueue, error, examine, late, migrate, poll, query, rate, reclaim, registry,
-    report, resource, rollup, settle, worker,
+    SqliteStore, act, claim, enqueue, error, examine, late, migrate, overruled, poll, query, rate, reclaim,
+    registry, report, resource, rollup, settle, worker,
 };
 
 #[async_trait]
@@ -84,13 +84,17 @@ impl Store for SqliteStore {
     }
 
     async fn update_queue(&self, queue: QueueId, update: &QueueUpdate) -> Result<bool, StoreError> {
-        let update = *update;
+        let update = update.clone();
         self.write("update a queue", 1, move |scope| registry::update_queue(scope, queue, &update)).await
     }
 
     async fn update_kind(&self, kind: KindId, update: &KindUpdate) -> Result<bool, StoreError> {
-        let update = *update;
+        let update = update.clone();
         self.write("update a kind", 1, move |scope| registry::update_kind(scope, kind, &update)).await
+    }
+
+    async fn overruled(&self) -> Result<Vec<Overruled>, StoreError> {
+        self.read("read live values", overruled::overruled).await
     }
 
     async fn depth(&self, queue: QueueId, cap: u64) -> Result<u64, StoreError> {

@@ -14,7 +14,7 @@ use sqlx::{ConnectOptions, Connection as _};
 use windlass_core::store::{StoreTx, Wake, Wakers};
 use windlass_core::{StoreError, TxRef};
 
-use crate::error::{Answer, from_sql, from_sqlx};
+use crate::error::{Answer, from_sql, from_sqlx, held_outside};
 use crate::gate::Pass;
 use crate::scope::Scope;
 use crate::writer::{Broken, broken_error};
@@ -108,13 +108,17 @@ impl SqliteStore {
         let mut connection = match shared.idle.take() {
             Some(connection) => connection,
             None => {
-                connect::for_callers(&shared.path).connect().await.map_err(|error| from_sqlx(OP, error))?
+                let options = connect::for_callers(&shared.path, shared.gate.patience);
+                options.connect().await.map_err(|error| from_sqlx(OP, error))?
             }
         };
-        sqlx::query("begin immediate")
-            .execute(&mut connection)
-            .await
-            .map_err(|error| from_sqlx(OP, error))?;
+        let begun = sqlx::query("begin immediate").execute(&mut connection).await;
+        begun.map_err(|error| match from_sqlx(OP, error) {
+            StoreError::Busy { op, .. } => {
+                StoreError::Busy { op, source: held_outside(shared.gate.patience).into() }
+            }
+            other => other,
+        })?;
         let (idle, wakers, broken) = (shared.idle.clone(), shared.wakers.clone(), shared.broken.clone());
         Ok(Box::new(SqliteTx { connection, pass, idle, wakers, broken }))
     }

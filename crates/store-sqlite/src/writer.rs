@@ -18,6 +18,7 @@ use windlass_core::store::{Wake, Wakers};
 
 use crate::checkpoint::Checkpointer;
 use crate::clock::Clock;
+use crate::connect;
 use crate::error::{self, Answer};
 use crate::gate::Gate;
 use crate::scope::Scope;
@@ -252,10 +253,18 @@ impl Loop {
                 return None;
             }
         };
+        let patience = self.parts.gate.patience;
+        // One patience for the gate and for SQLite's own lock behind it.
+        connect::wait_until(Some(first.since() + patience));
         let begun = self.parts.connection.prepare_cached("begin immediate").and_then(|mut s| s.execute([]));
+        connect::wait_until(None);
         if let Err(error) = begun {
             batch.ran.push(first);
-            return self.finish(batch, &Fate::from_sql(&error));
+            let fate = match Fate::from_sql(&error) {
+                Fate::Busy(_) => Fate::Busy(error::held_outside(patience)),
+                fate => fate,
+            };
+            return self.finish(batch, &fate);
         }
         let lost = self.fill(&mut batch, first, commands);
         let fate = lost.unwrap_or_else(|| self.commit());

@@ -1,6 +1,6 @@
-//! A PgBouncer of a test's own, in transaction mode, in front of the server the tests use.
+//! A PgBouncer of a test's own, in transaction mode unless asked otherwise, in front of the server the tests use.
 //!
-//! It has fewer sessions than its clients have connections, so that what relies on a session shows.
+//! In transaction mode it has fewer sessions than its clients have connections, so that what relies on a session shows.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -21,10 +21,19 @@ pub struct Bouncer {
 impl Bouncer {
     /// `server` is the address of the database; configuration and log go to `directory`.
     pub fn start(server: &str, directory: &Path) -> Bouncer {
+        Bouncer::in_mode("transaction", SESSIONS, server, directory)
+    }
+
+    /// Each client keeps its session for as long as it is connected.
+    pub fn by_session(server: &str, directory: &Path) -> Bouncer {
+        Bouncer::in_mode("session", SESSIONS * 8, server, directory)
+    }
+
+    fn in_mode(mode: &str, sessions: u32, server: &str, directory: &Path) -> Bouncer {
         let target = Target::of(server);
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let file = directory.join("pgbouncer.ini");
-        std::fs::write(&file, target.configuration(port)).unwrap();
+        std::fs::write(&file, target.configuration(port, mode, sessions)).unwrap();
         let mut command = Command::new("/usr/sbin/pgbouncer");
         if rustix::process::geteuid().is_root() {
             // It refuses to run as root.
@@ -74,13 +83,13 @@ impl Target {
         }
     }
 
-    fn configuration(&self, listen: u16) -> String {
+    fn configuration(&self, listen: u16, mode: &str, sessions: u32) -> String {
         let Target { user, password, host, port, database } = self;
         let password = password.as_ref().map(|word| format!(" password={word}")).unwrap_or_default();
         format!(
             "[databases]\n{database} = host={host} port={port} dbname={database} user={user}{password}\n\
              [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {listen}\nunix_socket_dir =\nauth_type = any\n\
-             pool_mode = transaction\ndefault_pool_size = {SESSIONS}\nmax_client_conn = 500\n"
+             pool_mode = {mode}\ndefault_pool_size = {sessions}\nmax_client_conn = 500\n"
         )
     }
 }

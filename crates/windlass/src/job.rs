@@ -73,7 +73,8 @@ impl Request {
         self
     }
 
-    /// At most one waiting job per key.
+    /// At most one job waits per key, and starts when one that runs has ended: the key is its concurrency key too, unless it
+    /// has another.
     pub fn unique_key(mut self, key: impl Into<String>, on_conflict: OnConflict) -> Request {
         self.inner.unique_key = Some(key.into());
         self.inner.on_conflict = Some(on_conflict);

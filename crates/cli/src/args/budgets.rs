@@ -2,12 +2,13 @@
 
 use clap::{Args, Subcommand};
 use windlass_core::budget::{Amount, BadAmount, BadMonth, Month};
+use windlass_core::store::{CONFIGURED, Live};
 
 use super::Json;
 
 #[derive(Args)]
 #[command(after_help = "Examples:\n  windlass budgets\n  windlass budgets history ai --months 3\n  \
-    windlass budgets set ai --limit 750.00\n  windlass budgets reset ai\n\n\
+    windlass budgets set ai --limit 750.00\n  windlass budgets set ai --tokens none\n  windlass budgets reset ai\n\n\
     Budgets are described under [budgets.NAME] in windlass.toml. A changed limit holds for one month.\n\
     Jobs that wait for the next one go on at once with\n\
     `windlass jobs retry --kind KIND --state scheduled --yes`.")]
@@ -22,7 +23,7 @@ pub(crate) struct Budgets {
 pub(crate) enum BudgetsVerb {
     /// State, used and limit of this month, and what the money went to (also without a verb)
     List(Json),
-    /// The months of a budget that have figures, newest first
+    /// The months of a budget that have figures, and those ahead whose limits were set; newest first
     History {
         /// Name of the budget
         #[arg(value_name = "NAME")]
@@ -34,16 +35,17 @@ pub(crate) enum BudgetsVerb {
         json: Json,
     },
     /// Change the limits of one month, at once
+    #[command(group = clap::ArgGroup::new("change").required(true).multiple(true))]
     Set {
         /// Name of the budget
         #[arg(value_name = "NAME")]
         name: String,
-        /// Money, such as 750.00
-        #[arg(long, value_name = "AMOUNT", value_parser = amount, allow_hyphen_values = true, required_unless_present = "tokens")]
-        limit: Option<Amount>,
-        /// Tokens, input and output together
-        #[arg(long, value_name = "N")]
-        tokens: Option<u64>,
+        /// Money, such as 750.00; none takes the limit away, configured gives it back to the configuration
+        #[arg(long, group = "change", value_name = "AMOUNT", value_parser = amount, allow_hyphen_values = true)]
+        limit: Option<Live<Option<Amount>>>,
+        /// Tokens, input and output together; or none, or configured
+        #[arg(long, group = "change", value_name = "N", value_parser = tokens)]
+        tokens: Option<Live<Option<u64>>>,
         /// This month or one ahead, such as 2026-11 [default: this month]
         #[arg(long, value_name = "MONTH", value_parser = month)]
         month: Option<Month>,
@@ -60,8 +62,22 @@ pub(crate) enum BudgetsVerb {
     },
 }
 
-fn amount(text: &str) -> Result<Amount, String> {
-    text.parse().map_err(|error: BadAmount| error.to_string())
+const NONE: &str = "none";
+
+fn amount(text: &str) -> Result<Live<Option<Amount>>, String> {
+    limit(text, |text| text.parse().map_err(|error: BadAmount| error.to_string()))
+}
+
+fn tokens(text: &str) -> Result<Live<Option<u64>>, String> {
+    limit(text, |text| text.parse().map_err(|_| format!("must be a whole number, {NONE} or {CONFIGURED}")))
+}
+
+fn limit<T>(text: &str, value: impl Fn(&str) -> Result<T, String>) -> Result<Live<Option<T>>, String> {
+    match text {
+        NONE => Ok(Live::Set(None)),
+        CONFIGURED => Ok(Live::Configured),
+        text => value(text).map(|value| Live::Set(Some(value))),
+    }
 }
 
 fn month(text: &str) -> Result<Month, String> {

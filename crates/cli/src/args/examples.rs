@@ -55,6 +55,7 @@ pub(super) const QUEUES: &str = "Examples:
   windlass queues set bulk --concurrency-min 2 --concurrency-max 32
   windlass queues set screenshot --permits 5
   windlass queues set low --boost-after 5m
+  windlass queues set low --concurrency configured
 
 Between two bounds each worker finds its own concurrency, by backlog and run times.";
 
@@ -63,6 +64,7 @@ pub(super) const KINDS: &str = "Examples:
   windlass kinds set SEND_RECEIPT --rate 30/m
   windlass kinds set SEND_RECEIPT --rate none
   windlass kinds set SCREENSHOT_CAPTURE --permits 5
+  windlass kinds set SYNC_TENANT --key-concurrency 3
 
 Running workers follow within seconds.";
 

@@ -15,6 +15,8 @@ use super::value::{duration_of, misfire, patience, phase, time_of};
     windlass schedules put refresh --file examples/stock_refresh.toml\n  \
     windlass schedules run nightly --wait\n  \
     windlass schedules next '30 2 * * *' --zone Europe/Berlin -n 4\n  \
+    windlass schedules next --file examples/stock_refresh.toml -n 20\n  \
+    windlass schedules show refresh --from 2026-12-24T00:00:00Z -n 20\n  \
     windlass schedules calendar NYSE --at 2026-11-27T18:00:00Z\n  \
     echo '{\"expr\": \"@daily\", \"zone\": \"Asia/Tokyo\", \"n\": 2}' | windlass schedules next -")]
 pub(crate) struct Schedules {
@@ -51,6 +53,12 @@ pub(crate) struct OneSchedule {
     /// Name of the schedule
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
+    /// How many of its next ticks [default: 5]
+    #[arg(short, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) n: Option<i64>,
+    /// Ticks after this time, also of a paused one [default: those to come]
+    #[arg(long, value_name = "TIME", value_parser = time_of)]
+    pub(crate) from: Option<Time>,
     #[command(flatten)]
     pub(crate) json: Json,
 }
@@ -107,14 +115,14 @@ const OF_A_FILE: [&str; 15] = [
     Ticks that nobody was there for: skip drops them, once makes the latest stand for\n\
     all of them, all makes up for at most --catch-up of them; the rest is counted.")]
 pub(crate) struct PutSchedule {
-    /// At most 55 of A-Z a-z 0-9 _ - . :
+    /// At most 55 of A-Z a-z 0-9 _ - . :, not beginning with windlass-
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
     /// Kind of its jobs; `windlass kinds` lists them
     #[arg(long, value_name = "KIND", required_unless_present = "file")]
     pub(crate) kind: Option<String>,
     /// Five fields, six with seconds first, or @daily and its kin
-    #[arg(long, value_name = "EXPR", required_unless_present_any = ["file", "every"], conflicts_with = "every")]
+    #[arg(long, value_name = "EXPR", conflicts_with = "every")]
     pub(crate) cron: Option<String>,
     /// A steady interval, counted from the schedule's making
     #[arg(long, value_name = "DURATION")]
@@ -168,11 +176,15 @@ pub(crate) struct PutSchedule {
     or an interval: every 90s, @every PT5M.\n\n\
     With - each line of standard input is an object {expr, zone, from, n}; what it\n\
     does not say is taken from the options. Each is answered on one line,\n\
-    {\"ticks\": […]} or {\"error\": …}; one error makes the exit code 1.")]
+    {\"ticks\": […]} or {\"error\": …}; one error makes the exit code 1.\n\n\
+    Into a pipe or a file goes {\"ticks\": […]} also without --json.")]
 pub(crate) struct NextTicks {
     /// The expression, or - for lines of JSON
-    #[arg(value_name = "EXPR")]
-    pub(crate) expr: String,
+    #[arg(value_name = "EXPR", required_unless_present = "file")]
+    pub(crate) expr: Option<String>,
+    /// A schedule as `schedules put --file` takes it; nothing is stored
+    #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["expr", "zone"])]
+    pub(crate) file: Option<String>,
     /// IANA name of the time zone
     #[arg(long, value_name = "ZONE", default_value = "UTC")]
     pub(crate) zone: String,
@@ -180,7 +192,7 @@ pub(crate) struct NextTicks {
     #[arg(long, value_name = "TIME", value_parser = time_of)]
     pub(crate) from: Option<Time>,
     /// How many
-    #[arg(short, value_name = "N", default_value_t = 5)]
+    #[arg(short, value_name = "N", default_value_t = 5, allow_negative_numbers = true)]
     pub(crate) n: i64,
     #[command(flatten)]
     pub(crate) json: Json,
@@ -195,7 +207,8 @@ pub(crate) struct NextTicks {
     [half_days]\n  \
     2026-12-30 = [\"09:00-11:30\"]\n\n\
     With - each line of standard input is an object {name, at}, answered on one line,\n\
-    {\"open\": …} or {\"error\": …}; one error makes the exit code 1.")]
+    {\"open\": …} or {\"error\": …}; one error makes the exit code 1.\n\n\
+    Into a pipe or a file goes {\"open\": …} also without --json.")]
 pub(crate) struct CalendarAt {
     /// NYSE, the path of a .toml file, or - for lines of JSON
     #[arg(value_name = "NAME", required_unless_present = "file")]

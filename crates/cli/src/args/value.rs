@@ -2,35 +2,63 @@
 
 use std::time::Duration;
 
+use windlass_core::lane::MAX_KEY_CONCURRENCY;
 use windlass_core::queue::{BadBoost, Boost, MAX_GLOBAL_CONCURRENCY};
 use windlass_core::schedule::{Misfire, Phase};
+use windlass_core::store::{CONFIGURED, Live};
 use windlass_core::{EntityRef, JobState, OnConflict, Rate, Time, duration};
 
-#[derive(Clone, Copy)]
-pub(crate) enum DepthCap {
-    Jobs(u64),
-    None,
-}
+const MAX_COUNT: u32 = 10_000;
 
-#[derive(Clone, Copy)]
-pub(crate) enum GlobalConcurrency {
-    Jobs(u32),
-    None,
-}
-
-#[derive(Clone, Copy)]
-pub(crate) enum RateBound {
-    Rate(Rate),
-    None,
-}
-
-pub(super) fn rate(text: &str) -> Result<RateBound, String> {
+/// A live value as an operator writes it: back to the configuration, or what `read` makes of it.
+fn live<T>(text: &str, read: impl FnOnce(&str) -> Result<T, String>) -> Result<Live<T>, String> {
     match text {
-        "none" => Ok(RateBound::None),
-        text => {
-            text.parse().map(RateBound::Rate).map_err(|error: windlass_core::rate::BadRate| error.to_string())
-        }
+        CONFIGURED => Ok(Live::Configured),
+        text => read(text).map(Live::Set).map_err(|rule| format!("{rule}, or {CONFIGURED}")),
     }
+}
+
+/// Of slots or permits.
+pub(super) fn count(text: &str) -> Result<Live<u32>, String> {
+    live(text, |text| {
+        let count = text.parse().ok().filter(|count| (1..=MAX_COUNT).contains(count));
+        count.ok_or_else(|| format!("must be 1 to {MAX_COUNT}"))
+    })
+}
+
+pub(super) fn bound(text: &str) -> Result<Live<Option<u32>>, String> {
+    live_bound(text, MAX_COUNT)
+}
+
+pub(super) fn global_concurrency(text: &str) -> Result<Live<Option<u32>>, String> {
+    live_bound(text, MAX_GLOBAL_CONCURRENCY)
+}
+
+fn live_bound(text: &str, most: u32) -> Result<Live<Option<u32>>, String> {
+    live(text, |text| match text {
+        "none" => Ok(None),
+        text => {
+            let count = text.parse().ok().filter(|count| (1..=most).contains(count));
+            count.map(Some).ok_or_else(|| format!("must be 1 to {most}, none"))
+        }
+    })
+}
+
+pub(super) fn depth_cap(text: &str) -> Result<Live<Option<u64>>, String> {
+    live(text, |text| match text {
+        "none" => Ok(None),
+        text => {
+            let cap = text.parse().ok().filter(|cap| *cap > 0);
+            cap.map(Some).ok_or_else(|| "must be a number above 0, none".to_owned())
+        }
+    })
+}
+
+pub(super) fn rate(text: &str) -> Result<Live<Option<Rate>>, String> {
+    live(text, |text| match text {
+        "none" => Ok(None),
+        text => text.parse().map(Some).map_err(|error: windlass_core::rate::BadRate| error.to_string()),
+    })
 }
 
 pub(super) fn duration_of(text: &str) -> Result<Duration, String> {
@@ -71,30 +99,17 @@ pub(super) fn entity(text: &str) -> Result<EntityRef, String> {
     }
 }
 
-pub(super) fn depth_cap(text: &str) -> Result<DepthCap, String> {
-    match text {
-        "none" => Ok(DepthCap::None),
-        text => match text.parse() {
-            Ok(cap) if cap > 0 => Ok(DepthCap::Jobs(cap)),
-            _ => Err("must be a number above 0, or none".to_owned()),
-        },
-    }
-}
-
-pub(super) fn global_concurrency(text: &str) -> Result<GlobalConcurrency, String> {
-    match text {
-        "none" => Ok(GlobalConcurrency::None),
-        text => match text.parse() {
-            Ok(jobs) if (1..=MAX_GLOBAL_CONCURRENCY).contains(&jobs) => Ok(GlobalConcurrency::Jobs(jobs)),
-            _ => Err(format!("must be 1 to {MAX_GLOBAL_CONCURRENCY}, or none")),
-        },
-    }
+pub(super) fn key_concurrency(text: &str) -> Result<Live<u16>, String> {
+    live(text, |text| {
+        let jobs = text.parse().ok().filter(|jobs| (1..=MAX_KEY_CONCURRENCY).contains(jobs));
+        jobs.ok_or_else(|| format!("must be 1 to {MAX_KEY_CONCURRENCY}"))
+    })
 }
 
 pub(super) fn boost_after(text: &str) -> Result<Boost, String> {
     match text {
-        "configured" => Ok(Boost::Configured),
-        text => text.parse().map_err(|error: BadBoost| format!("{error}, or configured")),
+        CONFIGURED => Ok(Boost::Configured),
+        text => text.parse().map_err(|error: BadBoost| format!("{error}, or {CONFIGURED}")),
     }
 }
 

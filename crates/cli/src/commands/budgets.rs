@@ -6,13 +6,11 @@ use windlass_core::store::{Budget, Changed};
 use windlass_engine::Client;
 use windlass_http::view::{BudgetMonthView, BudgetView, CostView, ListView};
 
-use super::Session;
+use super::{ACTOR, Session};
 use crate::args::{Budgets, BudgetsVerb};
 use crate::failure::{During, Failure};
 use crate::output::table::Table;
 
-/// Who does it.
-const ACTOR: &str = "cli";
 /// Rows of costs per budget that a person gets to see; `--json` has more.
 const COSTS: usize = 5;
 
@@ -51,7 +49,8 @@ async fn list(session: &Session, client: &Client, json: bool) -> Result<(), Fail
     if views.is_empty() {
         return session.output.line("no budgets; describe one under [budgets.NAME] in windlass.toml");
     }
-    months(session, "budget", budgets.iter().map(|b| (b.spec.name.clone(), &b.standing, &*b.spec.currency)))?;
+    let rows = budgets.iter().map(|b| (vec![b.spec.name.clone()], &b.standing, b.spec.currency.as_str()));
+    months(session, &["budget"], rows)?;
     for view in views {
         let by = [
             ("kind", view.costs.by_kind),
@@ -59,7 +58,7 @@ async fn list(session: &Session, client: &Client, json: bool) -> Result<(), Fail
             ("provider", view.costs.by_provider),
         ];
         for (dimension, costs) in by {
-            costs_table(session, &view.name, dimension, &costs)?;
+            costs_table(session, &view.figures.name, dimension, &costs)?;
         }
     }
     Ok(())
@@ -100,29 +99,28 @@ async fn history(
     let standings = standings.unwrap_or_default();
     let currency = budget.spec.currency.as_str();
     if json {
-        let views = standings.iter().map(|standing| BudgetMonthView::new(standing, currency));
+        let views = standings.iter().map(|standing| BudgetMonthView::new(&budget.spec, standing));
         return session.output.json(&ListView::whole(views.collect()));
     }
     months(
         session,
-        "month",
-        standings.iter().map(|standing| (standing.month.to_string(), standing, currency)),
+        &["month"],
+        standings.iter().map(|standing| (vec![standing.month.to_string()], standing, currency)),
     )
 }
 
 /// One line per budget or month.
 fn months<'a>(
     session: &Session,
-    first: &'static str,
-    rows: impl Iterator<Item = (String, &'a Standing, &'a str)>,
+    first: &[&'static str],
+    rows: impl Iterator<Item = (Vec<String>, &'a Standing, &'a str)>,
 ) -> Result<(), Failure> {
-    let titles =
-        [first, "state", ">used %", ">settled", ">reserved", ">limit", "currency", ">tokens", ">token limit"];
-    let mut table = Table::new(&titles);
-    for (name, standing, currency) in rows {
+    let figures =
+        ["state", ">used %", ">settled", ">reserved", ">limit", "currency", ">tokens", ">token limit"];
+    let mut table = Table::new(&[first, &figures].concat());
+    for (mut row, standing, currency) in rows {
         let dash = || "–".to_owned();
-        table.row(vec![
-            name,
+        row.extend([
             standing.state().to_string(),
             format!("{:.1}", standing.percent()),
             standing.settled.amount.to_string(),
@@ -132,6 +130,7 @@ fn months<'a>(
             standing.used().tokens.to_string(),
             standing.limits.tokens.map_or_else(dash, |limit| limit.to_string()),
         ]);
+        table.row(row);
     }
     table.print(&session.output)
 }
@@ -146,15 +145,21 @@ async fn apply(
     let standing = match client.change_budget(change).await.during("cannot change the budget")? {
         Changed::Done { standing, .. } => standing,
         Changed::Unknown => return Err(unknown(&change.budget, &[])),
+        Changed::Unbounded => {
+            let what = format!("cannot change {}", change.budget);
+            return Err(Failure::new(what, "no limit would be left, and a budget bounds something")
+                .hint("nothing was changed; give the other one with --limit or --tokens"));
+        }
         Changed::Over => {
             let what = format!("cannot change {}", change.month);
             return Err(Failure::new(what, "it is over and its books are closed").hint("nothing was changed"));
         }
     };
     if json {
-        return session.output.json(&BudgetMonthView::new(&standing, &budget.spec.currency));
+        return session.output.json(&BudgetMonthView::new(&budget.spec, &standing));
     }
-    months(session, "month", [(standing.month.to_string(), &standing, &*budget.spec.currency)].into_iter())
+    let first = vec![budget.spec.name.clone(), standing.month.to_string()];
+    months(session, &["budget", "month"], [(first, &standing, budget.spec.currency.as_str())].into_iter())
 }
 
 async fn named(client: &Client, name: &str) -> Result<Budget, Failure> {

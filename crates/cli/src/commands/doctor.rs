@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use windlass_core::Store;
-use windlass_core::store::Finding;
+use windlass_core::store::{Finding, Overruled};
 
 use super::Session;
 use super::backup::kept;
@@ -85,6 +85,10 @@ async fn examine(session: &Session) -> Vec<Finding> {
     findings.push(good("database", format!("{} answers", config.database.address)));
     schema(store.as_ref(), config.copies.as_ref(), &mut findings).await;
     store.close().await;
+    match kept::examine_left(&config.database, config.copies.as_ref()).await {
+        Ok(line) => findings.extend(line),
+        Err(error) => findings.push(bad("backup leftovers", error.chain(), "try again")),
+    }
     findings
 }
 
@@ -96,6 +100,10 @@ async fn schema(store: &dyn Store, copies: Option<&Copies>, findings: &mut Vec<F
     match store.examine().await {
         Ok(more) => findings.extend(more),
         Err(error) => findings.push(bad("examination", error.chain(), "try again; the database may be busy")),
+    }
+    match store.overruled().await {
+        Ok(live) => findings.push(good("live values", told(&live))),
+        Err(error) => findings.push(bad("live values", error.chain(), "try again; the database may be busy")),
     }
     match kept::examine(store, copies).await {
         Ok(line) => findings.extend(line),
@@ -109,6 +117,21 @@ async fn schema(store: &dyn Store, copies: Option<&Copies>, findings: &mut Vec<F
             findings.push(bad("workers", error.chain(), "try again; the database may be busy"));
         }
     }
+}
+
+/// Nothing is wrong with them, but who reads the configuration alone is mistaken.
+fn told(live: &[Overruled]) -> String {
+    if live.is_empty() {
+        return "none; the configuration holds".to_owned();
+    }
+    let each = live.iter().map(|of| format!("{} {} (configured: {})", of.key, of.live, of.configured));
+    let each: Vec<String> = each.collect();
+    let holds = if live.len() == 1 { "holds" } else { "hold" };
+    format!(
+        "{} {holds} instead of the configuration: {}",
+        plural(live.len() as u64, "value"),
+        each.join(", ")
+    )
 }
 
 fn hands(workers: usize, waiting: u64) -> Finding {

@@ -5,8 +5,8 @@ use windlass_core::store::KindUpdate;
 use windlass_core::{KindSpec, duration};
 use windlass_http::view::{KindView, ListView};
 
-use super::Session;
-use crate::args::{Kinds, KindsVerb, RateBound};
+use super::{ACTOR, Session};
+use crate::args::{Kinds, KindsVerb};
 use crate::failure::{During, Failure};
 use crate::output::table::Table;
 
@@ -17,12 +17,9 @@ pub(crate) async fn run(session: &Session, args: Kinds) -> Result<(), Failure> {
             let kinds = client.store().kinds().await.during("cannot list kinds")?;
             show(session, kinds.into_iter().map(|(_, _, kind)| kind).collect(), json.json)
         }
-        KindsVerb::Set { name, rate, permits, json } => {
-            let rate = rate.map(|rate| match rate {
-                RateBound::Rate(rate) => Some(rate),
-                RateBound::None => None,
-            });
-            set(session, &name, &KindUpdate { rate, permits }, json.json).await
+        KindsVerb::Set { name, rate, permits, key_concurrency, json } => {
+            let update = KindUpdate { rate, permits, key_concurrency, actor: Some(ACTOR.to_owned()) };
+            set(session, &name, &update, json.json).await
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Owns how a verb gets from the configuration to a database it can use. What a database is made of is `compose`'s business.
 
+pub(crate) mod audit;
 pub(crate) mod backup;
 pub(crate) mod bench;
 pub(crate) mod budgets;
@@ -34,6 +35,9 @@ use crate::compose::{self, Address};
 use crate::config::{Config, Database};
 use crate::failure::{During, Failure};
 use crate::output::Output;
+
+/// Who does it, as long as there are no keys.
+const ACTOR: &str = "cli";
 
 /// What every verb has at hand.
 pub(crate) struct Session {

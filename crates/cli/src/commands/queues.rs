@@ -2,13 +2,13 @@
 
 use windlass_core::input::shown;
 use windlass_core::scale::Bounds;
-use windlass_core::store::{DEPTH_SHOWN, QueueUpdate};
+use windlass_core::store::{DEPTH_SHOWN, Live, QueueUpdate};
 use windlass_core::{QueueId, QueueSpec, duration};
 use windlass_engine::Client;
 use windlass_http::view::{ListView, QueueView, measure};
 
-use super::Session;
-use crate::args::{DepthCap, GlobalConcurrency, Queues, QueuesVerb};
+use super::{ACTOR, Session};
+use crate::args::{Queues, QueuesVerb};
 use crate::failure::{During, Failure};
 use crate::output::table::Table;
 
@@ -31,54 +31,67 @@ pub(crate) async fn run(session: &Session, args: Queues) -> Result<(), Failure> 
             boost_after,
             json,
         } => {
-            let depth_cap = depth_cap.map(|cap| match cap {
-                DepthCap::Jobs(jobs) => Some(jobs),
-                DepthCap::None => None,
-            });
-            let global_concurrency = global_concurrency.map(|most| match most {
-                GlobalConcurrency::Jobs(jobs) => Some(jobs),
-                GlobalConcurrency::None => None,
-            });
             let update = QueueUpdate {
                 concurrency,
                 permits,
                 depth_cap,
                 global_concurrency,
                 boost_after,
+                actor: Some(ACTOR.to_owned()),
                 ..QueueUpdate::default()
             };
             let bounds = (concurrency_min, concurrency_max);
             let client = session.writer().await?;
             let update = checked(&client, &name, update, bounds)?;
-            change(session, &client, &[name], update, json.json).await
+            change(session, &client, std::slice::from_ref(&name), update, json.json).await?;
+            if let (Some(Live::Set(start)), false) = (concurrency, json.json) {
+                tell_start(session, &client, &name, start).await?;
+            }
+            Ok(())
         }
     }
 }
 
 async fn pause(session: &Session, names: &[String], paused: bool, json: bool) -> Result<(), Failure> {
     let client = session.writer().await?;
-    let update = QueueUpdate { paused: Some(paused), ..QueueUpdate::default() };
+    let actor = Some(ACTOR.to_owned());
+    let update = QueueUpdate { paused: Some(paused), actor, ..QueueUpdate::default() };
     change(session, &client, names, update, json).await
 }
+
+type SaidBound = Live<Option<u32>>;
 
 /// What depends on the queue as it is. One that is not there is found by [`change`].
 fn checked(
     client: &Client,
     name: &str,
     update: QueueUpdate,
-    (min, max): (Option<u32>, Option<u32>),
+    (min, max): (Option<SaidBound>, Option<SaidBound>),
 ) -> Result<QueueUpdate, Failure> {
     let catalog = client.catalog();
     let Some(queue) = catalog.queue_named(name) else { return Ok(update) };
     let spec = &queue.spec;
     let refused = |why: String| Failure::new(format!("cannot change {}", spec.name), why);
+    let wrong =
+        |field, rule| Failure::usage(format!("cannot change {}", spec.name), format!("{field}: {rule}"));
     if update.permits.is_some() && spec.resource.is_none() {
         let hint = format!("set queues.{}.resource in the configuration; nothing was changed", spec.name);
         return Err(refused("it names no resource, so it has no permits".to_owned()).hint(hint));
     }
-    let bounds = Bounds::of(update.concurrency.unwrap_or(spec.concurrency), min, max, spec.bounds);
-    let bounds = bounds.map_err(|why| refused(format!("concurrency {why}")).hint("nothing was changed"))?;
+    let bounds = Bounds::change((spec.concurrency, spec.bounds), update.concurrency, min, max);
+    let bounds = bounds.map_err(|(field, rule)| wrong(field, rule).hint("nothing was changed"))?;
     Ok(QueueUpdate { bounds, ..update })
+}
+
+/// Between bounds a concurrency is not what it seems.
+async fn tell_start(session: &Session, client: &Client, name: &str, start: u32) -> Result<(), Failure> {
+    let now = client.refresh().await.during("cannot read the registry")?;
+    if let Some(Bounds { min, max }) = now.queue_named(name).and_then(|queue| queue.spec.bounds) {
+        session.output.note(format_args!(
+            "{start} is where each process starts; it moves by itself between {min} and {max} (--concurrency-min none ends that)"
+        ));
+    }
+    Ok(())
 }
 
 /// Every name is looked up before the first queue is changed.

@@ -7,7 +7,7 @@ mod site;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use windlass_core::duration;
-use windlass_engine::{Client, Handlers, Worker, WorkerHandle, WorkerOptions};
+use windlass_engine::{AlertWatch, Client, Handlers, Worker, WorkerHandle, WorkerOptions};
 use windlass_index::Indexing;
 
 use super::entities::indexing;
@@ -22,6 +22,10 @@ pub(crate) async fn serve(session: &Session, args: &args::Running) -> Result<(),
     let (client, handlers, indexing) = open(session, args).await?;
     // Before the first job is leased: a port in use is no reason to hand anything back.
     let site = Site::open(session, client.clone(), &indexing).await?;
+    // Before anybody can find this server and change a budget beside it.
+    let mut alerts = AlertWatch::new(client.clone());
+    alerts.tick().await.during("cannot read the alerts of budgets")?;
+    tokio::spawn(alerts.run());
     let _serving = Serving::begin(&session.config.server.data, &session.config.database.address);
     let crew = Crew::start(session, client, handlers, Vec::new()).await?.with(site);
     crew.run(session).await

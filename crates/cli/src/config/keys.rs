@@ -195,7 +195,7 @@ pub(crate) const KEYS: &[Key] = &[
         "pooler",
         Shape::Flag,
         "false",
-        "Postgres: the address is PgBouncer's in transaction mode; turns LISTEN/NOTIFY off",
+        "Postgres: the address is PgBouncer's, in either mode; turns LISTEN/NOTIFY off",
     ),
     key(
         Database,
@@ -209,7 +209,7 @@ pub(crate) const KEYS: &[Key] = &[
         "statement_timeout",
         Shape::Duration { min_ms: 100 },
         "30s",
-        "Postgres: how long one statement may run",
+        "How long one statement may run; on SQLite, how long a write waits in all for others who write",
     ),
     key(
         Queue,

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use windlass_core::scale::Bounds;
+use windlass_core::store::Live;
 use windlass_core::{BudgetSpec, Invalid, QueueSpec, Resource, TypeSpec, queue};
 use windlass_engine::Retention;
 
@@ -166,6 +167,7 @@ struct Resolver {
 
 impl Resolver {
     fn config(mut self) -> Result<Config, Vec<raw::Problem>> {
+        self.raw.refuse_empty();
         let server = self.server();
         let database = self.database(&server.data);
         let queues = self.queues();
@@ -316,9 +318,10 @@ impl Resolver {
             }
             _ => {}
         }
-        match Bounds::of(queue.concurrency, min, max, None) {
-            Ok(bounds) => queue.bounds = bounds,
-            Err(why) => {
+        let said = |bound: Option<u32>| bound.map(|bound| Live::Set(Some(bound)));
+        match Bounds::change((queue.concurrency, None), None, said(min), said(max)) {
+            Ok(bounds) => queue.bounds = bounds.and_then(Live::set).flatten(),
+            Err((_, why)) => {
                 let at = at_max.or(at_min).unwrap_or(Origin::Default);
                 self.raw.problem(at, format!("queues.{name}.concurrency: {why}"));
             }

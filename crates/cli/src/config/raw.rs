@@ -73,6 +73,8 @@ type Address = (Section, Option<String>, &'static str);
 #[derive(Debug, Default)]
 pub(crate) struct RawConfig {
     entries: BTreeMap<Address, (Value, Origin)>,
+    /// Sections with a name and nothing in them.
+    empty: Vec<(Section, String, Origin)>,
     pub(crate) problems: Vec<Problem>,
 }
 
@@ -92,6 +94,23 @@ impl RawConfig {
             self.entries.keys().filter(|at| at.0 == section).filter_map(|at| at.1.clone()).collect();
         names.dedup();
         names
+    }
+
+    /// Whoever wrote the name of a section meant something by it. Judged when everything was read: a variable may say the
+    /// rest.
+    pub(crate) fn refuse_empty(&mut self) {
+        for (section, name, place) in std::mem::take(&mut self.empty) {
+            if self.names(section).iter().any(|said| said.eq_ignore_ascii_case(&name)) {
+                continue;
+            }
+            let needed = match section {
+                Section::Budget => "limit or tokens is needed",
+                Section::Kind => "a kind this binary does not carry needs `queue`",
+                _ => "give it a key or leave it out",
+            };
+            let path = format!("{}.{}", section.word(), input::shown(&name));
+            self.problem(place, format!("{path}: the section is empty; {needed}"));
+        }
     }
 
     pub(crate) fn problem(&mut self, place: Origin, text: impl Into<String>) {
@@ -185,6 +204,9 @@ impl RawConfig {
             }
             for (name, item) in table.iter() {
                 match item.as_table_like() {
+                    Some(inner) if inner.is_empty() => {
+                        self.empty.push((section, name.to_owned(), place(start(table, name, item))));
+                    }
                     Some(inner) => self.read_table(section, Some(name), inner, &place),
                     None => {
                         let at = place(start(table, name, item));

@@ -84,6 +84,24 @@ fn every_problem_is_listed_with_its_place() {
 }
 
 #[test]
+fn a_section_with_nothing_in_it_is_a_mistake() {
+    let file =
+        "[server]\n[budgets.none]\n\n[kinds.MINE]\n# queue = \"LOW\"\n[queues.extra]\n[entities.book]\n";
+    let text = load(file, &[]).unwrap_err();
+    for part in [
+        "4 problems",
+        "windlass.toml:2: budgets.none: the section is empty; limit or tokens is needed",
+        "windlass.toml:4: kinds.MINE: the section is empty; a kind this binary does not carry needs `queue`",
+        "windlass.toml:6: queues.extra: the section is empty; give it a key or leave it out",
+        "windlass.toml:7: entities.book: the section is empty",
+    ] {
+        assert!(text.contains(part), "{part}\nis not in\n{text}");
+    }
+    let budgets = load("[budgets.Ai]\n", &[("WINDLASS_BUDGETS__AI__TOKENS", "5")]).unwrap().budgets;
+    assert_eq!(budgets.len(), 1, "a variable may say the rest");
+}
+
+#[test]
 fn broken_toml_names_its_line() {
     let text = load("[server]\nlease = \n", &[]).unwrap_err();
     assert!(text.contains("windlass.toml:2: is not TOML"), "{text}");

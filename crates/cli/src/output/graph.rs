@@ -25,6 +25,9 @@ pub(crate) fn print(detail: &WorkflowDetail, own: Option<JobId>, output: &Output
     Ok(())
 }
 
+/// Columns of branches: what stands deeper is drawn no deeper, and names whom it runs after.
+const DEEPEST: usize = 30;
+
 fn lines(members: &[MemberRecord], own: Option<JobId>) -> Vec<String> {
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); members.len()];
     let mut roots = Vec::new();
@@ -39,24 +42,35 @@ fn lines(members: &[MemberRecord], own: Option<JobId>) -> Vec<String> {
         roots.iter().rev().map(|root| (*root, String::new(), String::new())).collect();
     let mut drawn = Vec::with_capacity(members.len());
     while let Some((n, branch, below)) = open.pop() {
-        drawn.push((format!("{branch}{}", visible(&members[n].name)), n));
+        let deep = below.len() >= DEEPEST;
         for (k, child) in children[n].iter().enumerate().rev() {
             let last = k + 1 == children[n].len();
             let (knot, line) = if last { ("`- ", "   ") } else { ("|- ", "|  ") };
-            open.push((*child, format!("{below}{knot}"), format!("{below}{line}")));
+            open.push(match deep {
+                true => (*child, branch.clone(), below.clone()),
+                false => (*child, format!("{below}{knot}"), format!("{below}{line}")),
+            });
         }
+        drawn.push((format!("{branch}{}", visible(&members[n].name)), n, deep));
     }
-    let width = drawn.iter().map(|(text, _)| text.chars().count()).max().unwrap_or(0);
-    drawn.into_iter().map(|(text, n)| format!("{text:<width$}  {}", about(members, n, own))).collect()
+    let width = drawn.iter().map(|(text, ..)| text.chars().count()).max().unwrap_or(0);
+    let line = |(text, n, deep)| format!("{text:<width$}  {}", about(members, n, deep, own));
+    drawn.into_iter().map(line).collect()
 }
 
-fn about(members: &[MemberRecord], n: usize, own: Option<JobId>) -> String {
+/// `deep`: the branches do not show under whom it stands.
+fn about(members: &[MemberRecord], n: usize, deep: bool, own: Option<JobId>) -> String {
     let member = &members[n];
     let state = if member.waits { "waits" } else { member.state.name() };
     let mut text = format!("{state:<11}  {}  {}", member.job, visible(&member.kind));
-    if let Some((_, others)) = member.parents.split_last().filter(|(_, others)| !others.is_empty()) {
-        let names: Vec<String> = others.iter().map(|parent| visible(&members[*parent].name)).collect();
-        text.push_str(&format!("  also after {}", names.join(", ")));
+    let (told, word) = match member.parents.split_last() {
+        Some(_) if deep => (member.parents.as_slice(), "after"),
+        Some((_, others)) => (others, "also after"),
+        None => (member.undoes.as_slice(), "undoes"),
+    };
+    if !told.is_empty() && (deep || word == "also after") {
+        let names: Vec<String> = told.iter().map(|parent| visible(&members[*parent].name)).collect();
+        text.push_str(&format!("  {word} {}", names.join(", ")));
     }
     if own == Some(member.job) {
         text.push_str("  <- this job");
@@ -81,6 +95,23 @@ mod tests {
             undoes: None,
             goes_on: false,
         }
+    }
+
+    #[test]
+    fn a_deep_chain_stays_narrow_and_names_what_it_follows() {
+        let name = |n: usize| format!("j{n}");
+        let parents = |n: usize| n.checked_sub(1).into_iter().collect::<Vec<_>>();
+        let chain: Vec<MemberRecord> =
+            (0..1_000).map(|n| member(&name(n), JobState::Completed, &parents(n))).collect();
+        let drawn = lines(&chain, None);
+        let widest = drawn.iter().map(|line| line.chars().count()).max().unwrap();
+        assert!(widest < 100, "{widest} columns");
+        assert!(
+            drawn[9].starts_with(&format!("{}`- j9", " ".repeat(24))) && !drawn[9].contains("after"),
+            "{}",
+            drawn[9]
+        );
+        assert!(drawn[999].ends_with("after j998"), "{}", drawn[999]);
     }
 
     #[test]

@@ -36,6 +36,11 @@ impl Output {
         Output { colour: stdout && !plain, error_colour: stderr && !plain, bars: stderr, pretty: stdout }
     }
 
+    /// Nobody reads along: what has one shape for programs is given in that.
+    pub(crate) fn to_program(self) -> bool {
+        !self.pretty
+    }
+
     /// One or more lines of our own making; stored text in them went through [`visible`].
     pub(crate) fn line(&self, text: impl Display) -> Result<(), Failure> {
         writeln!(std::io::stdout().lock(), "{text}").during("write the answer")

@@ -84,8 +84,13 @@ fn broken_files_say_so() {
     {
         place.run(&["backup", "verify", file]).fails(1, &["the backup is not good", "cannot be used", why]);
         place.run(&["restore", file, "--database", "sqlite://new.db"]).fails(1, &["cannot be used", why]);
+        let made: Vec<String> =
+            names(place.path(), "").into_iter().filter(|name| name.starts_with("new.db")).collect();
+        assert_eq!(made, Vec::<String>::new(), "a refused restore leaves nothing that it made");
     }
-    assert_eq!(place.count(&["--database", "sqlite://new.db"]), 0);
+    place.run(&["migrate", "up", "--database", "sqlite://old.db"]).ok();
+    place.run(&["restore", "cut.backup", "--database", "sqlite://old.db"]).fails(1, &["ends in the middle"]);
+    assert_eq!(place.count(&["--database", "sqlite://old.db"]), 0, "what was there stays");
     place.run(&["backup", "verify", "missing"]).fails(1, &["cannot read missing"]);
 }
 
@@ -149,6 +154,23 @@ fn an_old_copy_raises_the_alarm() {
     place.run(&["schedules", "run", "windlass-backup", "--wait"]).ok();
     let ran = place.run(&["doctor"]);
     ran.says(&["warn  backup: the last verified backup is of"]);
+}
+
+#[test]
+fn a_folder_that_is_a_file_is_named() {
+    let place = Place::new();
+    place.write("copies", "not a folder");
+    place.write("windlass.toml", "[backup]\nfolder = \"copies\"\nevery = \"1d\"\n");
+    let _server = place.serve(&["serve"]);
+    place.run(&["schedules", "run", "windlass-backup"]).ok();
+    let mut said = String::new();
+    wait_for("failed attempt", || {
+        let jobs = place.run(&["jobs", "--kind", "BACKUP", "--json"]).ok().json();
+        said = jobs["items"][0]["last_error"].as_str().unwrap_or_default().to_owned();
+        !said.is_empty()
+    });
+    let folder = place.path().join("copies").display().to_string();
+    assert!(said.contains(&format!("could not make the folder {folder}")), "{said}");
 }
 
 #[test]

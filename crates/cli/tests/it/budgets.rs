@@ -1,6 +1,6 @@
 //! Budgets from the terminal: described in the file, looked at, changed for a month, begun anew.
 
-use crate::place::Place;
+use crate::place::{Place, postgres};
 
 const FILE: &str = "[budgets.ai]\nlimit = 500.00\n[budgets.words]\ntokens = 1000\ncurrency = \"EUR\"\n";
 
@@ -33,6 +33,7 @@ fn a_limit_is_changed_for_one_month_and_survives_the_file() {
     place.write("windlass.toml", FILE);
     let after = place.run(&["budgets", "set", "ai", "--limit", "750.006", "--json"]).ok().json();
     assert_eq!((after["limit"].as_str(), after["used"].as_str()), (Some("750.006"), Some("0.00")));
+    assert_eq!(after["name"].as_str(), Some("ai"));
     let server = place.serve(&["serve"]);
     drop(server);
     let listed = place.run(&["budgets", "--json"]).ok().json();
@@ -42,11 +43,83 @@ fn a_limit_is_changed_for_one_month_and_survives_the_file() {
     place
         .run(&["budgets", "set", "ai", "--limit", "1", "--month", "2999-12"])
         .ok()
-        .says(&["2999-12", "1.00"]);
+        .says(&["ai", "2999-12", "1.00"]);
     place.run(&["budgets", "reset", "ai"]).ok().says(&["NORMAL", "750.006"]);
     let months = place.run(&["budgets", "history", "ai", "--json"]).ok().json();
-    assert_eq!(months["items"].as_array().unwrap().len(), 1, "what lies ahead is no history: {months}");
+    let of =
+        |place: usize| (months["items"][place]["name"].as_str(), months["items"][place]["limit"].as_str());
+    assert_eq!((of(0), of(1)), ((Some("ai"), Some("1.00")), (Some("ai"), Some("750.006"))), "{months}");
+    assert_eq!(months["items"][0]["month"].as_str(), Some("2999-12"), "what was set ahead is shown");
     place.run(&["budgets", "history", "ai", "--months", "3"]).ok().says(&["month", "settled", "750.006"]);
+}
+
+#[test]
+fn a_limit_is_taken_away_and_given_back() {
+    let place = Place::new();
+    place.run(&["migrate", "up"]).ok();
+    place.write("windlass.toml", FILE);
+    let limits = |args: &[&str]| {
+        let after = place.run(&[&["budgets", "set", "ai", "--json"], args].concat()).ok().json();
+        (after["limit"].as_str().map(str::to_owned), after["tokens_limit"].as_u64())
+    };
+    assert_eq!(limits(&["--limit", "none", "--tokens", "70"]), (None, Some(70)));
+    place
+        .run(&["budgets", "set", "ai", "--tokens", "none"])
+        .fails(1, &["cannot change ai: no limit would be left", "hint: nothing was changed"]);
+    assert_eq!(limits(&["--limit", "configured"]), (Some("500.00".to_owned()), Some(70)));
+    assert_eq!(limits(&["--tokens", "none"]), (Some("500.00".to_owned()), None));
+    place
+        .run(&["budgets", "set", "ai", "--tokens", "many"])
+        .fails(2, &["a whole number, none or configured"]);
+}
+
+#[test]
+fn what_operators_did_is_listed() {
+    let place = Place::new();
+    place.run(&["migrate", "up"]).ok();
+    place.write("windlass.toml", FILE);
+    place.run(&["audit"]).ok().says(&["no operator has changed anything yet"]);
+    place.run(&["budgets", "set", "ai", "--limit", "750"]).ok();
+    place.run(&["queues", "pause", "LOW"]).ok();
+    place.run(&["kinds", "set", "NOOP", "--rate", "5/s"]).ok();
+    place.run(&["audit"]).ok().says(&[
+        "when",
+        "cli",
+        "budget/ai/",
+        "limit 500.00",
+        "limit 750.00",
+        "queue/LOW",
+        "paused true",
+        "rate 5/s",
+    ]);
+    let acts = place.run(&["audit", "list", "--limit", "2", "--json"]).ok().json();
+    let subjects = |acts: &serde_json::Value| -> Vec<String> {
+        let items = acts["items"].as_array().unwrap().iter();
+        items.map(|act| act["subject"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(subjects(&acts), ["kind/NOOP", "queue/LOW"], "newest first");
+    let cursor = acts["next_cursor"].as_str().unwrap();
+    let rest = place.run(&["audit", "list", "--cursor", cursor, "--json"]).ok().json();
+    assert!(subjects(&rest)[0].starts_with("budget/ai/") && rest["next_cursor"].is_null(), "{rest}");
+}
+
+/// The verb says each alert it sets off, however quiet, and so does the server beside it.
+#[test]
+fn alerts_of_a_change_reach_the_servers_log() {
+    let on_postgres = format!("[database]\nurl = \"{}\"\n", postgres("alerts"));
+    for database in ["", &on_postgres] {
+        let place = Place::new();
+        place.write("windlass.toml", format!("{database}{FILE}"));
+        place.run(&["migrate", "up"]).ok();
+        let server = place.serve(&["serve"]);
+        let changed = place.run(&["budgets", "set", "words", "--tokens", "0"]).ok();
+        for level in ["INFO", "WARNING", "CRITICAL"] {
+            assert!(changed.err.contains(&format!("level={level}")), "{level} in\n{}", changed.err);
+        }
+        for percent in [75, 80, 90, 100] {
+            server.wait_for(&format!("a budget reached {percent} % of its limit"));
+        }
+    }
 }
 
 #[test]
@@ -62,7 +135,7 @@ fn mistakes_are_named() {
     ] {
         place.run(args).fails(1, &parts);
     }
-    place.run(&["budgets", "set", "ai"]).fails(2, &["--limit"]);
+    place.run(&["budgets", "set", "ai"]).fails(2, &["--limit", "--tokens"]);
     place.run(&["budgets", "set", "ai", "--limit", "-5"]).fails(2, &["it is negative"]);
     place.run(&["budgets", "set", "ai", "--limit", "1", "--month", "May"]).fails(2, &["write it as 2026-11"]);
     place

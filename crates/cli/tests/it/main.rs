@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod backup;
+mod backup_left;
 mod bad_input;
 mod bench;
 mod budgets;

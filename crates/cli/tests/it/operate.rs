@@ -43,8 +43,9 @@ fn the_database_may_be_named_anywhere() {
         &["jobs", "count", "--database", url],
         &["jobs", "--database", url, "count"],
     ] {
-        assert_eq!(place.run(args).ok().out, "1\n", "{args:?}");
+        assert_eq!(place.run(args).ok().out, "{\"count\":1}\n", "{args:?}");
     }
+    assert_eq!(place.on_a_terminal(&["jobs", "count", "--database", url]).out, "1\r\n", "for people");
     assert!(!place.database().exists());
     place
         .run(&["jobs", "--state", "failed", "count"])
@@ -96,7 +97,7 @@ fn queues_change_live() {
     assert!(lifted["items"][0]["global_concurrency"].is_null());
     place
         .run(&["queues", "set", "low", "--global-concurrency", "0"])
-        .fails(2, &["must be 1 to 1000000, or none"]);
+        .fails(2, &["must be 1 to 1000000, none, or configured"]);
     for (said, shown) in [("90s", json!(90.0)), ("none", json!(null)), ("configured", json!(600.0))] {
         let set = place.run(&["queues", "set", "low", "--boost-after", said, "--json"]).ok().json();
         assert_eq!(set["items"][0]["boost_after_seconds"], shown);
@@ -207,6 +208,67 @@ fn completions_for_every_shell() {
 
 /// Another process is told through the database alone.
 #[test]
+fn a_concurrency_stays_between_its_bounds_and_bounds_can_go() {
+    let place = Place::new();
+    let set = |more: &[&str]| place.run(&[&["queues", "set", "default"], more].concat());
+    set(&["--concurrency-min", "1", "--concurrency-max", "20"]).ok();
+    set(&["--concurrency", "25"])
+        .fails(2, &["concurrency: 25", "1 to 20", "concurrency_max", "nothing was changed"]);
+    let told = set(&["--concurrency", "3"]).ok();
+    assert!(
+        told.err.contains("3 is where each process starts") && told.err.contains("1 and 20"),
+        "{}",
+        told.err
+    );
+    set(&["--concurrency-min", "2", "--concurrency-max", "none"]).fails(2, &["concurrency_min"]);
+    let free = set(&["--concurrency-min", "none", "--concurrency", "25", "--json"]).ok().json();
+    let queue = &free["items"][0];
+    assert_eq!(
+        (&queue["concurrency"], &queue["concurrency_min"]),
+        (&serde_json::json!(25), &serde_json::Value::Null)
+    );
+    for (option, value, rule) in [
+        ("--concurrency", "-1", "1 to 10000, or configured"),
+        ("--depth-cap", "-1", "above 0, none, or configured"),
+        ("--global-concurrency", "-4", "1 to 1000000, none, or configured"),
+        ("--permits", "none", "1 to 10000"),
+    ] {
+        set(&[option, value]).fails(2, &[option, rule]);
+    }
+}
+
+#[test]
+fn what_was_set_live_is_told_and_goes_back() {
+    let place = Place::new();
+    let file = "[queues.DEFAULT]\nconcurrency = 7\ndepth_cap = 50\n[kinds.NOOP]\nrate = \"9/s\"\n";
+    std::fs::write(place.path().join("windlass.toml"), file).unwrap();
+    place.run(&["enqueue", "NOOP", "--in", "1h"]).ok();
+    place.run(&["doctor"]).ok().says(&["live values: none"]);
+    place.run(&["queues", "set", "default", "--concurrency", "3", "--depth-cap", "none"]).ok();
+    place.run(&["kinds", "set", "NOOP", "--rate", "none"]).ok();
+    place.run(&["doctor"]).ok().says(&[
+        "ok",
+        "3 values hold",
+        "queues.DEFAULT.concurrency 3 (configured: 7)",
+    ]);
+    let shown = place.run(&["config", "show", "--json"]).ok().json();
+    let live: Vec<String> = shown["live"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|of| format!("{} {} {}", of["key"], of["value"], of["configured"]).replace('"', ""))
+        .collect();
+    let expected =
+        ["queues.DEFAULT.concurrency 3 7", "queues.DEFAULT.depth_cap none 50", "kinds.NOOP.rate none 9/s"];
+    assert_eq!(live, expected);
+    place.run(&["config", "show"]).ok().says(&["set live instead of 7"]);
+    place.run(&["queues", "set", "default", "--concurrency", "configured", "--depth-cap", "configured"]).ok();
+    place.run(&["kinds", "set", "NOOP", "--rate", "configured"]).ok();
+    place.run(&["doctor"]).ok().says(&["live values: none"]);
+    place.run(&["kinds"]).ok().says(&["9/s"]);
+}
+
+#[test]
 fn limits_are_set_and_a_running_server_follows() {
     let place = Place::new();
     place.write(
@@ -247,7 +309,13 @@ fn limits_are_set_and_a_running_server_follows() {
 fn limits_that_make_no_sense_are_refused() {
     let place = Place::new();
     place.run(&["enqueue", "NOOP"]).ok();
-    place.run(&["kinds", "set", "NOOP"]).fails(2, &["--rate", "--permits"]);
+    let at_once = |value: &str| {
+        let said = place.run(&["kinds", "set", "NOOP", "--key-concurrency", value, "--json"]).ok().json();
+        said["items"][0]["key_concurrency"].clone()
+    };
+    assert_eq!((at_once("4"), at_once("configured")), (4.into(), 1.into()));
+    place.run(&["kinds", "set", "NOOP", "--key-concurrency", "0"]).fails(2, &["1 to 10000, or configured"]);
+    place.run(&["kinds", "set", "NOOP"]).fails(2, &["--rate", "--permits", "--key-concurrency"]);
     place.run(&["kinds", "set", "NOOP", "--rate", "fast"]).fails(2, &["500/s, 30/m"]);
     place.run(&["kinds", "set", "NOPE", "--rate", "1/s"]).fails(1, &["there is no kind `NOPE`", "NOOP"]);
     place
@@ -255,7 +323,9 @@ fn limits_that_make_no_sense_are_refused() {
         .fails(1, &["kinds.NOOP.resource", "nothing was changed"]);
     place.run(&["queues", "set", "low"]).fails(2, &["--concurrency", "--permits"]);
     place.run(&["queues", "set", "low", "--permits", "2"]).fails(1, &["queues.LOW.resource"]);
-    place.run(&["queues", "set", "low", "--concurrency-max", "2"]).fails(1, &["from 5 to 2"]);
+    place
+        .run(&["queues", "set", "low", "--concurrency-max", "2"])
+        .fails(2, &["concurrency_max", "from 5 to 2"]);
     let shot = place.run(&["queues", "set", "screenshot", "--permits", "2", "--json"]).ok().json();
     assert_eq!(
         (&shot["items"][0]["resource"], &shot["items"][0]["permits"]),

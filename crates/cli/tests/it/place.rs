@@ -48,6 +48,16 @@ impl Place {
         Ran::of(args, self.command(args))
     }
 
+    /// As a person sees it: `script` gives it a terminal.
+    pub(crate) fn on_a_terminal(&self, args: &[&str]) -> Ran {
+        let quoted = args.iter().map(|arg| format!("'{arg}'")).collect::<Vec<_>>().join(" ");
+        let inner = format!("stty cols 200; exec '{}' {quoted}", env!("CARGO_BIN_EXE_windlass"));
+        let mut command = Command::new("script");
+        command.args(["-qec", &inner, "/dev/null"]).current_dir(self.path()).stdin(Stdio::null());
+        command.env_remove("DATABASE_URL").env("NO_COLOR", "1");
+        Ran::of(args, command).ok()
+    }
+
     pub(crate) fn run_env(&self, args: &[&str], variables: &[(&str, &str)]) -> Ran {
         let mut command = self.command(args);
         command.envs(variables.iter().copied());

@@ -140,9 +140,12 @@ fn refused_by_key_names_the_job_that_is_there() {
     let first = place.run(&["enqueue", "NOOP", "--unique-key", "k", "--json"]).ok().json();
     let id = first["id"].as_str().unwrap();
     let reject = ["enqueue", "NOOP", "--unique-key", "k", "--on-conflict", "reject"];
-    place.run(&reject).fails(1, &["a job with unique key `k` is already waiting", id]);
+    place.run(&reject).fails(1, &["unique key `k` is held by job", id]);
+    let lines = ["enqueue", "NOOP", "--unique-key", "two\nlines", "--on-conflict", "reject"];
+    place.run(&lines).ok();
+    place.run(&lines).fails(1, &["unique key `two·lines` is held by job"]);
     place.run(&["enqueue", "NOOP", "--idempotency-key", "i", "--payload", "1"]).ok();
     let other = ["enqueue", "NOOP", "--idempotency-key", "i", "--payload", "2"];
     place.run(&other).fails(1, &["idempotency key `i` was used for another payload"]);
-    assert_eq!(place.count(&[]), 2);
+    assert_eq!(place.count(&[]), 3);
 }

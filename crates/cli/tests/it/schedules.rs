@@ -22,7 +22,9 @@ fn next_ticks_for_people_and_programs() {
         ticks,
         json!({"ticks": ["2026-03-28T01:30:00Z", "2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"]})
     );
-    place.run(&args).ok().says(&["2026-03-29T01:00:00Z  2026-03-29T03:00:00+02:00"]);
+    let piped = place.run(&[&args[..], &["-n", "3"]].concat()).ok();
+    assert_eq!(piped.json(), ticks, "a program needs no --json");
+    place.on_a_terminal(&args).says(&["2026-03-29T01:00:00Z  2026-03-29T03:00:00+02:00"]);
     let every = ["schedules", "next", "every PT1M30S", "--from", "2026-01-01T00:00:10Z", "-n", "2", "--json"];
     let ticks = place.run(&every).ok().json();
     assert_eq!(ticks, json!({"ticks": ["2026-01-01T00:01:40Z", "2026-01-01T00:03:10Z"]}));
@@ -37,20 +39,28 @@ fn refused_with_field_and_rule() {
     // Not even the configuration is read.
     place.write("windlass.toml", "[nonsense]\n");
     let cases: &[(&[&str], i32, &[&str])] = &[
-        (&["next", "61 * * * *"], 1, &["minute: 61 is not 0–59", "hint:"]),
-        (&["next", "0 0 30 2 *"], 1, &["day of month: 30 never comes in month 2"]),
-        (&["next", "@daily", "--zone", "Mars/Olympus"], 1, &["zone: `Mars/Olympus` is not a time zone"]),
-        (&["next", "x * * * *", "--zone", "Mars"], 1, &["zone: `Mars`", "minute: `X` is not"]),
-        (&["next", "@daily", "-n", "0"], 1, &["n: must be 1 to 1000, not 0"]),
+        (&["next", "61 * * * *"], 2, &["minute: 61 is not 0–59", "hint:"]),
+        (&["next", "0 0 30 2 *"], 2, &["day of month: 30 never comes in month 2"]),
+        (&["next", "@daily", "--zone", "Mars/Olympus"], 2, &["zone: `Mars/Olympus` is not a time zone"]),
+        (&["next", "x * * * *", "--zone", "Mars"], 2, &["zone: `Mars`", "minute: `X` is not"]),
+        (&["next", "@daily", "-n", "0"], 2, &["n: must be 1 to 1000, not 0"]),
         (&["next", "@daily", "--from", "soon"], 2, &["`soon` is not a time"]),
         (
             &["calendar", "LSE"],
-            1,
+            2,
             &["name: `LSE` is not a calendar; known: NYSE, or the path of a .toml file"],
         ),
         (&["calendar", "missing.toml"], 1, &["missing.toml: cannot be read", "hint:"]),
-        (&["calendar", "NYSE", "--at", "1989-12-31T00:00:00Z"], 1, &["at: NYSE is known from 1990-01-01 on"]),
+        (&["calendar", "NYSE", "--at", "1989-12-31T00:00:00Z"], 2, &["at: NYSE is known from 1990-01-01 on"]),
         (&["next"], 2, &["EXPR"]),
+        (&["next", "@daily", "-n", "-1"], 2, &["n: must be 1 to 1000, not -1"]),
+        (&["next", "@daily", "--file", "x.toml"], 2, &["cannot be used with"]),
+        (&["next", "--file", "x.toml"], 1, &["x.toml: cannot be read"]),
+        (
+            &["next", "TZ=Europe/Berlin 0 0 * * *"],
+            2,
+            &["names the zone `Europe/Berlin`", "--zone Europe/Berlin"],
+        ),
     ];
     for (args, code, parts) in cases {
         let ran = place.run(&[&["schedules"], *args].concat()).fails(*code, parts);
@@ -141,7 +151,9 @@ fn calendars_built_in_and_by_file() {
         |name: &str, at: &str| place.run(&["schedules", "calendar", name, "--at", at, "--json"]).ok().json();
     assert_eq!(open("NYSE", "2026-11-27T17:59:59Z"), json!({"open": true}));
     assert_eq!(open("NYSE", "2026-11-27T18:00:00Z"), json!({"open": false}));
-    place.run(&["schedules", "calendar", "NYSE", "--at", "2026-11-27T18:00:00Z"]).ok().says(&[
+    let piped = place.run(&["schedules", "calendar", "nyse", "--at", "2026-11-27T17:59:59Z"]).ok();
+    assert_eq!(piped.json(), json!({"open": true}), "a program needs no --json, and no capitals");
+    place.on_a_terminal(&["schedules", "calendar", "NYSE", "--at", "2026-11-27T18:00:00Z"]).says(&[
         "closed (after hours)",
         "session to            2026-11-27T18:00:00Z  2026-11-27T13:00:00-05:00",
         "opens                 2026-11-30T14:30:00Z",
@@ -261,7 +273,7 @@ fn put_refuses_with_field_and_rule() {
         (&["--kind", "NOOP", "--cron", "@daily", "--misfire", "never"], 2, &["must be skip, once or all"]),
         (&["--kind", "NOOP", "--cron", "@daily", "--during", "open"], 2, &["--calendar"]),
         (&["--kind", "NOOP", "--cron", "@daily", "--every", "1h"], 2, &["cannot be used with"]),
-        (&["--kind", "NOOP"], 2, &["--cron"]),
+        (&["--kind", "NOOP"], 2, &["one of --cron, --every and --file has to say when"]),
         (&["--cron", "@daily"], 2, &["--kind"]),
         (&["--file", "no.toml", "--kind", "NOOP"], 2, &["cannot be used with"]),
         (&["--file", "no.toml"], 1, &["no.toml: cannot be read"]),
@@ -277,10 +289,63 @@ fn put_refuses_with_field_and_rule() {
     place
         .run(&["schedules", "put", "s", "--file", "worse.toml"])
         .fails(1, &["worse.toml: is not TOML in line"]);
+    let long = "n".repeat(56);
+    place
+        .run(&["schedules", "put", &long, "--kind", "NOOP", "--cron", "@daily"])
+        .fails(1, &["name: must be 1–55 of A–Z"]);
     for verb in ["show", "run", "pause", "resume", "delete"] {
         place.run(&["schedules", verb, "nobody"]).fails(1, &["there is no schedule `nobody`"]);
     }
     assert_eq!(place.run(&["schedules", "--json"]).ok().json()["items"], json!([]));
+}
+
+#[test]
+fn what_is_windlass_own_stays_as_it_is() {
+    let place = Place::new();
+    place.write("windlass.toml", "[backup]\nfolder = \"copies\"\nevery = \"1d\"\n");
+    let _server = place.serve(&["serve"]);
+    let show = ["schedules", "show", "windlass-backup", "--json"];
+    let before = place.run(&show).ok().json();
+    let put = ["schedules", "put", "windlass-backup", "--kind", "NOOP", "--cron", "@daily"];
+    let parts = [
+        "name: `windlass-backup` is windlass' own",
+        "paused, resumed, run and deleted",
+        "nothing was written",
+    ];
+    place.run(&put).fails(1, &parts);
+    assert_eq!(place.run(&show).ok().json(), before);
+    place.run(&["schedules", "pause", "windlass-backup"]).ok();
+    place.run(&["schedules", "resume", "windlass-backup"]).ok();
+    place.run(&["schedules", "run", "windlass-backup", "--wait"]).ok();
+    place.run(&["schedules", "delete", "windlass-backup"]).ok();
+}
+
+#[test]
+fn ticks_are_previewed_from_a_schedule_and_from_a_file() {
+    let place = Place::new();
+    let text = "kind = \"NOOP\"\n[[rules]]\nexpr = \"0 10 * * *\"\ncalendar = \"NYSE\"\n\
+                [[rules]]\nexpr = \"0 10 * * *\"\nzone = \"Asia/Tokyo\"\n";
+    place.write("rules.toml", text);
+    let from = ["--from", "2026-01-05T00:00:00Z", "-n", "3"];
+    let wanted = json!(["2026-01-05T01:00:00Z", "2026-01-05T15:00:00Z", "2026-01-06T01:00:00Z"]);
+    let preview = [&["schedules", "next", "--file", "rules.toml"], &from[..]].concat();
+    assert_eq!(place.run(&preview).ok().json()["ticks"], wanted);
+    let walls = ["2026-01-05T10:00:00+09:00", "2026-01-05T10:00:00-05:00"];
+    place.on_a_terminal(&preview).says(&walls);
+    assert!(!place.path().join("windlass-data").exists(), "a question made a database");
+    place.run(&["schedules", "put", "s", "--file", "rules.toml"]).ok();
+    let show = ["schedules", "show", "s"];
+    place.run(&[&show[..], &from].concat()).ok().says(&walls);
+    let shown = place.run(&[&show[..], &from, &["--json"]].concat()).ok().json();
+    assert_eq!(shown["next_ticks"], wanted);
+    let plain = place.run(&[&show[..], &["--json"]].concat()).ok().json();
+    let more = place.run(&[&show[..], &["-n", "7", "--json"]].concat()).ok().json();
+    assert_eq!(more["next_ticks"].as_array().unwrap()[..5], plain["next_ticks"].as_array().unwrap()[..]);
+    assert_eq!(more["next_ticks"].as_array().unwrap().len(), 7);
+    place.run(&["schedules", "pause", "s"]).ok();
+    let paused = place.run(&[&show[..], &from, &["--json"]].concat()).ok().json();
+    assert_eq!((&paused["next_ticks"], &paused["next_tick"]), (&wanted, &Value::Null), "what would be");
+    place.run(&[&show[..], &["-n", "0"]].concat()).fails(2, &["n: must be 1 to 1000, not 0"]);
 }
 
 #[test]

@@ -179,7 +179,7 @@ fn keys_on_a_terminal() {
     }
     top.shows("failure 1 of 9");
     top.press("?");
-    top.shows("pause the selected queue");
+    top.shows("pause or resume; asks first");
     top.press("x");
     top.shows("sorted by priority");
     for order in ["waiting", "oldest", "done/s", "priority"] {
@@ -206,9 +206,32 @@ fn keys_on_a_terminal() {
 #[test]
 fn without_colours_and_small() {
     let place = Place::new();
-    fill(&place);
-    let top = Terminal::open(&place, 8, 40, &[("NO_COLOR", "1")]);
-    top.shows("HIGH");
+    let many = "{\"kind\":\"NOOP\",\"payload\":{}}\n".repeat(10_001);
+    place.pipe(&["enqueue", "--bulk", "-"], &many).ok();
+    let mut top = Terminal::open(&place, 12, 40, &[("NO_COLOR", "1")]);
+    for whole in ["HIGH", "waiting running", " 10000+ ", "10000+ waiting", "q quit"] {
+        top.shows(whole);
+    }
+    top.press("?");
+    top.shows("q Ctrl-C  quit");
+    top.shows("by minute completed, newest right");
+    top.press("x");
     let drawn = top.quit();
     assert!(!drawn.contains(FOREGROUND), "{drawn:?}");
+}
+
+/// A job that was enqueued first and failed last stands first.
+#[test]
+fn what_failed_last_is_first() {
+    let place = Place::new();
+    let late = ["enqueue", "FAIL", "--payload", "{\"times\": 9}", "--max-attempts", "1", "--in", "2s"];
+    let first = place.run(&[&late[..], &["--json"]].concat()).ok().json()["id"].as_str().unwrap().to_owned();
+    place.run(&late[..6]).ok();
+    let _worker = place.serve(&["worker"]);
+    let begun = Instant::now();
+    while place.count(&["--state", "dead_letter,failed"]) < 2 {
+        assert!(begun.elapsed() < Duration::from_secs(30), "they do not fail");
+    }
+    let reading = place.run(&["top", "--json"]).ok().json();
+    assert_eq!(reading["failures"][0]["id"].as_str(), Some(first.as_str()), "{reading}");
 }

@@ -107,3 +107,20 @@ fn a_long_wait_says_how_far_it_is() {
     let lines: Vec<&str> = ran.err.lines().filter(|line| line.starts_with("jobs: ")).collect();
     assert_eq!(lines, ["jobs: 1 of 2", "jobs: 2 of 2"], "{}", ran.err);
 }
+
+#[test]
+fn too_many_edges_are_refused_before_anything_is_written() {
+    let place = Place::new();
+    let job = |n: usize| {
+        let after: Vec<String> = (0..n).map(|k| format!("j{k}")).collect();
+        serde_json::json!({"name": format!("j{n}"), "kind": "NOOP", "after": after})
+    };
+    let jobs: Vec<serde_json::Value> = (0..200).map(job).collect();
+    let dense = serde_json::json!({ "jobs": jobs }).to_string();
+    let parts = [
+        "jobs[].after: has 19900 entries over all jobs; a workflow has at most 10000",
+        "nothing was written",
+    ];
+    place.pipe(&["workflows", "run", "-"], &dense).fails(1, &parts);
+    assert_eq!(place.count(&[]), 0);
+}

@@ -77,6 +77,8 @@ pub const TABLES: &[Table] = &[
             int("backoff_cap_us"),
             text("description"),
             int("key_concurrency"),
+            int("configured_key_concurrency"),
+            int("live_key_concurrency"),
             text("rate"),
             text("live_rate"),
             text("resource"),
@@ -349,8 +351,9 @@ pub const COLUMNS_LEFT_OUT: &[(&str, &str, &str)] = &[
     (
         "kinds",
         "key_lowered",
-        "SQLite's note that slots above a limit may be taken, which it is careful to assume",
+        "a note that slots above a limit may be taken, which either database is careful to assume",
     ),
+    ("ready", "slot", "Postgres' number of a slot, which a restore gives anew"),
     ("queues", "limited_claims", "Postgres' count of claims, which only ever has to change"),
     ("rollups", "seq", "SQLite's row number, which nothing refers to"),
 ];

@@ -2,8 +2,8 @@
 
 use super::spec::check_amount;
 use super::{Amount, Standing, Sums, Threshold, Trigger};
-use crate::Invalid;
 use crate::input::MAX_TOKENS;
+use crate::{Invalid, Time};
 
 /// What a call may cost at most. Whatever it costs more than this is booked all the same, but was not guarded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -11,7 +11,8 @@ pub struct Estimate {
     pub amount: Amount,
     /// Input and output together.
     pub tokens: u64,
-    pub trigger: Trigger,
+    /// Who asked for the run; else the job says so: its tag or its payload, and it is scheduled where neither does.
+    pub trigger: Option<Trigger>,
     /// For whom; else the job's tag `user:ID` says so.
     pub user: Option<String>,
 }
@@ -19,6 +20,11 @@ pub struct Estimate {
 impl Estimate {
     pub fn sums(&self) -> Sums {
         Sums { amount: self.amount, tokens: self.tokens }
+    }
+
+    /// Who asked for this call: the estimate's word, else that of the job's tags.
+    pub fn trigger_among(&self, tags: &[String]) -> Trigger {
+        self.trigger.unwrap_or_else(|| Trigger::of_tags(tags))
     }
 
     pub fn check(&self) -> Result<(), Invalid> {
@@ -80,7 +86,9 @@ pub struct Alert {
     pub budget: String,
     pub currency: String,
     pub threshold: Threshold,
-    /// When it was reached.
+    /// When it was reached; with it an alert that fires again is another one.
+    pub at: Time,
+    /// As it was then, or is now where the alert was read from the tables.
     pub standing: Standing,
 }
 
@@ -93,6 +101,16 @@ mod tests {
         let tags = |tags: &[&str]| tags.iter().map(|tag| (*tag).to_owned()).collect::<Vec<_>>();
         assert_eq!(user_of(&tags(&["nightly", "user:42", "user:7"])), Some("42"));
         assert_eq!(user_of(&tags(&["users:1", "user:"])), None);
+    }
+
+    #[test]
+    fn the_estimates_trigger_goes_before_the_tags() {
+        let manual = ["nightly".to_owned(), "trigger:manual".to_owned()];
+        let said = |trigger| Estimate { trigger, ..Estimate::default() };
+        assert_eq!(said(None).trigger_among(&manual), Trigger::Manual);
+        assert_eq!(said(Some(Trigger::Scheduled)).trigger_among(&manual), Trigger::Scheduled);
+        assert_eq!(said(None).trigger_among(&manual[..1]), Trigger::Scheduled);
+        assert_eq!(said(Some(Trigger::Manual)).trigger_among(&[]), Trigger::Manual);
     }
 
     #[test]

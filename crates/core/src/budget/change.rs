@@ -3,17 +3,19 @@
 use serde_json::{Map, Value, json};
 
 use super::spec::check_amount;
-use super::{Amount, Month, Standing, Sums};
+use super::{Amount, BudgetSpec, Month, Standing, Sums};
 use crate::Invalid;
 use crate::input::MAX_TOKENS;
+use crate::store::Live;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BudgetChange {
     pub budget: String,
     pub month: Month,
     /// Holds for that month only; the next one has the configured limit again.
-    pub limit: Option<Amount>,
-    pub tokens: Option<u64>,
+    /// `Set(None)` bounds nothing any more.
+    pub limit: Option<Live<Option<Amount>>>,
+    pub tokens: Option<Live<Option<u64>>>,
     /// What is settled becomes nothing; what is reserved stays, because those calls are under way.
     pub reset: bool,
     /// Who does it.
@@ -41,33 +43,40 @@ impl BudgetChange {
         if self.limit.is_none() && self.tokens.is_none() && !self.reset {
             invalid.add("body", "must change something: limit, tokens or reset");
         }
-        if let Some(limit) = self.limit {
+        if let Some(Live::Set(Some(limit))) = self.limit {
             check_amount(&mut invalid, "limit", limit);
         }
-        if self.tokens.is_some_and(|tokens| tokens > MAX_TOKENS) {
+        if matches!(self.tokens, Some(Live::Set(Some(tokens))) if tokens > MAX_TOKENS) {
             invalid.add("tokens", format!("must be at most {MAX_TOKENS}"));
         }
         invalid.into_result()
     }
 
-    pub fn apply(&self, before: &Standing) -> Standing {
+    /// `None` when no limit would be left: a budget bounds something.
+    pub fn apply(&self, before: &Standing, configured: &BudgetSpec) -> Option<Standing> {
         let mut after = *before;
-        after.limits.amount = self.limit.or(before.limits.amount);
-        after.limits.tokens = self.tokens.or(before.limits.tokens);
+        if let Some(limit) = self.limit {
+            after.limits.amount = limit.set().unwrap_or(configured.limit);
+        }
+        if let Some(tokens) = self.tokens {
+            after.limits.tokens = tokens.set().unwrap_or(configured.tokens);
+        }
         if self.reset {
             after.settled = Sums::default();
         }
-        after
+        (after.limits.amount.is_some() || after.limits.tokens.is_some()).then_some(after)
     }
 
     /// For the audit: what it was and what it is now.
-    pub fn detail(&self, before: &Standing) -> Value {
+    pub fn detail(&self, before: &Standing, after: &Standing) -> Value {
         let mut detail = Map::new();
-        if let Some(limit) = self.limit {
-            detail.insert("limit".to_owned(), json!({ "from": before.limits.amount, "to": limit }));
+        if self.limit.is_some() {
+            let (from, to) = (before.limits.amount, after.limits.amount);
+            detail.insert("limit".to_owned(), json!({ "from": from, "to": to }));
         }
-        if let Some(tokens) = self.tokens {
-            detail.insert("tokens".to_owned(), json!({ "from": before.limits.tokens, "to": tokens }));
+        if self.tokens.is_some() {
+            let (from, to) = (before.limits.tokens, after.limits.tokens);
+            detail.insert("tokens".to_owned(), json!({ "from": from, "to": to }));
         }
         if self.reset {
             let Sums { amount, tokens } = before.settled;
@@ -97,16 +106,39 @@ mod tests {
         };
         let nothing = BudgetChange::new("ai", before.month, "me");
         assert!(nothing.check().unwrap_err().to_string().contains("must change something"));
-        let change = BudgetChange { limit: Some(Amount::from_cents(75_000)), reset: true, ..nothing };
+        let limit = Some(Live::Set(Some(Amount::from_cents(75_000))));
+        let change = BudgetChange { limit, reset: true, ..nothing };
         assert_eq!(change.check(), Ok(()));
-        let after = change.apply(&before);
+        let after = change.apply(&before, &BudgetSpec::named("ai")).unwrap();
         assert_eq!((after.limits.amount, after.limits.tokens), (Some(Amount::from_cents(75_000)), None));
         assert_eq!((after.settled, after.reserved), (Sums::default(), before.reserved));
         let detail =
             r#"{"limit":{"from":"500.00","to":"750.00"},"reset":{"amount":"412.345678","tokens":9}}"#;
         assert_eq!(
-            (change.detail(&before).to_string(), change.subject()),
+            (change.detail(&before, &after).to_string(), change.subject()),
             (detail.to_owned(), "budget/ai/2026-11".to_owned())
         );
+    }
+
+    #[test]
+    fn a_limit_is_taken_away_or_given_back_to_the_configuration() {
+        let spec = BudgetSpec { tokens: Some(7), ..BudgetSpec::named("ai") };
+        let before = Standing {
+            month: "2026-11".parse().unwrap(),
+            limits: Limits { amount: Some(Amount(5)), tokens: Some(9) },
+            settled: Sums::default(),
+            reserved: Sums::default(),
+        };
+        let limits = |limit, tokens| {
+            let change = BudgetChange { limit, tokens, ..BudgetChange::new("ai", before.month, "me") };
+            change.apply(&before, &spec).map(|after| (after.limits.amount, after.limits.tokens))
+        };
+        assert_eq!(limits(None, Some(Live::Set(None))), Some((Some(Amount(5)), None)));
+        assert_eq!(limits(Some(Live::Set(None)), None), Some((None, Some(9))));
+        assert_eq!(limits(None, Some(Live::Configured)), Some((Some(Amount(5)), Some(7))));
+        assert_eq!(limits(Some(Live::Configured), None), Some((None, Some(9))), "none is configured");
+        assert_eq!(limits(Some(Live::Set(None)), Some(Live::Set(None))), None, "something stays bounded");
+        let back = (Some(Live::Configured), Some(Live::Configured));
+        assert_eq!(limits(back.0, back.1), Some((None, Some(7))));
     }
 }

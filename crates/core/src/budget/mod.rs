@@ -17,4 +17,4 @@ pub use change::BudgetChange;
 pub use month::{BadMonth, Month};
 pub use spec::{AI, BudgetSpec, DEFAULT_CURRENCY, MAX_THRESHOLDS, Threshold, default_thresholds};
 pub use standing::{Limits, Refusal, RefusedWhy, Standing, Sums};
-pub use state::{BudgetState, Level, STATES, Step, Trigger, UnknownLevel};
+pub use state::{BudgetState, Level, MANUAL_TAG, STATES, Step, Trigger, UnknownLevel};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{Alert, Amount, BudgetState, Estimate, Month, STATES, Threshold};
+use super::{Alert, Amount, BudgetSpec, BudgetState, Estimate, Month, STATES, Threshold, Trigger};
 use crate::Time;
 
 /// Money and tokens of some calls.
@@ -65,12 +65,13 @@ impl Standing {
     }
 
     /// The alerts due at this standing.
-    pub fn alerts(&self, budget: &str, currency: &str, thresholds: &[Threshold]) -> Vec<Alert> {
-        let due = thresholds.iter().filter(|threshold| self.reaches(threshold.percent));
+    pub fn alerts(&self, budget: &BudgetSpec, at: Time) -> Vec<Alert> {
+        let due = budget.thresholds.iter().filter(|threshold| self.reaches(threshold.percent));
         let alert = |threshold: &Threshold| Alert {
-            budget: budget.to_owned(),
-            currency: currency.to_owned(),
+            budget: budget.name.clone(),
+            currency: budget.currency.clone(),
             threshold: *threshold,
+            at,
             standing: *self,
         };
         due.map(alert).collect()
@@ -78,8 +79,8 @@ impl Standing {
 
     /// The rule for one more call: what it will be afterwards, or why not. Decided under the month's lock, so that no
     /// two calls take the same money.
-    pub fn reserve(&self, estimate: &Estimate, now: Time) -> Result<Standing, Refusal> {
-        let stops = self.state().stops(estimate.trigger);
+    pub fn reserve(&self, estimate: &Estimate, trigger: Trigger, now: Time) -> Result<Standing, Refusal> {
+        let stops = self.state().stops(trigger);
         let after = Standing { reserved: self.reserved.plus(estimate.sums()), ..*self };
         let fits = pairs(after.used(), self.limits).all(|(used, limit)| used <= limit);
         if !stops && fits {
@@ -180,7 +181,6 @@ impl fmt::Display for Standing {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Trigger;
     use super::*;
 
     fn money(settled: i64, reserved: i64) -> Standing {
@@ -192,8 +192,8 @@ mod tests {
         }
     }
 
-    fn ask(cents: i64, trigger: Trigger) -> Estimate {
-        Estimate { amount: Amount::from_cents(cents), trigger, ..Estimate::default() }
+    fn ask(cents: i64) -> Estimate {
+        Estimate { amount: Amount::from_cents(cents), ..Estimate::default() }
     }
 
     fn noon() -> Time {
@@ -236,11 +236,11 @@ mod tests {
             (10_000, 0, Manual, Some(Stopped)),
         ] {
             for standing in [money(settled, 0), money(0, settled)] {
-                let got = standing.reserve(&ask(asked, trigger), noon());
+                let got = standing.reserve(&ask(asked), trigger, noon());
                 assert_eq!(got.err().map(|refusal| refusal.why), refused, "{settled} {asked} {trigger:?}");
             }
         }
-        let after = money(100, 20).reserve(&ask(5, Scheduled), noon()).unwrap();
+        let after = money(100, 20).reserve(&ask(5), Scheduled, noon()).unwrap();
         assert_eq!(after, money(100, 25));
     }
 
@@ -248,14 +248,14 @@ mod tests {
     fn tokens_alone_are_a_budget_too() {
         let limits = Limits { amount: None, tokens: Some(100) };
         let standing = Standing { limits, ..money(0, 0) };
-        let tokens = |tokens| Estimate { tokens, ..ask(1, Trigger::Scheduled) };
-        assert!(standing.reserve(&tokens(100), noon()).is_ok());
-        assert!(standing.reserve(&tokens(101), noon()).is_err());
+        let tokens = |tokens| Estimate { tokens, ..ask(1) };
+        assert!(standing.reserve(&tokens(100), Trigger::Scheduled, noon()).is_ok());
+        assert!(standing.reserve(&tokens(101), Trigger::Scheduled, noon()).is_err());
     }
 
     #[test]
     fn a_refused_call_comes_back_with_the_hour_or_the_month() {
-        let until = |standing: Standing| standing.reserve(&ask(9_999, Trigger::Manual), noon()).unwrap_err();
+        let until = |standing: Standing| standing.reserve(&ask(9_999), Trigger::Manual, noon()).unwrap_err();
         let hour: Time = "2026-11-15T13:00:00Z".parse().unwrap();
         assert_eq!(until(money(9_500, 0)).until, hour, "QUEUE");
         assert_eq!(until(money(9_999, 1)).until, hour, "what is reserved may come back");

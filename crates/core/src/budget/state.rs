@@ -92,6 +92,27 @@ pub enum Trigger {
     Manual,
 }
 
+/// Of a job that a person asked for.
+pub const MANUAL_TAG: &str = "trigger:manual";
+
+impl Trigger {
+    pub fn of_tags(tags: &[String]) -> Trigger {
+        if tags.iter().any(|tag| tag == MANUAL_TAG) { Trigger::Manual } else { Trigger::Scheduled }
+    }
+
+    /// Whether a payload says that a person asked: an object with `"trigger": "manual"`, as document 002 writes it.
+    pub fn is_manual_in(payload: &[u8]) -> bool {
+        #[derive(Deserialize)]
+        struct Said {
+            trigger: Option<serde_json::Value>,
+        }
+        // Only an object: a list would be read by place.
+        let object = payload.trim_ascii_start().first() == Some(&b'{');
+        let said = object.then(|| serde_json::from_slice::<Said>(payload).ok()).flatten();
+        said.and_then(|said| said.trigger).is_some_and(|trigger| trigger == "manual")
+    }
+}
+
 /// How loud an alert is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
@@ -152,6 +173,22 @@ mod tests {
             format!("| `{state}` | {from} % | {batch} | {} | {} |", step.manual_batch, step.about)
         };
         assert_eq!(listed, STATES.iter().map(row).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_payload_may_say_that_a_person_asked() {
+        for (payload, manual) in [
+            (r#"{"trigger": "manual"}"#, true),
+            (r#" {"source": 7, "trigger": "manual", "more": [1]}"#, true),
+            (r#"{"trigger": "scheduled"}"#, false),
+            (r#"{"trigger": ["manual"]}"#, false),
+            (r#"{"of": {"trigger": "manual"}}"#, false),
+            (r#"["manual"]"#, false),
+            ("", false),
+            ("trigger: manual", false),
+        ] {
+            assert_eq!(Trigger::is_manual_in(payload.as_bytes()), manual, "{payload}");
+        }
     }
 
     #[test]

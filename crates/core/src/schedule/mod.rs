@@ -10,7 +10,7 @@
 //! Where dialects differ, robfig/cron and cronexpr decide:
 //!
 //! - a day fires when *either* day field fits, if both are restricted; `*` restricts nothing, `*/2` does;
-//! - a range that runs backwards, and a step longer than its field, are refused: they rarely mean what is written;
+//! - Sunday may end a range of names (`SAT-SUN`); any other that runs backwards, and a step longer than its field, are refused: they rarely mean what is written;
 //! - what can never fire is refused (`0 0 30 2 *`).
 //!
 //! # Clocks that are put forward and back
@@ -38,7 +38,7 @@ mod zone;
 pub use calendar::{Calendar, CalendarSpec, Calendars, Phase};
 pub use plan::{Due, MAX_COUNTED, Plan};
 pub use spec::{
-    DEFAULT_CATCH_UP, MAX_CATCH_UP, MAX_SCHEDULE_BYTES, Misfire, RuleSpec, ScheduleSpec, Standing,
+    DEFAULT_CATCH_UP, MAX_CATCH_UP, MAX_SCHEDULE_BYTES, Misfire, RuleSpec, ScheduleSpec, Standing, check_free,
 };
 pub use timing::Timing;
 pub use zone::{UnknownZone, Zone};

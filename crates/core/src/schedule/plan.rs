@@ -73,6 +73,13 @@ impl Plan {
         self.rules.iter().filter_map(|rule| rule.next(after)).min()
     }
 
+    /// The zone of the rule that ticks at `tick`, else of the first: the clock on the wall its author thought of.
+    pub fn zone_at(&self, tick: Time) -> Zone {
+        let ticks = |rule: &&Rule| rule.next(Time(tick.0 - 1)) == Some(tick);
+        let rule = self.rules.iter().find(ticks).or(self.rules.first());
+        rule.map_or(Zone::UTC, |rule| rule.zone.clone())
+    }
+
     /// What to do about the ticks after `last_tick`, up to and including `now`.
     pub fn due(&self, last_tick: Time, now: Time) -> Due {
         let (passed, recent) = self.passed(last_tick, now);

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::{Plan, Rule};
 use super::{CalendarSpec, Calendars, Phase, Timing, Zone};
+use crate::budget::MANUAL_TAG;
 use crate::input::{MAX_NAME_BYTES, MAX_TAGS, shown};
 use crate::{Invalid, Time};
 
@@ -20,8 +21,8 @@ pub const MAX_SCHEDULE_BYTES: usize = 256 << 10;
 const OF_SCHEDULE: &str = "schedule:";
 /// Before the time of a tick, in a tag of its job.
 const OF_TICK: &str = "tick:";
-/// Of a job that somebody asked for, not a tick.
-const MANUAL: &str = "trigger:manual";
+/// Begins the names of schedules that windlass keeps itself.
+const RESERVED: &str = "windlass-";
 /// The tags that every job of a schedule gets.
 const OWN_TAGS: usize = 2;
 
@@ -49,6 +50,19 @@ pub struct ScheduleSpec {
     pub misfire: Misfire,
     /// Most ticks made up for at once under [`Misfire::All`].
     pub catch_up: Option<u32>,
+}
+
+/// Refuses to describe a schedule that windlass keeps itself. To delete one is an operator's right: it comes back with the next
+/// process that is configured to have it.
+pub fn check_free(name: &str) -> Result<(), Invalid> {
+    if !name.starts_with(RESERVED) {
+        return Ok(());
+    }
+    let rule = format!(
+        "`{}` is windlass' own, like all that begin with `{RESERVED}`; it can be paused, resumed, run and deleted",
+        shown(name)
+    );
+    Err(Invalid::one("name", rule))
 }
 
 /// One expression, and where on a calendar it counts.
@@ -122,7 +136,7 @@ impl ScheduleSpec {
     pub fn job_tags(&self, tick: Option<Time>) -> Vec<String> {
         let mut tags = self.tags.clone();
         tags.push(format!("{OF_SCHEDULE}{}", self.name));
-        tags.push(tick.map_or_else(|| MANUAL.to_owned(), |tick| format!("{OF_TICK}{tick}")));
+        tags.push(tick.map_or_else(|| MANUAL_TAG.to_owned(), |tick| format!("{OF_TICK}{tick}")));
         tags
     }
 
@@ -159,11 +173,8 @@ impl ScheduleSpec {
     }
 
     fn check_job(&self, invalid: &mut Invalid) {
-        invalid.check_name("name", &self.name);
-        let most = MAX_NAME_BYTES - OF_SCHEDULE.len();
-        if self.name.len() > most && self.name.len() <= MAX_NAME_BYTES {
-            invalid.add("name", format!("must be at most {most} bytes: its jobs carry it in a tag"));
-        }
+        // Its jobs carry it in a tag.
+        invalid.check_name_of("name", &self.name, MAX_NAME_BYTES - OF_SCHEDULE.len());
         invalid.check_name("kind", &self.kind);
         invalid.check_payload("payload", self.payload.len());
         if let Err(error) = serde_json::from_slice::<serde::de::IgnoredAny>(&self.payload) {

@@ -295,7 +295,10 @@ fn what_a_schedule_may_hold_is_bounded() {
     let refused = |spec: ScheduleSpec| spec.plan(time(ANCHOR)).unwrap_err().to_string();
     let daily = spec_of("@daily");
     let long = ScheduleSpec { name: "n".repeat(56), ..daily.clone() };
-    assert_eq!(refused(long), "name: must be at most 55 bytes: its jobs carry it in a tag");
+    assert_eq!(
+        refused(long),
+        format!("name: must be 1–55 of A–Z a–z 0–9 _ - . :, not `{}…`", "n".repeat(40))
+    );
     for count in [15, 16] {
         let tagged = ScheduleSpec { tags: vec!["t".to_owned(); count], ..daily.clone() };
         assert_eq!(refused(tagged), format!("tags: has {count} entries; 2 of 16 are the schedule's"));
@@ -304,4 +307,24 @@ fn what_a_schedule_may_hold_is_bounded() {
     assert!(fourteen.plan(time(ANCHOR)).is_ok());
     let payload = format!("\"{}\"", "x".repeat(MAX_SCHEDULE_BYTES)).into_bytes();
     assert!(refused(ScheduleSpec { payload, ..daily }).starts_with("payload: make a schedule of 26"));
+}
+
+#[test]
+fn names_of_our_own_are_not_given_away() {
+    let refused = check_free("windlass-backup").unwrap_err().to_string();
+    assert!(refused.starts_with("name: `windlass-backup` is windlass' own"), "{refused}");
+    assert_eq!(check_free("windlass"), Ok(()));
+    assert_eq!(check_free("my-windlass-backup"), Ok(()));
+}
+
+#[test]
+fn a_tick_is_read_on_the_wall_of_the_rule_that_has_it() {
+    let nyse = RuleSpec { calendar: Some("nyse".to_owned()), ..rule("0 10 * * *") };
+    let tokyo = RuleSpec { zone: Some("Asia/Tokyo".to_owned()), ..rule("0 10 * * *") };
+    let plan = plan(&spec(vec![nyse, tokyo]));
+    let local: Vec<String> = ticks(&plan, "2026-01-05T00:00:00Z", "2026-01-06T00:00:00Z")
+        .into_iter()
+        .map(|tick| plan.zone_at(tick).local(tick).unwrap())
+        .collect();
+    assert_eq!(local, ["2026-01-05T10:00:00+09:00", "2026-01-05T10:00:00-05:00"]);
 }

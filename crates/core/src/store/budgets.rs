@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 
+use crate::audit::Act;
 use crate::budget::{
     Alert, Amount, BudgetChange, BudgetSpec, BudgetState, Estimate, Month, Refusal, Standing, Threshold,
     Trigger, Usage,
@@ -38,8 +39,12 @@ pub trait BudgetStore: Send + Sync {
     /// cost. Some hundreds at most; what is left comes with the next call.
     async fn sweep_reservations(&self) -> Result<Vec<Leak>, StoreError>;
 
-    /// The last `months` months that have figures, newest first, this one always; `None` when there is no such budget.
+    /// The last `months` months that have figures, this one always, and those ahead whose limits an operator set; newest
+    /// first. `None` when there is no such budget.
     async fn history(&self, budget: &str, months: u32) -> Result<Option<Vec<Standing>>, StoreError>;
+
+    /// Alerts of every budget that fired at `since` or later, the oldest first, whichever process set them off.
+    async fn alerts_since(&self, since: Time) -> Result<Vec<Alert>, StoreError>;
 
     /// What a month's money went to, the largest sums first; empty when nothing was booked.
     async fn costs(&self, budget: &str, month: Month) -> Result<Costs, StoreError>;
@@ -50,8 +55,8 @@ pub trait BudgetStore: Send + Sync {
     /// An operator's change, with its line in the audit.
     async fn change_budget(&self, change: &BudgetChange) -> Result<Changed, StoreError>;
 
-    /// What operators did, newest first.
-    async fn audit(&self, limit: u32) -> Result<Vec<Act>, StoreError>;
+    /// What operators did, newest first, from the place `before` on.
+    async fn audit(&self, before: Option<i64>, limit: u32) -> Result<Vec<Act>, StoreError>;
 }
 
 /// A budget as it is shown.
@@ -138,13 +143,15 @@ pub struct Leak {
     pub tokens: u64,
 }
 
+/// Under this key stand calls whose user or provider nobody named, so that every list adds up to the same sum.
+pub const UNKNOWN: &str = "unknown";
+
 /// No list of costs is longer.
 pub const COSTS_SHOWN: u32 = 100;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
     pub by_kind: Vec<Cost>,
-    /// Only calls whose originating user is known.
     pub by_user: Vec<Cost>,
     pub by_provider: Vec<Cost>,
 }
@@ -215,15 +222,6 @@ pub enum Changed {
     Unknown,
     /// The month is over: its books are closed.
     Over,
-}
-
-/// One act of an operator.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Act {
-    pub at: Time,
-    pub actor: String,
-    pub act: String,
-    pub subject: String,
-    /// JSON.
-    pub detail: String,
+    /// No limit would be left; nothing changed.
+    Unbounded,
 }

@@ -1,5 +1,6 @@
 //! Why a store could not do what it was asked, and what the caller may do about it.
 
+use crate::input::shown;
 use crate::{JobId, KeyUse};
 
 type Source = Box<dyn std::error::Error + Send + Sync>;
@@ -36,10 +37,10 @@ pub enum StoreError {
     )]
     SchemaChanged { version: i64 },
 
-    #[error("idempotency key `{key}` was used for another payload ({existing})")]
+    #[error("idempotency key `{}` was used for another payload ({existing})", shown(key))]
     IdempotencyMismatch { key: String, existing: KeyUse },
 
-    #[error("a job with unique key `{key}` is already waiting (job {existing})")]
+    #[error("unique key `{}` is held by job {existing}, which waits or whose window is not over", shown(key))]
     UniqueRejected { key: String, existing: JobId },
 
     #[error("a kind stays in its queue: {}", moved.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
@@ -85,10 +86,35 @@ impl StoreError {
         let mut text = self.to_string();
         let mut source = std::error::Error::source(self);
         while let Some(cause) = source {
-            text.push_str(": ");
-            text.push_str(&cause.to_string());
+            // Drivers wrap an error in one that says the same.
+            let said = cause.to_string();
+            if !text.ends_with(&said) {
+                text.push_str(": ");
+                text.push_str(&said);
+            }
             source = cause.source();
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("the driver says: {0}")]
+    struct Wrapped(#[source] std::io::Error);
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let cause = || std::io::Error::other("too slow");
+        let error = StoreError::Busy { op: "claim", source: Box::new(Wrapped(cause())) };
+        assert_eq!(
+            error.chain(),
+            "could not claim in time: the database was busy: the driver says: too slow"
+        );
+        let error = StoreError::Busy { op: "claim", source: Box::new(cause()) };
+        assert_eq!(error.chain(), "could not claim in time: the database was busy: too slow");
     }
 }

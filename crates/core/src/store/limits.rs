@@ -19,13 +19,49 @@ pub struct Permits {
     pub permits: u32,
 }
 
+/// The word for [`Live::Configured`] outside.
+pub const CONFIGURED: &str = "configured";
+
+/// What an operator says about a value that the configuration says too. It outlives every start until the operator goes
+/// back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Live<T> {
+    /// As the configuration says.
+    Configured,
+    Set(T),
+}
+
+impl<T> Live<T> {
+    pub fn is_set(&self) -> bool {
+        matches!(self, Live::Set(_))
+    }
+
+    pub fn set(self) -> Option<T> {
+        match self {
+            Live::Configured => None,
+            Live::Set(value) => Some(value),
+        }
+    }
+
+    pub fn map<U>(self, to: impl FnOnce(T) -> U) -> Live<U> {
+        match self {
+            Live::Configured => Live::Configured,
+            Live::Set(value) => Live::Set(to(value)),
+        }
+    }
+}
+
 /// A live change by an operator; `None` leaves a value.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct KindUpdate {
-    /// `Some(None)` lifts the bound.
-    pub rate: Option<Option<Rate>>,
+    /// `Set(None)` lifts the bound.
+    pub rate: Option<Live<Option<Rate>>>,
     /// Of the kind's resource, for every kind that names it.
-    pub permits: Option<u32>,
+    pub permits: Option<Live<u32>>,
+    /// Jobs of one lane at once.
+    pub key_concurrency: Option<Live<u16>>,
+    /// Who does it; with a name the change is a line in the audit.
+    pub actor: Option<String>,
 }
 
 /// The answer to a lease of rate tokens.

@@ -10,6 +10,7 @@ mod entities;
 mod error;
 mod jobs;
 mod limits;
+mod overruled;
 mod schedules;
 mod tx;
 mod wake;
@@ -18,10 +19,11 @@ mod workflows;
 
 use async_trait::async_trait;
 
+pub use crate::audit::Act;
 pub use backups::{BackupNote, BackupStore, Export, Import};
 pub use budgets::{
-    Act, Ask, Booked, Budget, BudgetStore, COSTS_SHOWN, Call, Changed, Charged, Cost, Costs, Entry, Fired,
-    Grant, Leak, Reserved,
+    Ask, Booked, Budget, BudgetStore, COSTS_SHOWN, Call, Changed, Charged, Cost, Costs, Entry, Fired, Grant,
+    Leak, Reserved, UNKNOWN,
 };
 pub use entities::{
     BoxDone, BoxEnd, BoxOutcome, ChangedEntity, Changes, EntityRecord, EntityStore, FeedMark, Saved, Written,
@@ -31,7 +33,10 @@ pub use jobs::{
     Action, Bulk, Change, Claim, Enqueued, JobDetail, JobFilter, Page, Prune, PruneWhat, Report, ReportBody,
     Settled,
 };
-pub use limits::{Backlog, KindLimits, KindUpdate, Permits, ResourceUse, TokenLease, WorkerLimits};
+pub use limits::{
+    Backlog, CONFIGURED, KindLimits, KindUpdate, Live, Permits, ResourceUse, TokenLease, WorkerLimits,
+};
+pub use overruled::{Overruled, QueueLayers};
 pub use schedules::{DueSchedules, Put, SchedulePut, ScheduleRecord, ScheduleStore, Tick};
 pub use tx::{StoreTx, TxRef};
 pub use wake::{OnWake, Wake, Wakers};
@@ -95,6 +100,9 @@ pub trait Store:
 
     /// False when there is no such kind.
     async fn update_kind(&self, kind: crate::KindId, update: &KindUpdate) -> Result<bool, StoreError>;
+
+    /// Every value that holds because an operator set it live, by name: queues, then kinds, then resources.
+    async fn overruled(&self) -> Result<Vec<Overruled>, StoreError>;
 
     /// Waiting jobs, counted no further than `cap`.
     async fn depth(&self, queue: QueueId, cap: u64) -> Result<u64, StoreError>;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{KindLimits, ResourceUse, Settled};
+use super::{KindLimits, Live, ResourceUse, Settled};
 use crate::outcome::ReturnWhy;
 use crate::queue::Boost;
 use crate::scale::Bounds;
@@ -77,18 +77,21 @@ pub struct DeadCount {
 }
 
 /// A live change by an operator; `None` leaves a value.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct QueueUpdate {
     pub paused: Option<bool>,
-    pub concurrency: Option<u32>,
-    pub bounds: Option<Bounds>,
+    pub concurrency: Option<Live<u32>>,
+    /// `Set(None)` removes them, those of the configuration too.
+    pub bounds: Option<Live<Option<Bounds>>>,
     /// Of the queue's resource, for everything that names it.
-    pub permits: Option<u32>,
-    /// `Some(None)` lifts the cap.
-    pub depth_cap: Option<Option<u64>>,
-    /// `Some(None)` lifts the limit.
-    pub global_concurrency: Option<Option<u32>>,
+    pub permits: Option<Live<u32>>,
+    /// `Set(None)` lifts the cap.
+    pub depth_cap: Option<Live<Option<u64>>>,
+    /// `Set(None)` lifts the limit.
+    pub global_concurrency: Option<Live<Option<u32>>>,
     pub boost_after: Option<Boost>,
+    /// Who does it; with a name the change is a line in the audit.
+    pub actor: Option<String>,
 }
 
 #[derive(Clone, Debug)]

@@ -7,6 +7,8 @@ use crate::input::shown;
 
 /// Jobs of one workflow, undoing ones not counted.
 pub const MAX_JOBS: usize = 1_000;
+/// Entries of all its jobs' `after` together. Each is kept with both of its jobs and read whenever one of them ends.
+pub const MAX_EDGES: usize = 10_000;
 
 /// A job by its name with those of the jobs it runs after. The answer is an order in which parents stand before their
 /// children and, apart from that, jobs as they were given: for each place the job and the places of its parents.
@@ -17,6 +19,14 @@ pub fn check(jobs: &[(&str, Vec<&str>)]) -> Result<Vec<(usize, Vec<usize>)>, Inv
     }
     if jobs.len() > MAX_JOBS {
         invalid.add("jobs", format!("has {} entries; a workflow has at most {MAX_JOBS}", jobs.len()));
+        return Err(invalid);
+    }
+    let edges: usize = jobs.iter().map(|(_, after)| after.len()).sum();
+    if edges > MAX_EDGES {
+        let rule = format!(
+            "has {edges} entries over all jobs; a workflow has at most {MAX_EDGES}: let a job in between wait for many"
+        );
+        invalid.add("jobs[].after", rule);
         return Err(invalid);
     }
     let mut named: HashMap<&str, usize> = HashMap::with_capacity(jobs.len());
@@ -131,6 +141,22 @@ mod tests {
         let names: Vec<String> = (0..=MAX_JOBS).map(|n| format!("j{n}")).collect();
         let many: Vec<(&str, Vec<&str>)> = names.iter().map(|name| (name.as_str(), vec![])).collect();
         assert_eq!(refused(&many), "jobs: has 1001 entries; a workflow has at most 1000");
+    }
+
+    #[test]
+    fn edges_are_bounded() {
+        let names: Vec<String> = (0..200).map(|n| format!("j{n}")).collect();
+        let after = |n: usize| names[..n].iter().map(String::as_str).collect();
+        let dense = |jobs: usize| -> Vec<(&str, Vec<&str>)> {
+            names[..jobs].iter().enumerate().map(|(n, name)| (name.as_str(), after(n))).collect()
+        };
+        assert_eq!(check(&dense(141)).unwrap().len(), 141, "9,870 edges");
+        let refused = refused(&dense(142));
+        assert!(
+            refused
+                .starts_with("jobs[].after: has 10011 entries over all jobs; a workflow has at most 10000"),
+            "{refused}"
+        );
     }
 
     #[test]

@@ -15,7 +15,7 @@ mod state;
 
 pub use advance::{Advance, Member, Standing, advance, only_releases};
 pub use again::{Again, again};
-pub use check::{MAX_JOBS, check};
+pub use check::{MAX_EDGES, MAX_JOBS, check};
 pub use new::{NewMember, NewWorkflow, Undo};
 pub use state::{OnFailure, UnknownPolicy, UnknownWorkflowState, WorkflowState};
 

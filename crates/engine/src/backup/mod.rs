@@ -5,14 +5,16 @@
 
 mod compare;
 mod error;
+mod held;
 mod read;
 mod shelf;
 mod write;
 
 pub use compare::verify;
 pub use error::BackupError;
+pub use held::{Held, is_old, is_unique, unique};
 pub use read::{Contents, restore};
-pub use shelf::{Shelf, TooOld, last_verified, too_old};
+pub use shelf::{Shelf, TooOld, Verified, last_verified, too_old};
 pub use write::{Written, write};
 
 /// How far it is: rows and bytes of the file so far.

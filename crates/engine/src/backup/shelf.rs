@@ -1,18 +1,16 @@
 //! The folder that scheduled copies go to: names, rotation, and when the last good copy is too old.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use windlass_core::store::BackupNote;
 use windlass_core::{Store, StoreError, Time};
 
 use super::BackupError;
-use super::write::DRAFT;
+use super::write::{left_drafts, remove_drafts};
 
 const PREFIX: &str = "windlass-";
 const SUFFIX: &str = ".backup";
-/// What a killed process left is no longer written to after this.
-const DRAFT_AGE: Duration = Duration::from_secs(24 * 3_600);
 /// Notes looked at; a shelf holds far fewer files.
 const NOTES: u32 = 10_000;
 
@@ -32,11 +30,12 @@ pub struct TooOld {
 }
 
 impl Shelf {
-    /// `windlass-20261116T053000Z.backup`: in the order of time by name.
+    /// `windlass-20261116T053000.750000Z.backup`: in the order of time by name, and no two of one second alike.
     pub fn path(&self, at: Time) -> PathBuf {
-        let second = Time(at.0 - at.0.rem_euclid(1_000_000)).to_string();
-        let stamp: String = second.chars().filter(|c| !matches!(c, '-' | ':')).collect();
-        self.folder.join(format!("{PREFIX}{stamp}{SUFFIX}"))
+        let micros = at.0.rem_euclid(1_000_000);
+        let second = Time(at.0 - micros).to_string();
+        let stamp: String = second.chars().filter(|c| !matches!(c, '-' | ':' | 'Z')).collect();
+        self.folder.join(format!("{PREFIX}{stamp}.{micros:06}Z{SUFFIX}"))
     }
 
     /// Our own files in the folder, newest first.
@@ -61,8 +60,8 @@ impl Shelf {
         Ok(files)
     }
 
-    /// Removes what is beyond the copies to keep, and what killed processes left half done. The newest verified copy
-    /// stays, however old: it is the only one known to be good.
+    /// Removes what is beyond the copies to keep. The newest verified copy stays, however old: it is the only one known
+    /// to be good.
     pub async fn rotate(&self, store: &dyn Store) -> Result<Vec<PathBuf>, BackupError> {
         let notes = store.backups(NOTES).await?;
         let gone = surplus(&self.copies()?, &notes, self.keep);
@@ -72,15 +71,22 @@ impl Shelf {
                 store.forget_backup(&note.digest).await?;
             }
         }
-        for draft in self.files(|name| name.starts_with(PREFIX) && name.ends_with(DRAFT))? {
-            let written = std::fs::metadata(&draft).and_then(|found| found.modified());
-            let left =
-                written.is_ok_and(|at| SystemTime::now().duration_since(at).is_ok_and(|age| age > DRAFT_AGE));
-            if left {
-                std::fs::remove_file(&draft).map_err(BackupError::file("remove", &draft))?;
-            }
-        }
         Ok(gone)
+    }
+
+    /// Makes the folder, and removes the drafts of processes that were killed.
+    pub fn prepare(&self) -> Result<(), BackupError> {
+        std::fs::create_dir_all(&self.folder).map_err(BackupError::file("make the folder", &self.folder))?;
+        remove_drafts(left_drafts(&self.folder, PREFIX)?);
+        Ok(())
+    }
+
+    /// Drafts whose makers were killed. Removes nothing.
+    pub fn left(&self) -> Result<Vec<PathBuf>, BackupError> {
+        if !self.folder.is_dir() {
+            return Ok(Vec::new());
+        }
+        Ok(left_drafts(&self.folder, PREFIX)?.into_iter().map(|(draft, _)| draft).collect())
     }
 }
 
@@ -91,10 +97,38 @@ fn surplus(copies: &[PathBuf], notes: &[BackupNote], keep: usize) -> Vec<PathBuf
     copies.iter().skip(keep).filter(|path| Some(*path) != good).cloned().collect()
 }
 
-/// When the newest verified copy was taken.
-pub async fn last_verified(store: &dyn Store) -> Result<Option<Time>, StoreError> {
+/// The verified copies, as seen from this machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// When the newest one was taken that is where it was put, or that nobody here can look for.
+    pub newest: Option<Time>,
+    /// The newest one that is no longer where it was put, where it is newer than that.
+    pub gone: Option<PathBuf>,
+}
+
+/// `folder`: where this process puts its own. A file of another machine's folder cannot be looked for, and counts.
+pub async fn last_verified(store: &dyn Store, folder: Option<&Path>) -> Result<Verified, StoreError> {
     let notes = store.backups(NOTES).await?;
-    Ok(notes.into_iter().find(|note| note.verified_at.is_some()).map(|note| note.taken_at))
+    let folder = folder.map(Path::to_owned);
+    // A network disk may take its time.
+    let looked = tokio::task::spawn_blocking(move || look(&notes, folder.as_deref())).await;
+    looked.map_err(|error| StoreError::Open { what: "the backups".to_owned(), why: error.to_string() })
+}
+
+/// Newest first.
+fn look(notes: &[BackupNote], folder: Option<&Path>) -> Verified {
+    let mut verified = Verified::default();
+    for note in notes.iter().filter(|note| note.verified_at.is_some()) {
+        let path = Path::new(&note.file);
+        let ours = path.parent().is_some_and(|of| of.is_dir() || folder.is_some_and(|own| of == own));
+        if ours && !path.exists() {
+            verified.gone.get_or_insert_with(|| path.to_owned());
+            continue;
+        }
+        verified.newest = Some(note.taken_at);
+        break;
+    }
+    verified
 }
 
 /// `since`: when copies were first asked for.
@@ -129,10 +163,34 @@ mod tests {
     }
 
     #[test]
+    fn only_copies_that_are_there_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        std::fs::write(path("a"), "").unwrap();
+        let (a, b) = (note(&path("a"), true), note(&path("b"), true));
+        let gone = Some(folder.path().join("b"));
+        assert_eq!(
+            look(&[b.clone(), a], None),
+            Verified { newest: Some(Time(0)), gone: gone.clone() },
+            "the newest that is there"
+        );
+        assert_eq!(look(&[b], None), Verified { newest: None, gone });
+        let far = note("/no/such/folder/c", true);
+        assert_eq!(
+            look(std::slice::from_ref(&far), None),
+            Verified { newest: Some(Time(0)), gone: None },
+            "another's"
+        );
+        let own = look(&[far], Some(Path::new("/no/such/folder")));
+        assert_eq!(own.newest, None, "a folder of our own that is gone has no copies");
+    }
+
+    #[test]
     fn names_sort_by_time() {
         let shelf = Shelf { folder: PathBuf::from("x"), keep: 1 };
         let at: Time = "2026-11-16T05:30:00.75Z".parse().unwrap();
-        assert_eq!(shelf.path(at), PathBuf::from("x/windlass-20261116T053000Z.backup"));
+        assert_eq!(shelf.path(at), PathBuf::from("x/windlass-20261116T053000.750000Z.backup"));
+        assert!(shelf.path(Time(at.0 + 1)) > shelf.path(at), "two of one second differ");
     }
 
     #[test]

@@ -1,8 +1,7 @@
 //! From a store to a file: under a temporary name until it is whole and on the disk.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -11,6 +10,7 @@ use windlass_core::backup::line::{Head, TableEnd, TableHead, Tail, write_row};
 use windlass_core::backup::{Batch, FORMAT, Sum, TABLES};
 use windlass_core::{Store, Time};
 
+use super::held::{self, Held};
 use super::{BackupError, Progress};
 
 const BUFFER: usize = 1 << 18;
@@ -30,6 +30,7 @@ pub async fn write(store: &dyn Store, path: &Path, progress: Progress<'_>) -> Re
     if path.exists() {
         return Err(BackupError::Exists { path: path.to_owned() });
     }
+    sweep_drafts(path)?;
     let mut export = store.export().await?;
     let taken_at = export.taken_at();
     let head = Head {
@@ -117,19 +118,66 @@ impl Drop for Place {
     }
 }
 
-/// The name a file has until it is whole.
-pub(super) const DRAFT: &str = ".draft";
+/// How the name of a file ends until it is whole: `FILE.UNIQUE.draft`.
+const DRAFT: &str = ".draft";
+
+/// Drafts in a folder whose makers were killed, of files whose names begin like this.
+pub(super) fn left_drafts(folder: &Path, begins: &str) -> Result<Vec<(PathBuf, Held)>, BackupError> {
+    let failed = BackupError::file("list", folder);
+    let mut left = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(&failed)? {
+        let entry = entry.map_err(&failed)?;
+        let name = entry.file_name();
+        let Some(of) = name.to_str().filter(|name| name.starts_with(begins)) else { continue };
+        let Some((_, token)) = of.strip_suffix(DRAFT).and_then(|of| of.rsplit_once('.')) else { continue };
+        let path = entry.path();
+        // Earlier versions put the number of their process there and held no lock.
+        let earlier = !token.is_empty() && token.bytes().all(|c| c.is_ascii_digit());
+        if held::is_unique(token) || (earlier && held::is_old(&path).unwrap_or(false)) {
+            // What cannot be looked at is none of ours.
+            left.extend(Held::left(&path).ok().flatten().map(|held| (path, held)));
+        }
+    }
+    Ok(left)
+}
+
+/// What cannot be removed stays for the next time: it is no reason to go without a copy.
+pub(super) fn remove_drafts(left: Vec<(PathBuf, Held)>) {
+    for (draft, _held) in left {
+        match std::fs::remove_file(&draft) {
+            Ok(()) => tracing::info!(file = %draft.display(), "removed what a killed backup left"),
+            Err(error) => tracing::warn!(file = %draft.display(), %error, "cannot remove a draft"),
+        }
+    }
+}
+
+/// What killed processes left of earlier tries at this file.
+fn sweep_drafts(path: &Path) -> Result<(), BackupError> {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Ok(()) };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !folder.is_dir() {
+        return Ok(());
+    }
+    remove_drafts(left_drafts(folder, &format!("{name}."))?);
+    Ok(())
+}
+
+/// How often another name is tried when a sweep takes the new file for left over.
+const TRIES: usize = 5;
 
 impl Draft {
     fn begin(path: &Path) -> Result<Draft, BackupError> {
-        let mut name = path.as_os_str().to_owned();
-        name.push(format!(".{}{DRAFT}", std::process::id()));
-        let draft = PathBuf::from(name);
-        // Payloads are nobody else's business.
-        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft);
-        let file = file.map_err(BackupError::file("create", &draft))?;
-        let file = BufWriter::with_capacity(BUFFER, file);
-        Ok(Draft { file, place: Place(Some(draft)), hash: Sha256::new(), rows: 0, bytes: 0 })
+        for _ in 0..TRIES {
+            let mut name = path.as_os_str().to_owned();
+            name.push(format!(".{}{DRAFT}", held::unique()));
+            let draft = PathBuf::from(name);
+            if let Some(held) = Held::begin(&draft).map_err(BackupError::file("create", &draft))? {
+                let file = BufWriter::with_capacity(BUFFER, held.into_file());
+                return Ok(Draft { file, place: Place(Some(draft)), hash: Sha256::new(), rows: 0, bytes: 0 });
+            }
+        }
+        let source = io::Error::other("somebody removes each draft");
+        Err(BackupError::File { op: "create a draft of", path: path.to_owned(), source })
     }
 
     fn put(&mut self, line: &[u8]) -> io::Result<()> {

@@ -1,6 +1,7 @@
-//! What a caller does with schedules: describe one, run one now. Looking, pausing and deleting are the store's own verbs.
+//! What a caller does with schedules: describe one, run one now, take one away. Looking and pausing are the store's own verbs.
 
-use windlass_core::schedule::ScheduleSpec;
+use windlass_core::Invalid;
+use windlass_core::schedule::{ScheduleSpec, check_free};
 use windlass_core::store::{Enqueued, SchedulePut};
 
 use super::plans::request;
@@ -8,9 +9,23 @@ use crate::{Client, EngineError, EnqueueError};
 
 impl Client {
     /// Adds a schedule or describes one anew, which keeps its last tick. Everything is checked before anything is written.
+    /// Names that begin with `windlass-` are refused.
     pub async fn put_schedule(&self, spec: &ScheduleSpec) -> Result<SchedulePut, EngineError> {
+        self.put_checked(spec, check_free(&spec.name).err().unwrap_or_default()).await
+    }
+
+    /// The same for a schedule of windlass' own.
+    pub async fn put_own_schedule(&self, spec: &ScheduleSpec) -> Result<SchedulePut, EngineError> {
+        self.put_checked(spec, Invalid::default()).await
+    }
+
+    async fn put_checked(
+        &self,
+        spec: &ScheduleSpec,
+        mut invalid: Invalid,
+    ) -> Result<SchedulePut, EngineError> {
         let now = self.store().now().await?;
-        let mut invalid = spec.plan(now).err().unwrap_or_default();
+        invalid.problems.extend(spec.plan(now).err().unwrap_or_default().problems);
         let catalog = self.catalog_for([spec.kind.as_str()].into_iter()).await?;
         let refused = invalid.problems.iter().any(|problem| problem.field == "kind");
         if catalog.kind_named(&spec.kind).is_none() && !refused {
@@ -18,6 +33,11 @@ impl Client {
         }
         invalid.into_result()?;
         Ok(self.store().put_schedule(spec).await?)
+    }
+
+    /// False when there is no such schedule.
+    pub async fn delete_schedule(&self, name: &str) -> Result<bool, EngineError> {
+        Ok(self.store().delete_schedule(name).await?)
     }
 
     /// One job of the schedule now, marked as asked for; its ticks go on as if nothing had happened. `None` when there is

@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use windlass_core::store::{Claim, TokenLease};
-use windlass_core::{KindId, LeasedJob, QueueId, StoreError, Token, Verdict, WorkerId};
+use windlass_core::{KindId, QueueId, StoreError, Token, Verdict, WorkerId};
 
 use super::dispatch::{Dispatcher, Event, answered};
 use super::group::Held;
-use super::late;
+use super::late::{self, Caught};
 use super::permits::Permit;
 use super::quarantine::Step;
 use super::runs::hand_back;
@@ -180,9 +180,7 @@ impl Dispatcher {
                 let keep = match work.paused {
                     true => 0,
                     false if waited < SURPLUS_AFTER => continue,
-                    false => {
-                        of.pace.prefetch(self.options.prefetch, now).max(work.concurrency * of.batch) as usize
-                    }
+                    false => of.pace.prefetch(self.options.prefetch, now) as usize,
                 };
                 while self.queues[queue].groups[group].buffer.len() > keep {
                     let Some(held) = self.queues[queue].groups[group].buffer.pop_back() else { break };
@@ -228,7 +226,7 @@ impl Dispatcher {
             suspect,
             permits: permits.unwrap_or_default(),
         };
-        let share = if suspect.is_some() { None } else { work.late.share(limit, now) };
+        let share = if suspect.is_some() { None } else { work.late.share(limit, work.limited, now) };
         self.claims_under_way += 1;
         let (store, events) = (self.client.store().clone(), self.events.clone());
         let begun = Instant::now();
@@ -236,8 +234,8 @@ impl Dispatcher {
             let mut result = answered("claim", late::claim(&*store, &claim, share)).await;
             let took = begun.elapsed();
             if suspect == Some(false)
-                && let Ok(jobs) = &result
-                && let Some(job) = jobs.first()
+                && let Ok(caught) = &result
+                && let Some(job) = caught.jobs.first()
                 && let Err(error) = store.in_company(job.token).await
             {
                 result = Err(error);
@@ -246,7 +244,7 @@ impl Dispatcher {
         });
     }
 
-    pub(super) fn claimed(&mut self, leasing: Leasing, result: Result<Vec<LeasedJob>, StoreError>) {
+    pub(super) fn claimed(&mut self, leasing: Leasing, result: Result<Caught, StoreError>) {
         let now = Instant::now();
         let Leasing { worker, queue, group, limit, suspect, permits } = leasing;
         self.claims_under_way = self.claims_under_way.saturating_sub(1);
@@ -259,9 +257,10 @@ impl Dispatcher {
             of.coming = 0;
         }
         let jobs = match result {
-            Ok(jobs) => {
+            Ok(caught) => {
                 self.trouble = None;
-                jobs
+                work.late.filled(&caught);
+                caught.jobs
             }
             Err(error) => {
                 if suspect.is_some() {

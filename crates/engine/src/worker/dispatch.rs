@@ -12,13 +12,11 @@ use futures_util::FutureExt;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::{AbortHandle, JoinHandle};
 use windlass_core::store::{Backlog, Counted, KindLimits, Permits, Poll, QueueKinds, Settled, TokenLease};
-use windlass_core::{
-    KindId, LeasedJob, Outcome, QueueId, Settlement, StoreError, Time, Token, Verdict, WorkerId,
-};
+use windlass_core::{KindId, Outcome, QueueId, Settlement, StoreError, Time, Token, Verdict, WorkerId};
 
 use super::claims::{Doubt, Leasing};
 use super::group::{Grouping, Held, QueueWork};
-use super::late::Late;
+use super::late::{Caught, Late};
 use super::permits::Permit;
 use super::quarantine::Quarantine;
 use super::runs::hand_back;
@@ -35,11 +33,12 @@ pub(super) enum Event {
     Ran {
         run: u64,
         outcomes: Vec<Outcome>,
+        busy: Duration,
     },
     Claimed {
         leasing: Leasing,
         took: Duration,
-        result: Result<Vec<LeasedJob>, StoreError>,
+        result: Result<Caught, StoreError>,
     },
     Granted {
         queue: QueueId,
@@ -303,7 +302,7 @@ impl Dispatcher {
 
     pub(super) async fn handle(&mut self, event: Event) -> Result<(), EngineError> {
         match event {
-            Event::Ran { run, outcomes } => self.ran(run, outcomes, Instant::now()),
+            Event::Ran { run, outcomes, busy } => self.ran(run, outcomes, busy, Instant::now()),
             Event::Claimed { leasing, took, result } => {
                 self.claim_times.put(took);
                 self.claimed(leasing, result);

@@ -14,7 +14,8 @@ pub(super) struct Late {
     after: Option<Duration>,
     sla: Option<Duration>,
     reserve: Reserve,
-    look_at: Instant,
+    /// Not before then.
+    pub(super) look_at: Instant,
 }
 
 /// Part of a claim.
@@ -22,6 +23,24 @@ pub(super) struct Late {
 pub(super) struct Share {
     after: Duration,
     most: u32,
+    /// Before what is most urgent.
+    first: bool,
+}
+
+/// What a claim brought.
+pub(super) struct Caught {
+    pub(super) jobs: Vec<LeasedJob>,
+    /// How many of the late jobs' share were tried, and how many brought one.
+    tried: u32,
+    late: u32,
+    /// Nobody got anything of a queue with a global concurrency.
+    no_room: bool,
+}
+
+impl Caught {
+    fn urgent(jobs: Vec<LeasedJob>) -> Caught {
+        Caught { jobs, tried: 0, late: 0, no_room: false }
+    }
 }
 
 impl Late {
@@ -36,19 +55,27 @@ impl Late {
         self.after = late_after(boost_after, self.sla);
     }
 
-    /// What of a claim for so many slots is for late jobs.
-    pub(super) fn share(&mut self, slots: u32, now: Instant) -> Option<Share> {
+    /// What of a claim for so many slots is for late jobs. In a queue with a global concurrency they are looked for first:
+    /// a claim that brings less than was asked for proves nothing there, only that others have the rest.
+    pub(super) fn share(&mut self, slots: u32, limited: bool, now: Instant) -> Option<Share> {
         let after = self.after?;
-        self.reserve.earn(slots);
-        if now < self.look_at {
-            return None;
-        }
-        let most = self.reserve.spend(slots);
-        if most == 0 {
+        let most = self.reserve.share(slots);
+        if most == 0 || now < self.look_at {
             return None;
         }
         self.look_at = now + LOOK_EVERY;
-        Some(Share { after, most })
+        Some(Share { after, most, first: limited })
+    }
+
+    /// So many slots were filled: only those count, not what was asked for.
+    pub(super) fn filled(&mut self, caught: &Caught) {
+        let all = caught.jobs.len() as u32;
+        self.reserve.spend(caught.tried, caught.late, all);
+        self.reserve.earn(all);
+        // Room may come at any moment, and whoever claims then has it: the look is owed.
+        if caught.no_room {
+            self.look_at -= LOOK_EVERY;
+        }
     }
 }
 
@@ -58,48 +85,65 @@ pub(super) async fn claim(
     store: &dyn Store,
     claim: &Claim,
     share: Option<Share>,
-) -> Result<Vec<LeasedJob>, StoreError> {
-    let Some(Share { after, most }) = share else { return store.claim(claim).await };
+) -> Result<Caught, StoreError> {
+    let Some(Share { after, most, first }) = share else {
+        return Ok(Caught::urgent(store.claim(claim).await?));
+    };
     let part = |limit| Claim { limit, ..claim.clone() };
-    let urgent = claim.limit.saturating_sub(most);
+    let urgent = if first { 0 } else { claim.limit.saturating_sub(most) };
     let mut jobs = match urgent {
         0 => Vec::new(),
         limit => store.claim(&part(limit)).await?,
     };
     if (jobs.len() as u32) < urgent {
-        return Ok(jobs);
+        return Ok(Caught::urgent(jobs));
     }
-    let late = store.claim_late(&part(most), after).await?;
-    let left = most.saturating_sub(late.len() as u32);
-    jobs.splice(0..0, late);
+    let found = store.claim_late(&part(most), after).await?;
+    let late = found.len() as u32;
+    jobs.splice(0..0, found);
+    let left = claim.limit.saturating_sub(jobs.len() as u32);
     if left > 0 {
         jobs.extend(store.claim(&part(left)).await?);
     }
-    Ok(jobs)
+    let no_room = first && jobs.is_empty();
+    Ok(Caught { jobs, tried: most, late, no_room })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn earned(late: &mut Late, slots: u32) {
+        late.reserve.earn(slots);
+    }
+
     #[test]
     fn a_quarter_is_asked_for_now_and_then() {
         let now = Instant::now();
         let mut late = Late::new(Some(&QueueSpec::named("Q")), now);
-        let share = late.share(100, now).unwrap();
+        assert_eq!(late.share(100, false, now), None, "nothing was filled yet");
+        earned(&mut late, 100);
+        let share = late.share(100, false, now).unwrap();
         assert_eq!(
-            (share.most, share.after),
-            (25, Duration::from_secs(225)),
+            (share.most, share.after, share.first),
+            (25, Duration::from_secs(225), false),
             "three quarters of five minutes"
         );
-        assert_eq!(late.share(100, now), None, "not so soon again");
-        assert_eq!(late.share(100, now + LOOK_EVERY).unwrap().most, 50, "saved meanwhile");
+        late.reserve.spend(25, 25, 100);
+        earned(&mut late, 100);
+        assert_eq!(late.share(100, false, now), None, "not so soon again");
+        earned(&mut late, 100);
+        assert_eq!(
+            late.share(100, true, now + LOOK_EVERY).map(|share| (share.most, share.first)),
+            Some((50, true))
+        );
         let spec = QueueSpec { boost_after: None, ..QueueSpec::named("Q") };
         let mut late = Late::new(Some(&spec), now);
-        assert_eq!(late.share(100, now), None, "turned off");
+        earned(&mut late, 100);
+        assert_eq!(late.share(100, false, now), None, "turned off");
         late.set(Some(Duration::from_secs(7)));
-        assert_eq!(late.share(100, now).unwrap().after, Duration::from_secs(7), "turned on live");
+        assert_eq!(late.share(100, false, now).unwrap().after, Duration::from_secs(7), "turned on live");
         late.set(None);
-        assert_eq!(late.share(100, now + LOOK_EVERY), None, "and off again");
+        assert_eq!(late.share(100, false, now + LOOK_EVERY), None, "and off again");
     }
 }

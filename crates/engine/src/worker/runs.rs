@@ -1,7 +1,7 @@
 //! Running: from the buffer into a task, and from its answer to a settlement; also stopping a run from outside.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use windlass_core::{JobId, LeasedJob, Outcome, Verdict};
 
@@ -56,17 +56,19 @@ impl Dispatcher {
         let events = self.events.clone();
         let work = run::run(served.clone(), leased, self.desk.clone());
         let task = tokio::spawn(async move {
+            // The handler's own time, without the wait for a thread before it or for the dispatcher after it.
+            let begun = Instant::now();
             let outcomes = work.await;
-            let _ = events.send(Event::Ran { run, outcomes });
+            let _ = events.send(Event::Ran { run, outcomes, busy: begun.elapsed() });
         });
         self.runs.insert(run, Run { queue, served, jobs, started: now, abort: task.abort_handle() });
     }
 
-    pub(super) fn ran(&mut self, run: u64, outcomes: Vec<Outcome>, now: Instant) {
+    pub(super) fn ran(&mut self, run: u64, outcomes: Vec<Outcome>, busy: Duration, now: Instant) {
         // An aborted run may have answered just before; whoever removed it has settled it.
         let Some(run) = self.runs.remove(&run) else { return };
         let took = now.saturating_duration_since(run.started);
-        self.leave(run.queue, &run.jobs, Some(now));
+        self.leave(run.queue, &run.jobs, Some((busy, now)));
         self.watch_run(run.queue, run.jobs.len(), took);
         for (held, outcome) in run.jobs.into_iter().zip(outcomes) {
             let Held { job, received, permit } = held;
@@ -81,12 +83,12 @@ impl Dispatcher {
     }
 
     /// A run is over; `ended` when it ended by itself, which says something about the pace.
-    fn leave(&mut self, queue: usize, jobs: &[Held], ended: Option<Instant>) {
+    fn leave(&mut self, queue: usize, jobs: &[Held], ended: Option<(Duration, Instant)>) {
         let Some(kind) = jobs.first().map(|held| held.job.kind) else { return };
         let Some(group) = self.queues[queue].group_of(kind) else { return };
         group.running = group.running.saturating_sub(1);
-        if let Some(now) = ended {
-            group.pace.finished(jobs.len() as u32, now);
+        if let Some((busy, now)) = ended {
+            group.pace.finished(jobs.len() as u32, busy, now);
         }
     }
 

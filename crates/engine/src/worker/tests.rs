@@ -128,7 +128,7 @@ impl Bench {
         let now = Instant::now();
         for group in &mut self.dispatcher.queues[0].groups {
             group.pace = Pace::new(now - Duration::from_secs(1));
-            group.pace.finished(1_000_000, now);
+            group.pace.finished(1_000_000, Duration::ZERO, now);
         }
     }
 }
@@ -191,6 +191,28 @@ async fn short_jobs_are_leased_ahead_up_to_the_bound() {
     assert_eq!(bench.count(JobState::Running).await, 9);
 }
 
+/// As many end in a second as in the test above, but each runs for long: nothing is leased before there is a slot, and what
+/// was leased for a pace that is no more goes back.
+#[tokio::test]
+async fn long_jobs_are_not_leased_ahead() {
+    let (mut bench, _) = Bench::with(2, 50, "Done").await;
+    bench.hurry();
+    bench.until(|d| held(d) == (2, 7) && quiet(d)).await;
+    let slow = |bench: &mut Bench, now: Instant| {
+        let pace = &mut bench.dispatcher.queues[0].groups[0].pace;
+        *pace = Pace::new(now - Duration::from_secs(1));
+        pace.finished(1_000, Duration::from_secs(200), now);
+    };
+    slow(&mut bench, Instant::now());
+    bench.dispatcher.return_surplus(Instant::now() + Duration::from_secs(3));
+    bench.until(|d| d.unsettled.is_empty() && quiet(d)).await;
+    assert_eq!((bench.held(), bench.count(JobState::Running).await), ((2, 0), 2));
+    bench.gate.add_permits(2);
+    slow(&mut bench, Instant::now());
+    bench.until(|d| d.next_run == 4 && d.unsettled.is_empty() && quiet(d)).await;
+    assert_eq!((bench.held(), bench.count(JobState::Running).await), ((2, 0), 2));
+}
+
 /// The claim looked before the job was there, and the hint came before the claim's answer.
 #[tokio::test]
 async fn a_hint_during_a_claim_leads_to_another() {
@@ -202,7 +224,7 @@ async fn a_hint_during_a_claim_leads_to_another() {
     bench.dispatcher.tick(Instant::now());
     assert!(claiming(&bench.dispatcher));
     let empty = bench.event().await;
-    assert!(matches!(&empty, Event::Claimed { result: Ok(jobs), .. } if jobs.is_empty()));
+    assert!(matches!(&empty, Event::Claimed { result: Ok(caught), .. } if caught.jobs.is_empty()));
     bench.put(1, "Done").await;
     bench.dispatcher.woken(hint());
     bench.dispatcher.handle(empty).await.unwrap();

@@ -6,10 +6,10 @@ use serde::Deserialize;
 use windlass_core::budget::{
     Amount, BudgetChange, BudgetSpec, BudgetState, Estimate, Level, Month, Trigger, Usage,
 };
-use windlass_core::store::{Booked, Budget, Changed, Charged};
+use windlass_core::store::{Booked, Budget, Changed, Charged, Live};
 use windlass_core::{JobId, JobState, KindSpec, Time};
 use windlass_engine::{
-    Client, Context, EngineError, Handlers, JobError, JobRequest, ReserveError, Sweeper, handler,
+    AlertWatch, Client, Context, EngineError, Handlers, JobError, JobRequest, ReserveError, Sweeper, handler,
 };
 
 use crate::on_both;
@@ -21,13 +21,13 @@ struct Call {
     asks: i64,
     costs: Option<i64>,
     #[serde(default)]
-    trigger: Trigger,
+    estimated: Option<Trigger>,
     budget: Option<String>,
 }
 
 async fn call(context: Context, call: Call) -> Result<(), JobError> {
     let estimate =
-        Estimate { amount: Amount::from_cents(call.asks), tokens: 10, trigger: call.trigger, user: None };
+        Estimate { amount: Amount::from_cents(call.asks), tokens: 10, trigger: call.estimated, user: None };
     let reservation = context.reserve(call.budget.as_deref().unwrap_or("ai"), estimate).await?;
     let Some(cents) = call.costs else { return Ok(()) };
     let usage = Usage { amount: Amount::from_cents(cents), tokens_in: 5, ..Usage::default() };
@@ -89,6 +89,12 @@ on_both! {
             let now = client.store().now().await.unwrap();
             let wait = run_at.unwrap().since(now);
             assert!(wait > Duration::ZERO && wait <= Duration::from_secs(70 * 60), "{wait:?}");
+            let found = client.store().job(job).await.unwrap().unwrap();
+            let said = found.attempts[0].error.clone().unwrap_or_default();
+            for part in ["budget ai:", "state QUEUE", "90.0 % used", "again from"] {
+                assert!(said.contains(part), "{part} in {said}");
+            }
+            assert_eq!(found.job.last_error.as_deref(), Some(said.as_str()), "and it is what the job waits for");
         }
         run(&client, r#"{"asks": 100, "costs": 100, "trigger": "manual"}"#).await;
         assert_eq!(budget(&client).await.state(), BudgetState::HardStop);
@@ -104,6 +110,50 @@ on_both! {
         let alerts: Vec<_> = client.meter().alerts().into_iter().collect();
         let of = |level, count| (("ai".to_owned(), level), count);
         assert_eq!(alerts, [of(Level::Info, 1), of(Level::Warning, 2), of(Level::Critical, 1)], "once each");
+    }
+
+    /// A server's watch beside a library process that makes the calls: each alert once, its own included, and none that
+    /// fired before it looked.
+    async fn a_watch_raises_what_others_set_off(place: Place) {
+        let (server, library) = (client(place).await, client(place).await);
+        run(&library, r#"{"asks": 750, "costs": 750}"#).await;
+        let mut watch = AlertWatch::new(server.clone());
+        watch.tick().await.unwrap();
+        assert!(server.meter().alerts().is_empty(), "a restart is no news");
+        run(&library, r#"{"asks": 50, "costs": 50}"#).await;
+        run(&server, r#"{"asks": 100, "costs": 100}"#).await;
+        let warnings = |client: &Client| client.meter().alerts().into_iter().collect::<Vec<_>>();
+        let of = |level, count| (("ai".to_owned(), level), count);
+        assert_eq!(warnings(&server), [of(Level::Warning, 1)], "its own at once");
+        for _ in 0..2 {
+            watch.tick().await.unwrap();
+            assert_eq!(warnings(&server), [of(Level::Warning, 2)]);
+        }
+        assert_eq!(warnings(&library), [of(Level::Info, 1), of(Level::Warning, 1)]);
+    }
+
+    /// By the tag that `schedules run` gives, or by the payload as document 002 has it; the estimate's own word goes first.
+    async fn a_persons_run_goes_to_the_limit(place: Place) {
+        let client = client(place).await;
+        run(&client, r#"{"asks": 900, "costs": 900}"#).await;
+        let tagged = async |payload: &str| {
+            let request = JobRequest::new("CALL", payload.as_bytes().to_vec());
+            let request = JobRequest { tags: vec!["trigger:manual".to_owned()], ..request };
+            let job = client.enqueue(request).await.unwrap().id;
+            client.drain(&handlers()).await.unwrap();
+            seen(&client, job).await.0
+        };
+        assert_eq!(tagged(r#"{"asks": 1, "costs": 1}"#).await, JobState::Completed);
+        assert_eq!(tagged(r#"{"asks": 1, "costs": 1, "estimated": "scheduled"}"#).await, JobState::Scheduled);
+        for (payload, state) in [
+            (r#"{"asks": 1, "costs": 1, "trigger": "manual"}"#, JobState::Completed),
+            (r#"{"asks": 1, "costs": 1, "trigger": "manual", "estimated": "scheduled"}"#, JobState::Scheduled),
+            (r#"{"asks": 1, "costs": 1, "trigger": "scheduled"}"#, JobState::Scheduled),
+            (r#"{"asks": 1, "costs": 1, "estimated": "manual"}"#, JobState::Completed),
+        ] {
+            let job = run(&client, payload).await;
+            assert_eq!(seen(&client, job).await.0, state, "{payload}");
+        }
     }
 
     async fn what_nobody_settles_is_booked_by_the_sweep(place: Place) {
@@ -142,7 +192,7 @@ on_both! {
         run(&client, r#"{"asks": 80, "costs": 80}"#).await;
         let nothing = BudgetChange::new("ai", budget(&client).await.standing.month, "me");
         assert!(matches!(client.change_budget(&nothing).await, Err(EngineError::Invalid(_))));
-        let lower = BudgetChange { limit: Some(Amount::from_cents(100)), ..nothing };
+        let lower = BudgetChange { limit: Some(Live::Set(Some(Amount::from_cents(100)))), ..nothing };
         assert!(matches!(client.change_budget(&lower).await.unwrap(), Changed::Done { .. }));
         assert_eq!(client.meter().alerts().values().sum::<u64>(), 2);
         assert_eq!(budget(&client).await.batch_size(Trigger::Scheduled), 10);
@@ -151,7 +201,7 @@ on_both! {
 
 #[test]
 fn only_a_refusal_and_a_silent_database_snooze() {
-    let is_snooze = |error: ReserveError| matches!(JobError::from(error), JobError::Snooze(_));
+    let is_snooze = |error: ReserveError| matches!(JobError::from(error), JobError::Snooze { .. });
     assert!(!is_snooze(ReserveError::Stale));
     assert!(!is_snooze(ReserveError::Unknown { budget: "x".to_owned() }));
     let busy = windlass_core::StoreError::Busy { op: "reserve", source: "somebody".into() };

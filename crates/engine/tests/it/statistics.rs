@@ -45,7 +45,7 @@ async fn act(
         // A snooze burns no attempt, so it is told by the time the job has waited.
         Do::SnoozeOnce
             if context.client().store().job(context.job_id()).await?.unwrap().attempts.len() > 1 => {}
-        Do::SnoozeOnce => return Err(JobError::Snooze(Duration::from_millis(1))),
+        Do::SnoozeOnce => return Err(JobError::snooze(Duration::from_millis(1))),
         Do::SettleIn { commit, then_fail } => {
             let mut tx: Box<dyn StoreTx> = store.begin().await?;
             assert!(context.settle_in(tx.tx()).await?);

@@ -1,8 +1,8 @@
-//! Budgets among the metrics: where each stands, what each kind has cost, and what this process raised and refused.
+//! Budgets among the metrics: where each stands, what each kind has cost, which alerts fired, and what this process refused.
 
 use std::collections::BTreeMap;
 
-use windlass_core::budget::{AI, BudgetState};
+use windlass_core::budget::{AI, BudgetState, Level};
 use windlass_core::store::{Budget, Costs};
 use windlass_core::{Store, StoreError};
 use windlass_engine::Meter;
@@ -60,6 +60,14 @@ pub(super) fn database(text: &mut Text, figures: &[Figure]) {
             text.sample(name, &[("budget", &budget.spec.name), ("state", state.name())], value);
         }
     }
+    let name = "windlass_budget_alerts";
+    text.gauge(name, "Alerts of this month that stand, whichever process set them off.");
+    for (budget, _) in figures {
+        for level in Level::ALL {
+            let count = budget.alerts.iter().filter(|fired| fired.threshold.level == level).count();
+            text.sample(name, &[("budget", &budget.spec.name), ("level", level.name())], count as f64);
+        }
+    }
     documents(text, figures);
 }
 
@@ -87,7 +95,7 @@ fn documents(text: &mut Text, figures: &[Figure]) {
 /// What was counted in this process.
 pub(super) fn process(text: &mut Text, meter: &Meter) {
     let name = "windlass_budget_alerts_total";
-    text.counter(name, "Alerts this process raised.");
+    text.counter(name, "Alerts that fired since this process started, whichever process set them off.");
     for ((budget, level), count) in meter.alerts() {
         text.sample(name, &[("budget", &budget), ("level", level.name())], count as f64);
     }

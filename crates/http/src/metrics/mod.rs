@@ -77,7 +77,7 @@ async fn figures(app: &App) -> Result<Figures, StoreError> {
     let workers = store.workers().await?;
     let (resources, workers) = (ResourceTotal::of(&workers), workers.len());
     let budgets = budgets::figures(store.as_ref()).await?;
-    let verified = backup::last_verified(store.as_ref()).await?;
+    let verified = backup::last_verified(store.as_ref(), app.options.backups.as_deref()).await?.newest;
     Ok(Figures { queues, workers, resources, indexing: app.stats.indexing().await?, budgets, verified })
 }
 
@@ -141,7 +141,7 @@ fn database(text: &mut Text, app: &App, figures: &Figures) {
     permits(text, &figures.resources);
     if let Some(at) = figures.verified {
         let name = "windlass_backup_last_verified_timestamp_seconds";
-        text.gauge(name, "When the newest backup that was verified had been taken.");
+        text.gauge(name, "When the newest verified backup that is still there was taken.");
         text.sample(name, &[], at.0 as f64 / 1e6);
     }
     if let (Some(index), Some(counted)) = (app.stats.index(), &figures.indexing) {

@@ -7,12 +7,13 @@ use serde_json::{Value, json};
 use windlass_core::Invalid;
 use windlass_core::budget::{BudgetChange, Month};
 use windlass_core::input::shown;
-use windlass_core::store::{Budget, Changed};
+use windlass_core::store::{Budget, CONFIGURED, Changed};
 use windlass_engine::EngineError;
 
-use super::{Table, jobs, route};
+use super::{ACTOR, Table, jobs, route};
 use crate::app::App;
 use crate::call::Call;
+use crate::fields::Fields;
 use crate::problem::Problem;
 use crate::route::{Answer, Route, SMALL_BODY, ok};
 use crate::shape::{Schemas, Shape};
@@ -20,8 +21,6 @@ use crate::view::{BudgetMonthView, BudgetView, ListView};
 
 const MONTHS: u32 = 12;
 const MOST_MONTHS: u32 = 120;
-/// Who does it, as long as there are no keys.
-const ACTOR: &str = "http";
 
 pub(super) fn routes(app: &Table) -> Vec<Route> {
     let months = json!({ "type": "integer", "minimum": 1, "maximum": MOST_MONTHS, "default": MONTHS });
@@ -40,7 +39,7 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
             Method::GET,
             "/v1/budgets/{name}/history",
             "budget_history",
-            "The months of a budget that have figures",
+            "The months of a budget that have figures, and those ahead whose limits were set",
             history,
         )
         .path("name", "Name of the budget")
@@ -84,7 +83,7 @@ async fn history(app: Arc<App>, call: Call) -> Answer {
     };
     let budget = named(&app, &call).await?;
     let standings = app.client.store().history(&budget.spec.name, months).await?.unwrap_or_default();
-    let view = |standing| BudgetMonthView::new(standing, &budget.spec.currency);
+    let view = |standing| BudgetMonthView::new(&budget.spec, standing);
     ok(&ListView::whole(standings.iter().map(view).collect()))
 }
 
@@ -93,8 +92,11 @@ struct ChangeOf;
 impl Shape for ChangeOf {
     fn schema(schemas: &mut Schemas) -> Value {
         schemas.object("BudgetChange", "What to change about a month; at least one field.", |change| {
-            change.optional::<AmountOf>("limit", "Money, as text or number; holds for that month only");
-            change.optional::<u64>("tokens", "Tokens, input and output together");
+            let about = "Money, as text or number; null takes the limit away, `configured` gives it back to the \
+                         configuration. Holds for that month only";
+            change.optional::<AmountOf>("limit", about);
+            let about = "Tokens, input and output together; null and `configured` as for limit. One of the two stays";
+            change.optional::<TokensOf>("tokens", about);
             change.optional::<bool>("reset", "Forget what was used; calls under way stay reserved");
         })
     }
@@ -104,8 +106,24 @@ struct AmountOf;
 
 impl Shape for AmountOf {
     fn schema(_: &mut Schemas) -> Value {
-        json!({ "type": ["string", "number"], "examples": ["750.00", 750] })
+        json!({ "type": ["string", "number", "null"], "examples": ["750.00", 750, null, CONFIGURED] })
     }
+}
+
+struct TokensOf;
+
+impl Shape for TokensOf {
+    fn schema(_: &mut Schemas) -> Value {
+        json!({ "type": ["integer", "string", "null"], "minimum": 0, "examples": [5_000_000, null, CONFIGURED] })
+    }
+}
+
+fn tokens(fields: &mut Fields<'_>, name: &'static str) -> Option<u64> {
+    let tokens = u64::try_from(fields.integer(name)?).ok();
+    if tokens.is_none() {
+        fields.refuse(name, "must not be negative");
+    }
+    tokens
 }
 
 async fn change(app: Arc<App>, call: Call) -> Answer {
@@ -114,22 +132,22 @@ async fn change(app: Arc<App>, call: Call) -> Answer {
         .parse()
         .map_err(|error| Problem::parameter(Invalid::one("month", format!("{error}"))))?;
     let mut fields = jobs::read(&call)?;
-    let limit = fields.amount("limit");
-    let tokens = fields.integer("tokens");
-    if tokens.is_some_and(|tokens| tokens < 0) {
-        fields.refuse("tokens", "must not be negative");
-    }
+    let limit = fields.live("limit", Fields::amount);
+    let tokens = fields.live("tokens", tokens);
     let reset = fields.flag("reset").unwrap_or(false);
     fields.end().map_err(Problem::invalid)?;
     let budget = named(&app, &call).await?;
-    let tokens = tokens.and_then(|tokens| u64::try_from(tokens).ok());
     let change = BudgetChange { limit, tokens, reset, ..BudgetChange::new(&budget.spec.name, month, ACTOR) };
     match app.client.change_budget(&change).await {
-        Ok(Changed::Done { standing, .. }) => ok(&BudgetMonthView::new(&standing, &budget.spec.currency)),
+        Ok(Changed::Done { standing, .. }) => ok(&BudgetMonthView::new(&budget.spec, &standing)),
         Ok(Changed::Unknown) => Err(missing(&call, &[])),
         Ok(Changed::Over) => {
             let why = format!("{month} is over and its books are closed; nothing was written");
             Err(Problem::conflict("month_over", why))
+        }
+        Ok(Changed::Unbounded) => {
+            let rule = "or tokens has to stay: a budget bounds something";
+            Err(Problem::invalid(Invalid::one("limit", rule)))
         }
         Err(EngineError::Invalid(invalid)) => Err(Problem::invalid(invalid)),
         Err(EngineError::Store(error)) => Err(error.into()),

@@ -1,6 +1,7 @@
 //! The table of routes, one file per resource.
 
 mod act;
+mod audit;
 mod budgets;
 mod dead_letters;
 mod enqueue;
@@ -26,6 +27,9 @@ use crate::route::{Answer, Route};
 pub(crate) use enqueue::{idempotency_key, wait};
 pub(crate) use jobs::read as read_object;
 
+/// Who does it, as long as there are no keys.
+const ACTOR: &str = "http";
+
 /// What handlers have at hand; without it the routes are only described.
 pub(crate) type Table = Option<Arc<App>>;
 
@@ -38,6 +42,7 @@ pub(crate) fn all(app: &Table) -> Vec<Route> {
         queues::routes(app),
         registry::routes(app),
         budgets::routes(app),
+        audit::routes(app),
         schedules::routes(app),
         workflows::routes(app),
         stats::routes(app),

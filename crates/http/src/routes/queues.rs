@@ -8,12 +8,12 @@ use windlass_core::Invalid;
 use windlass_core::input::shown;
 use windlass_core::queue::{BadBoost, Boost, MAX_GLOBAL_CONCURRENCY};
 use windlass_core::scale::Bounds;
-use windlass_core::store::QueueUpdate;
+use windlass_core::store::{Live, QueueUpdate};
 
-use super::{Table, jobs, route};
+use super::{ACTOR, Table, jobs, route};
 use crate::app::App;
 use crate::call::Call;
-use crate::fields::Fields;
+use crate::fields::{BACK, Fields};
 use crate::problem::Problem;
 use crate::route::{Answer, Route, SMALL_BODY, ok};
 use crate::shape::{Schemas, Shape};
@@ -55,14 +55,20 @@ struct ChangeOf;
 
 impl Shape for ChangeOf {
     fn schema(schemas: &mut Schemas) -> Value {
-        schemas.object("QueueChange", "What to change about a queue; at least one field.", |change| {
+        let what = "What to change about a queue; at least one field. The text `configured` instead of a number goes back to \
+                    what the configuration says.";
+        schemas.object("QueueChange", what, |change| {
             change.optional::<bool>("paused", "No job of a paused queue is started");
-            change.optional::<Count>("concurrency", "Jobs one worker process runs at once");
             change.optional::<Count>(
-                "concurrency_min",
-                "Each worker moves its concurrency between this and the next; the same number twice fixes it",
+                "concurrency",
+                "Jobs one worker process runs at once; with bounds, where it starts, which has to be between them",
             );
-            change.optional::<Count>("concurrency_max", "The upper one; one that is not given stays");
+            change.optional::<Bound<MAX_COUNT>>(
+                "concurrency_min",
+                "Each worker moves its concurrency between this and the next; the same number twice fixes it, null \
+                 removes both",
+            );
+            change.optional::<Bound<MAX_COUNT>>("concurrency_max", "The upper one; one that is not given stays");
             change.optional::<Bound<MAX_GLOBAL_CONCURRENCY>>(
                 "global_concurrency",
                 "Jobs all worker processes together run at once; null lifts it",
@@ -85,7 +91,7 @@ struct Bound<const MOST: u32>;
 
 impl<const MOST: u32> Shape for Bound<MOST> {
     fn schema(_: &mut Schemas) -> Value {
-        json!({ "type": ["integer", "null"], "minimum": 1, "maximum": MOST })
+        json!({ "type": ["integer", "null", "string"], "minimum": 1, "maximum": MOST, "pattern": "^configured$" })
     }
 }
 
@@ -93,7 +99,7 @@ struct BoostAfter;
 
 impl Shape for BoostAfter {
     fn schema(_: &mut Schemas) -> Value {
-        json!({ "type": ["string", "null"], "examples": ["90s", "PT10M", "none"] })
+        json!({ "type": ["string", "null"], "examples": ["90s", "PT10M", "none", "configured"] })
     }
 }
 
@@ -101,11 +107,11 @@ fn boost_after(fields: &mut Fields<'_>) -> Option<Boost> {
     const NAME: &str = "boost_after";
     let text = fields.raw(NAME)?.get();
     let boost = match text {
-        "null" => Some(Boost::Configured),
+        "null" | BACK => Some(Boost::Configured),
         text => serde_json::from_str::<String>(text).ok().and_then(|text| text.parse().ok()),
     };
     if boost.is_none() {
-        fields.refuse(NAME, format!("{BadBoost}, or null for the configuration's value"));
+        fields.refuse(NAME, format!("{BadBoost}, or null or {BACK} for the configuration's value"));
     }
     boost
 }
@@ -115,33 +121,28 @@ pub(super) struct Count;
 
 impl Shape for Count {
     fn schema(_: &mut Schemas) -> Value {
-        json!({ "type": "integer", "minimum": 1, "maximum": MAX_COUNT })
+        json!({ "type": ["integer", "string"], "minimum": 1, "maximum": MAX_COUNT, "pattern": "^configured$" })
     }
 }
 
-pub(super) fn count(fields: &mut Fields<'_>, name: &'static str) -> Option<u32> {
-    let count = fields.integer(name)?;
-    let fits = u32::try_from(count).ok().filter(|count| (1..=MAX_COUNT).contains(count));
-    if fits.is_none() {
-        fields.refuse(name, format!("must be 1 to {MAX_COUNT}"));
-    }
-    fits
+pub(super) fn count(fields: &mut Fields<'_>, name: &'static str) -> Option<Live<u32>> {
+    fields.live_count(name, MAX_COUNT)
 }
 
 async fn change(app: Arc<App>, call: Call) -> Answer {
     let mut fields = jobs::read(&call)?;
     let paused = fields.flag("paused");
     let concurrency = count(&mut fields, "concurrency");
-    let min = count(&mut fields, "concurrency_min");
-    let max = count(&mut fields, "concurrency_max");
-    let global_concurrency = fields.bound("global_concurrency", MAX_GLOBAL_CONCURRENCY);
+    let min = fields.live_bound("concurrency_min", MAX_COUNT);
+    let max = fields.live_bound("concurrency_max", MAX_COUNT);
+    let global_concurrency = fields.live_bound("global_concurrency", MAX_GLOBAL_CONCURRENCY);
     let permits = count(&mut fields, "permits");
-    let depth_cap = fields.bound("depth_cap", MAX_DEPTH).map(|cap| cap.map(u64::from));
+    let depth_cap = fields.live_bound("depth_cap", MAX_DEPTH);
     let boost_after = boost_after(&mut fields);
     fields.end().map_err(Problem::invalid)?;
-    let counts = [concurrency, min, max, permits];
-    let lifted = depth_cap.is_some() || global_concurrency.is_some() || boost_after.is_some();
-    if paused.is_none() && !lifted && counts.iter().all(Option::is_none) {
+    let counts = concurrency.is_some() || permits.is_some();
+    let lifted = [min, max, depth_cap, global_concurrency].iter().any(Option::is_some);
+    if paused.is_none() && !counts && !lifted && boost_after.is_none() {
         let rule = "must change something: paused, concurrency, concurrency_min, concurrency_max, global_concurrency, \
                     permits, depth_cap or boost_after";
         return Err(Problem::invalid(Invalid::one("body", rule)));
@@ -156,11 +157,20 @@ async fn change(app: Arc<App>, call: Call) -> Answer {
         let rule = "this queue has no resource; name one in the configuration (queues.<name>.resource)";
         return Err(Problem::invalid(Invalid::one("permits", rule)));
     }
-    let fixed = concurrency.unwrap_or(queue.spec.concurrency);
-    let bounds = Bounds::of(fixed, min, max, queue.spec.bounds);
-    let bounds = bounds.map_err(|rule| Problem::invalid(Invalid::one("concurrency_min", rule)))?;
-    let update =
-        QueueUpdate { paused, concurrency, bounds, permits, depth_cap, global_concurrency, boost_after };
+    let bounds = Bounds::change((queue.spec.concurrency, queue.spec.bounds), concurrency, min, max);
+    let bounds = bounds.map_err(|(field, rule)| Problem::invalid(Invalid::one(field, rule)))?;
+    let depth_cap = depth_cap.map(|cap| cap.map(|cap| cap.map(u64::from)));
+    let actor = Some(ACTOR.to_owned());
+    let update = QueueUpdate {
+        paused,
+        concurrency,
+        bounds,
+        permits,
+        depth_cap,
+        global_concurrency,
+        boost_after,
+        actor,
+    };
     if !app.client.store().update_queue(queue.id, &update).await? {
         return Err(missing());
     }

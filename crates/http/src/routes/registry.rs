@@ -5,12 +5,13 @@ use std::sync::Arc;
 use axum::http::{Method, StatusCode};
 use serde_json::Value;
 use windlass_core::input::shown;
+use windlass_core::lane::MAX_KEY_CONCURRENCY;
 use windlass_core::rate::BadRate;
-use windlass_core::store::KindUpdate;
+use windlass_core::store::{KindUpdate, Live};
 use windlass_core::{Invalid, KindSpec, Rate};
 
 use super::queues::{Count, count};
-use super::{Table, jobs, route};
+use super::{ACTOR, Table, jobs, route};
 use crate::app::App;
 use crate::call::Call;
 use crate::problem::Problem;
@@ -52,8 +53,15 @@ impl Shape for KindPut {
     fn schema(schemas: &mut Schemas) -> Value {
         schemas.object("KindPut", "What to say about a kind; at least one field.", |put| {
             put.optional::<String>("queue", "Where its jobs wait, for good; a new kind needs it");
-            put.optional::<RateText>("rate", "Starts of all processes together, or `none` for no bound");
+            put.optional::<RateText>(
+                "rate",
+                "Starts of all processes together, `none` for no bound, or `configured` to go back",
+            );
             put.optional::<Count>("permits", "How many of the kind's resource one worker process has");
+            put.optional::<Count>(
+                "key_concurrency",
+                "Jobs with one concurrency key at once, over all processes, or `configured` to go back",
+            );
         })
     }
 }
@@ -62,12 +70,16 @@ struct RateText;
 
 impl Shape for RateText {
     fn schema(_: &mut Schemas) -> Value {
-        serde_json::json!({ "type": "string", "pattern": "^([0-9]+/[smhd]|none)$", "examples": ["500/s", "30/m", "none"] })
+        serde_json::json!({ "type": "string", "pattern": "^([0-9]+/[smhd]|none|configured)$", "examples": ["500/s", "30/m", "none", "configured"] })
     }
 }
 
-fn rate(text: &str) -> Result<Option<Rate>, BadRate> {
-    if text == "none" { Ok(None) } else { text.parse().map(Some) }
+fn rate(text: &str) -> Result<Live<Option<Rate>>, BadRate> {
+    match text {
+        "none" => Ok(Live::Set(None)),
+        "configured" => Ok(Live::Configured),
+        text => text.parse().map(|rate| Live::Set(Some(rate))),
+    }
 }
 
 async fn put_kind(app: Arc<App>, call: Call) -> Answer {
@@ -75,10 +87,16 @@ async fn put_kind(app: Arc<App>, call: Call) -> Answer {
     let queue = fields.text("queue");
     let rate = fields.parsed("rate", rate);
     let permits = count(&mut fields, "permits");
+    let key_concurrency = fields.live_count("key_concurrency", MAX_KEY_CONCURRENCY.into());
+    let key_concurrency =
+        key_concurrency.map(|live| live.map(|jobs| u16::try_from(jobs).unwrap_or(u16::MAX)));
     fields.end().map_err(Problem::invalid)?;
     let refused = |field: &str, rule: String| Problem::invalid(Invalid::one(field, rule));
-    if queue.is_none() && rate.is_none() && permits.is_none() {
-        return Err(refused("body", "must say something: queue, rate or permits".to_owned()));
+    if queue.is_none() && rate.is_none() && permits.is_none() && key_concurrency.is_none() {
+        return Err(refused(
+            "body",
+            "must say something: queue, rate, permits or key_concurrency".to_owned(),
+        ));
     }
     let catalog = app.client.refresh().await?;
     let queue = match queue {
@@ -112,7 +130,8 @@ async fn put_kind(app: Arc<App>, call: Call) -> Answer {
     }
     let changed = app.client.refresh().await?;
     let kind = changed.kind_named(name).ok_or_else(missing)?;
-    app.client.store().update_kind(kind.id, &KindUpdate { rate, permits }).await?;
+    let update = KindUpdate { rate, permits, key_concurrency, actor: Some(ACTOR.to_owned()) };
+    app.client.store().update_kind(kind.id, &update).await?;
     let now = app.client.refresh().await?;
     let view = KindView::from(now.kind_named(name).ok_or_else(missing)?.spec.clone());
     json(if known.is_some() { StatusCode::OK } else { StatusCode::CREATED }, &view)

@@ -24,6 +24,8 @@ const MAX_LIMIT: u32 = 1_000;
 /// A description grows when it is written with spaces; what counts is checked afterwards.
 const BODY: usize = 2 * MAX_SCHEDULE_BYTES;
 const NAME: &str = "Name of the schedule";
+/// Before the last name of a page in its cursor: a word that nobody was given is known as such.
+const AFTER: &str = "after:";
 
 pub(super) fn routes(app: &Table) -> Vec<Route> {
     let limit = json!({ "type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT });
@@ -50,7 +52,10 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
             "Add a schedule, or describe one anew: it keeps its last tick",
             put,
         )
-        .path("name", "Name of the schedule: at most 55 of A–Z a–z 0–9 _ - . :")
+        .path(
+            "name",
+            "Name of the schedule: at most 55 of A–Z a–z 0–9 _ - . :, and not beginning with windlass-",
+        )
         .body::<NewSchedule>(BODY)
         .json::<ScheduleView>(200, "The schedule as it is now")
         .json::<ScheduleView>(201, "It is new, and starts now"),
@@ -108,11 +113,16 @@ async fn list(app: Arc<App>, call: Call) -> Answer {
             return Err(Problem::parameter(Invalid::one("limit", format!("must be 1 to {MAX_LIMIT}"))));
         }
     };
+    let after = match call.query("cursor").map(|cursor| cursor.strip_prefix(AFTER)) {
+        None => None,
+        Some(Some(name)) if !name.is_empty() => Some(name),
+        Some(_) => return Err(Problem::parameter(Invalid::one("cursor", "is not one of ours"))),
+    };
     // One more than asked for tells whether there is a next page.
-    let mut records = app.client.store().schedules(call.query("cursor"), limit + 1).await?;
+    let mut records = app.client.store().schedules(after, limit + 1).await?;
     let more = records.len() > limit as usize;
     records.truncate(limit as usize);
-    let next_cursor = records.last().filter(|_| more).map(|record| record.name.clone());
+    let next_cursor = records.last().filter(|_| more).map(|record| format!("{AFTER}{}", record.name));
     ok(&ListView { items: records.iter().map(ScheduleView::from).collect(), next_cursor })
 }
 
@@ -131,7 +141,7 @@ async fn put(app: Arc<App>, call: Call) -> Answer {
 }
 
 async fn delete(app: Arc<App>, call: Call) -> Answer {
-    match app.client.store().delete_schedule(call.path("name")).await? {
+    match app.client.delete_schedule(call.path("name")).await? {
         true => Ok(nothing()),
         false => Err(missing(&call)),
     }

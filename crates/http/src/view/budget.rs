@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
-use windlass_core::budget::{Amount, BudgetState, Level, Standing, Threshold, Trigger};
+use windlass_core::budget::{Amount, BudgetSpec, BudgetState, Level, Standing, Threshold, Trigger};
 use windlass_core::store::{Budget, Cost, Costs, Fired};
 
 use super::Stamp;
@@ -42,6 +42,8 @@ impl Shape for BudgetStateName {
 shape! {
     /// One budget in one month.
     pub struct BudgetMonthView as "BudgetMonth" {
+        /// The budget.
+        pub name: String,
         /// UTC, such as 2026-11.
         pub month: String,
         pub currency: String,
@@ -67,11 +69,12 @@ shape! {
 }
 
 impl BudgetMonthView {
-    pub fn new(standing: &Standing, currency: &str) -> BudgetMonthView {
+    pub fn new(budget: &BudgetSpec, standing: &Standing) -> BudgetMonthView {
         let (used, limits) = (standing.used(), standing.limits);
         BudgetMonthView {
+            name: budget.name.clone(),
             month: standing.month.to_string(),
-            currency: currency.to_owned(),
+            currency: budget.currency.clone(),
             state: BudgetStateName(standing.state()),
             percent_used: standing.percent(),
             limit: limits.amount.map(Money),
@@ -91,7 +94,6 @@ impl BudgetMonthView {
 shape! {
     /// A budget with this month's figures and what the money went to.
     pub struct BudgetView as "Budget" {
-        pub name: String,
         #[serde(flatten)]
         pub figures: BudgetMonthView,
         /// An operator changed this month's limits.
@@ -112,8 +114,7 @@ shape! {
 impl BudgetView {
     pub fn new(budget: &Budget, costs: Costs) -> BudgetView {
         BudgetView {
-            name: budget.spec.name.clone(),
-            figures: BudgetMonthView::new(&budget.standing, &budget.spec.currency),
+            figures: BudgetMonthView::new(&budget.spec, &budget.standing),
             limits_are_live: budget.live,
             resets_at: Stamp(budget.standing.month.next().start()),
             batch_size: budget.batch_size(Trigger::Scheduled),
@@ -171,10 +172,9 @@ impl Shape for LevelName {
 }
 
 shape! {
-    /// What the money went to, the largest sums first, at most 100 of each.
+    /// What the money went to, the largest sums first, at most 100 of each; `unknown` where nobody named a user or provider.
     pub struct CostsView as "BudgetCosts" {
         pub by_kind: Vec<CostView>,
-        /// Calls whose originating user is known.
         pub by_user: Vec<CostView>,
         pub by_provider: Vec<CostView>,
     }

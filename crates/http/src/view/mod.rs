@@ -2,6 +2,7 @@
 //!
 //! Owns names and forms of fields; ids are strings and times RFC 3339 out here. Never decides anything.
 
+mod audit;
 mod budget;
 mod bulk;
 mod entity;
@@ -18,6 +19,7 @@ use windlass_core::{JobState, Time};
 
 use crate::shape::{Schemas, Shape, shape};
 
+pub use audit::ActView;
 pub use budget::{
     AlertView, BudgetMonthView, BudgetStateName, BudgetView, CostView, CostsView, LevelName, Money,
     ThresholdView,

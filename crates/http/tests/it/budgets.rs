@@ -105,8 +105,17 @@ on_both! {
         assert_eq!(world.get("/v1/budgets").await.is(200)["items"][0]["limits_are_live"], true);
         let after = world.with_body("PATCH", &path, json!({ "reset": true })).await.is(200);
         assert_eq!((&after["used"], &after["state"]), (&json!("0.00"), &json!("NORMAL")));
-        let acts = world.client.store().audit(10).await.unwrap();
-        assert_eq!(acts.len(), 3);
+        assert_eq!(after["name"], "ai");
+        let after = world.with_body("PATCH", &path, json!({ "limit": null })).await.is(200);
+        assert_eq!((&after["limit"], &after["tokens_limit"]), (&Value::Null, &json!(4_000)));
+        let reply = world.with_body("PATCH", &path, json!({ "tokens": null })).await;
+        reply.refuses(422, "invalid_input");
+        reply.names(&[("limit", "or tokens has to stay: a budget bounds something")]);
+        let back = json!({ "limit": "configured", "tokens": null });
+        let after = world.with_body("PATCH", &path, back).await.is(200);
+        assert_eq!((&after["limit"], &after["tokens_limit"]), (&json!("500.00"), &Value::Null));
+        let acts = world.client.store().audit(None, 10).await.unwrap();
+        assert_eq!(acts.len(), 5);
         assert!(acts.iter().all(|act| act.actor == "http" && act.subject.starts_with("budget/ai/")));
     }
 
@@ -123,6 +132,8 @@ on_both! {
             "windlass_budget_percent_used{application=\"windlass\",budget=\"words\"} 40",
             "windlass_budget_state{application=\"windlass\",budget=\"ai\",state=\"QUEUE\"} 1",
             "windlass_budget_state{application=\"windlass\",budget=\"ai\",state=\"NORMAL\"} 0",
+            "windlass_budget_alerts{application=\"windlass\",budget=\"ai\",level=\"WARNING\"} 2",
+            "windlass_budget_alerts{application=\"windlass\",budget=\"words\",level=\"WARNING\"} 0",
             "windlass_budget_limit_units{application=\"windlass\",budget=\"ai\"} 500",
             "windlass_budget_used_tokens{application=\"windlass\",budget=\"words\"} 400",
         ] {
@@ -165,6 +176,6 @@ async fn a_wrong_change_of_a_budget_is_refused() {
     for months in ["0", "121", "x"] {
         world.get(&format!("/v1/budgets/ai/history?months={months}")).await.refuses(400, "invalid_parameter");
     }
-    assert!(world.client.store().audit(10).await.unwrap().is_empty(), "nothing was changed");
+    assert!(world.client.store().audit(None, 10).await.unwrap().is_empty(), "nothing was changed");
     world.end().await;
 }

@@ -1,7 +1,7 @@
 //! `POST /v1/jobs`.
 
 use serde_json::{Value, json};
-use windlass_core::store::QueueUpdate;
+use windlass_core::store::{Live, QueueUpdate};
 
 use crate::on_both;
 use crate::world::World;
@@ -88,6 +88,10 @@ on_both! {
         assert_eq!((&kept["id"], &kept["duplicate"]), (&json!(first), &json!(true)));
         let rejected = json!({ "kind": "NOOP", "unique_key": "u", "on_conflict": "reject" });
         world.post("/v1/jobs", rejected).await.refuses(409, "unique_rejected");
+        let twin = json!({ "kind": "NOOP", "unique_key": "v", "on_conflict": "reject" });
+        let reply = world.post("/v1/jobs", json!([{ "kind": "NOOP" }, twin, twin])).await;
+        reply.refuses(422, "invalid_input");
+        reply.names(&[("[2].unique_key", "is that of [1] too")]);
         let replaced = world.enqueue(json!({ "kind": "NOOP", "unique_key": "u", "on_conflict": "replace" })).await;
         assert_ne!(replaced, first);
         assert_eq!(world.get(&format!("/v1/jobs/{first}")).await.is(200)["state"], "superseded");
@@ -95,7 +99,7 @@ on_both! {
 
     async fn a_full_queue_says_when_to_come_again(world: World) {
         let low = world.client.catalog().queue_named("LOW").unwrap().id;
-        let update = QueueUpdate { depth_cap: Some(Some(2)), ..QueueUpdate::default() };
+        let update = QueueUpdate { depth_cap: Some(Live::Set(Some(2))), ..QueueUpdate::default() };
         world.client.store().update_queue(low, &update).await.unwrap();
         world.client.refresh().await.unwrap();
         world.post("/v1/jobs", json!([{ "kind": "BROKEN" }, { "kind": "BROKEN" }])).await.is(201);

@@ -101,6 +101,21 @@ on_both! {
         cancel_all(world).await;
     }
 
+    async fn what_runs_of_a_key_is_changed_live(world: World) {
+        world.work().await;
+        let put = async |body| world.with_body("PUT", "/v1/kinds/SLEEP", body).await.is(200)["key_concurrency"].clone();
+        assert_eq!(put(json!({ "key_concurrency": 2 })).await, json!(2));
+        for _ in 0..4 {
+            let payload = json!({ "ms": 600_000 });
+            world.enqueue(json!({ "kind": "SLEEP", "payload": payload, "concurrency_key": "k" })).await;
+        }
+        running(world, 2).await;
+        put(json!({ "key_concurrency": 3 })).await;
+        running(world, 3).await;
+        assert_eq!(put(json!({ "key_concurrency": "configured" })).await, json!(1), "as configured");
+        cancel_all(world).await;
+    }
+
     /// The figures of the last minutes are kept for a few seconds.
     async fn desired_workers_follow_backlog_run_time_and_sla(world: World) {
         let desired = async || world.get("/v1/queues").await.is(200)["items"][1]["desired_workers"].clone();
@@ -134,14 +149,15 @@ on_both! {
 async fn a_wrong_change_of_a_kind_is_refused() {
     let world = World::new().await;
     for (body, field, rule) in [
-        (json!({}), "body", "must say something: queue, rate or permits"),
+        (json!({}), "body", "must say something: queue, rate, permits or key_concurrency"),
         (json!({ "rate": "fast" }), "rate", "500/s, 30/m"),
         (json!({ "rate": 5 }), "rate", "must be text"),
         (json!({ "permits": 0 }), "permits", "1 to 10000"),
         (json!({ "permits": 3 }), "permits", "this kind has no resource"),
+        (json!({ "key_concurrency": 0 }), "key_concurrency", "1 to 10000"),
         (json!({ "queue": "HIGH" }), "queue", "must be DEFAULT: a kind stays in its queue for good"),
         (json!({ "queue": "NOWHERE" }), "queue", "known: HIGH, DEFAULT"),
-        (json!({ "speed": 1 }), "speed", "is not a field here; known: queue, rate, permits"),
+        (json!({ "speed": 1 }), "speed", "is not a field here; known: queue, rate, permits, key_concurrency"),
     ] {
         let reply = world.with_body("PUT", "/v1/kinds/NOOP", body).await;
         reply.refuses(422, "invalid_input");
@@ -153,10 +169,10 @@ async fn a_wrong_change_of_a_kind_is_refused() {
     world.with_body("PUT", "/v1/kinds/NEW", json!({ "queue": "LOW" })).await.is(200);
     for (queue, body, field, rule) in [
         ("HIGH", json!({ "permits": 3 }), "permits", "this queue has no resource"),
-        ("HIGH", json!({ "concurrency_max": 5 }), "concurrency_min", "from 20 to 5"),
+        ("HIGH", json!({ "concurrency_max": 5 }), "concurrency_max", "from 20 to 5"),
         ("SCREENSHOT", json!({ "permits": 20_000 }), "permits", "1 to 10000"),
-        ("LOW", json!({ "depth_cap": 0 }), "depth_cap", "1 to 1000000000, or null"),
-        ("LOW", json!({ "depth_cap": "all" }), "depth_cap", "1 to 1000000000, or null"),
+        ("LOW", json!({ "depth_cap": 0 }), "depth_cap", "1 to 1000000000, null"),
+        ("LOW", json!({ "depth_cap": "all" }), "depth_cap", "1 to 1000000000, null"),
     ] {
         let reply = world.with_body("PATCH", &format!("/v1/queues/{queue}"), body).await;
         reply.refuses(422, "invalid_input");

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod act;
+mod audit;
 mod browser;
 mod budgets;
 mod client;

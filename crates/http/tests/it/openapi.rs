@@ -16,7 +16,7 @@ const ROUTES: &str = "
     GET /v1/workflows · POST /v1/workflows · GET /v1/workflows/{id} · POST /v1/workflows/{id}/cancel ·
     POST /v1/workflows/{id}/retry ·
     GET /v1/dead-letters · GET /v1/dead-letters/{id} · DELETE /v1/dead-letters/{id} · POST /v1/dead-letters/{id}/replay ·
-    GET /v1/budgets · GET /v1/budgets/{name}/history · PATCH /v1/budgets/{name}/{month} ·
+    GET /v1/budgets · GET /v1/budgets/{name}/history · PATCH /v1/budgets/{name}/{month} · GET /v1/audit ·
     GET /v1/stats · GET /v1/stream · GET /healthz · GET /readyz · GET /metrics · GET /openapi.json · GET /docs · GET / ·
     GET /assets/app.js · GET /assets/jobs.js · GET /assets/search.js · GET /assets/detail.js · GET /assets/dom.js ·
     GET /assets/docs.js · GET /assets/app.css · GET /assets/icon.svg";

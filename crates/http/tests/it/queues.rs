@@ -44,6 +44,27 @@ on_both! {
         }
     }
 
+    async fn bounds_are_kept_to_removed_and_left_to_the_configuration(world: World) {
+        let change = async |body: Value| world.with_body("PATCH", "/v1/queues/default", body).await;
+        let before = change(json!({ "paused": false })).await.is(200);
+        change(json!({ "concurrency_min": 1, "concurrency_max": 20 })).await.is(200);
+        let reply = change(json!({ "concurrency": 25 })).await;
+        reply.refuses(422, "invalid_input");
+        reply.names(&[("concurrency", "25 is outside the queue's bounds 1 to 20")]);
+        let free = change(json!({ "concurrency": 25, "concurrency_max": null, "depth_cap": 4 })).await.is(200);
+        assert_eq!(
+            (&free["concurrency"], &free["concurrency_min"], &free["concurrency_max"], &free["depth_cap"]),
+            (&json!(25), &Value::Null, &Value::Null, &json!(4))
+        );
+        let names = ["concurrency", "concurrency_min", "concurrency_max", "depth_cap", "global_concurrency", "boost_after"];
+        let all: serde_json::Map<String, Value> = names.iter().map(|name| ((*name).to_owned(), json!("configured"))).collect();
+        assert_eq!(change(Value::Object(all)).await.is(200), before);
+        let kind = async |rate: &str| world.with_body("PUT", "/v1/kinds/NOOP", json!({ "rate": rate })).await.is(200)["rate"].clone();
+        let configured = world.get("/v1/kinds").await.is(200)["items"][2]["rate"].clone();
+        assert_eq!(kind("5/s").await, json!("5/s"));
+        assert_eq!(kind("configured").await, configured);
+    }
+
     async fn kinds_and_workers_are_listed(world: World) {
         assert_eq!(world.get("/v1/workers").await.is(200), json!({ "items": [], "next_cursor": null }));
         world.work().await;
@@ -64,8 +85,15 @@ async fn a_wrong_change_of_a_queue_is_refused() {
         (json!({ "concurrency": 0 }), "concurrency", "1 to 10000"),
         (json!({ "concurrency": 10_001 }), "concurrency", "1 to 10000"),
         (json!({ "paused": "yes" }), "paused", "true or false"),
-        (json!({ "global_concurrency": 0 }), "global_concurrency", "1 to 1000000, or null"),
-        (json!({ "global_concurrency": "4" }), "global_concurrency", "1 to 1000000, or null"),
+        (json!({ "global_concurrency": 0 }), "global_concurrency", "1 to 1000000, null"),
+        (json!({ "global_concurrency": "4" }), "global_concurrency", "1 to 1000000, null"),
+        (json!({ "concurrency": "3" }), "concurrency", "1 to 10000, or \"configured\""),
+        (json!({ "concurrency_min": 30, "concurrency_max": 2 }), "concurrency_min", "from 30 to 2"),
+        (
+            json!({ "concurrency": 9, "concurrency_max": 5, "concurrency_min": 1 }),
+            "concurrency",
+            "9 is outside",
+        ),
         (
             json!({ "boost_after": 90 }),
             "boost_after",

@@ -48,6 +48,29 @@ on_both! {
         assert_eq!(world.get("/v1/schedules/tokyo").await.is(200), made);
     }
 
+    async fn what_is_windlass_own_is_not_described(world: World) {
+        let own = windlass_core::schedule::ScheduleSpec {
+            name: "windlass-backup".to_owned(),
+            kind: "NOOP".to_owned(),
+            payload: b"{}".to_vec(),
+            rules: vec![windlass_core::schedule::RuleSpec { expr: "@yearly".to_owned(), ..Default::default() }],
+            ..Default::default()
+        };
+        world.client.put_own_schedule(&own).await.unwrap();
+        let before = world.get("/v1/schedules/windlass-backup").await.is(200);
+        let body = json!({ "kind": "NOOP", "cron": "@daily" });
+        for name in ["windlass-backup", "windlass-new"] {
+            let path = format!("/v1/schedules/{name}");
+            let refused = world.with_body("PUT", &path, &body).await.refuses(422, "invalid_input");
+            assert_eq!(refused["errors"][0]["field"], "name", "{refused}");
+        }
+        assert_eq!(world.get("/v1/schedules/windlass-backup").await.is(200), before);
+        world.send("POST", "/v1/schedules/windlass-backup/run", &[], "").await.is(201);
+        world.send("POST", "/v1/schedules/windlass-backup/pause", &[], "").await.is(200);
+        world.send("POST", "/v1/schedules/windlass-backup/resume", &[], "").await.is(200);
+        world.send("DELETE", "/v1/schedules/windlass-backup", &[], "").await.is(204);
+    }
+
     async fn listed_page_by_page(world: World) {
         for name in ["c", "a", "b"] {
             let body = json!({ "kind": "NOOP", "cron": "@daily" });
@@ -59,8 +82,11 @@ on_both! {
         let all = world.get("/v1/schedules").await.is(200);
         assert_eq!((names(&all), &all["next_cursor"]), (vec!["a".to_owned(), "b".to_owned(), "c".to_owned()], &Value::Null));
         let first = world.get("/v1/schedules?limit=2").await.is(200);
-        assert_eq!((names(&first), &first["next_cursor"]), (vec!["a".to_owned(), "b".to_owned()], &json!("b")));
-        assert_eq!(names(&world.get("/v1/schedules?limit=2&cursor=b").await.is(200)), ["c"]);
+        assert_eq!((names(&first), &first["next_cursor"]), (vec!["a".to_owned(), "b".to_owned()], &json!("after:b")));
+        assert_eq!(names(&world.get("/v1/schedules?limit=2&cursor=after:b").await.is(200)), ["c"]);
+        for unknown in ["zzz", "after:", ""] {
+            world.get(&format!("/v1/schedules?cursor={unknown}")).await.refuses(400, "invalid_parameter");
+        }
         world.get("/v1/schedules?limit=0").await.refuses(400, "invalid_parameter");
     }
 
@@ -118,7 +144,7 @@ async fn a_bad_description_is_refused_with_field_and_rule() {
             json!({ "kind": "NOOP", "rules": [{ "expr": "@daily", "calendar": "LSE" }], "zone": "Mars" }),
             vec![("rules[0].calendar", "known: NYSE"), ("zone", "is not a time zone")],
         ),
-        ("not%20a%20name", json!({ "kind": "NOOP", "cron": "@daily" }), vec![("name", "must be 1–64")]),
+        ("not%20a%20name", json!({ "kind": "NOOP", "cron": "@daily" }), vec![("name", "must be 1–55")]),
         (
             "s",
             json!({ "kind": "NOOP", "cron": "@daily", "expr": "x" }),

@@ -51,10 +51,12 @@ const READY: &str = leased!(
      from leased where not twin"
 );
 
-/// With those that slots of superseded jobs leave. Differs from SQLite: the same look may be noted more than once here.
+/// With those that offers and slots of superseded jobs leave. Differs from SQLite: the same look may be noted more than once here.
 const LOOKS: &str = leased!(
     "select kind, at, lane, bool_or(freed) as freed
      from (select kind, at, lane, freed from windlass.looks
+           union all
+           select t.kind, t.run_at, o.lane, true from windlass.turns t cross join unnest(t.lanes) o (lane)
            union all
            select kind, claimed_at, lane, true from leased where twin and lane is not null) l
      group by kind, at, lane"

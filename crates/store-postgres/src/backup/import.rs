@@ -110,9 +110,13 @@ impl Import for PgImport {
 
 /// Heads keep their slots; leased jobs, which are restored as handed back, are heads too.
 const SLOTS: &str = "
-    insert into windlass.slots (lane, slot, job_id)
-    select lane, row_number() over (partition by lane order by id), id
-    from windlass.ready where queue > 0 and lane is not null";
+    with h as (
+        update windlass.ready r set slot = h.slot
+        from (select id, row_number() over (partition by lane order by id) as slot
+              from windlass.ready where queue > 0 and lane is not null) h
+        where r.id = h.id
+        returning r.lane, r.slot)
+    insert into windlass.slots (lane, slot) select lane, slot from h";
 
 impl PgImport {
     async fn run(&mut self, sql: String) -> Result<(), StoreError> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sqlx::PgConnection;
 use sqlx::postgres::PgRow;
 use windlass_core::budget::{Alert, Amount, Month, Standing, Sums, Usage, user_of};
-use windlass_core::store::{Ask, Booked, Charged, Grant, Leak, Reserved};
+use windlass_core::store::{Ask, Booked, Charged, Grant, Leak, Reserved, UNKNOWN};
 use windlass_core::{JobId, ReservationId, StoreError, Time, Token};
 
 use super::month::month_of;
@@ -46,7 +46,7 @@ const ENTER: &str = "
                                        model, tokens_in, tokens_out, amount)
     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
 
-/// By kind, provider and, where it is known, user.
+/// By kind, provider and user.
 const ADD_COSTS: &str = "
     insert into windlass.budget_costs as c (budget, month, dimension, key, requests, tokens_in, tokens_out, amount,
                                             updated_at)
@@ -59,6 +59,12 @@ const ADD_COSTS: &str = "
 const RESERVE_OP: &str = "reserve";
 const SETTLE_OP: &str = "settle a reservation";
 const SWEEP_OP: &str = "sweep reservations";
+
+/// What a call was made for.
+struct Origin<'a> {
+    kind: String,
+    user: Option<&'a str>,
+}
 
 /// A reservation as it is stored.
 struct Open {
@@ -106,11 +112,14 @@ impl PostgresStore {
         let Some(origin) = origin.fetch_optional(&mut *conn).await.map_err(failed(RESERVE_OP))? else {
             return Ok(Reserved::Stale);
         };
-        let standing = match before.reserve(&ask.estimate, now) {
+        let tags: Vec<String> = get::<Option<Vec<String>>>(&origin, "tags")?.unwrap_or_default();
+        let (kind, estimate) = (get(&origin, "name")?, &ask.estimate);
+        let standing = match before.reserve(estimate, estimate.trigger_among(&tags), now) {
             Ok(after) => after,
             Err(refusal) => return Ok(Reserved::Refused(refusal)),
         };
-        let id = self.open_call(conn, &budget, ask, &standing, &origin, now).await?;
+        let origin = Origin { kind, user: estimate.user.as_deref().or_else(|| user_of(&tags)) };
+        let id = self.open_call(conn, &budget, ask, &standing, origin, now).await?;
         self.put_month(conn, &budget, &standing, now).await?;
         let alerts = self.fire(conn, &budget, &standing, now).await?;
         Ok(Reserved::Granted(Grant { id, standing, alerts }))
@@ -122,17 +131,16 @@ impl PostgresStore {
         budget: &Known,
         ask: &Ask,
         standing: &Standing,
-        origin: &PgRow,
+        origin: Origin<'_>,
         now: Time,
     ) -> Result<ReservationId, StoreError> {
-        let tags: Vec<String> = get::<Option<Vec<String>>>(origin, "tags")?.unwrap_or_default();
         let row = sqlx::query(self.sql(RESERVE))
             .bind(budget.id)
             .bind(standing.month.to_string())
             .bind(ask.job.0)
             .bind(ask.token.0)
-            .bind(get::<String>(origin, "name")?)
-            .bind(ask.estimate.user.as_deref().or_else(|| user_of(&tags)))
+            .bind(origin.kind)
+            .bind(origin.user)
             .bind(ask.estimate.amount.0)
             .bind(big_in(ask.estimate.tokens))
             .bind(PgTime(now))
@@ -265,17 +273,13 @@ impl PostgresStore {
         usage: &Usage,
         now: Time,
     ) -> Result<(), StoreError> {
-        let provider = usage.provider.as_deref().unwrap_or(NO_PROVIDER);
-        let (mut dimensions, mut keys) = (vec!["kind", "provider"], vec![open.kind.as_str(), provider]);
-        if let Some(user) = &open.user {
-            dimensions.push("user");
-            keys.push(user);
-        }
+        let provider = usage.provider.as_deref().unwrap_or(UNKNOWN);
+        let user = open.user.as_deref().unwrap_or(UNKNOWN);
         sqlx::query(self.sql(ADD_COSTS))
             .bind(budget.id)
             .bind(open.month.to_string())
-            .bind(dimensions)
-            .bind(keys)
+            .bind(["kind", "provider", "user"])
+            .bind([open.kind.as_str(), provider, user])
             .bind(big_in(usage.tokens_in))
             .bind(big_in(usage.tokens_out))
             .bind(usage.amount.0)
@@ -286,9 +290,6 @@ impl PostgresStore {
         Ok(())
     }
 }
-
-/// Calls whose provider nobody named stand under this one.
-const NO_PROVIDER: &str = "unknown";
 
 fn leak(open: Open) -> Leak {
     let Open { id, budget, month, job, kind, sums, .. } = open;

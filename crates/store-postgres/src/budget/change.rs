@@ -8,11 +8,12 @@ use windlass_core::{StoreError, Time};
 use super::spec::Known;
 use crate::PostgresStore;
 use crate::error::failed;
-use crate::row::{PgTime, big_in, text_in};
+use crate::row::{PgTime, big_in};
 
 const PUT_LIMITS: &str = "
     update windlass.budget_months
-    set limit_amount = $3, limit_tokens = $4, live_amount = live_amount or $5, live_tokens = live_tokens or $6
+    set limit_amount = $3, limit_tokens = $4, live_amount = coalesce($5, live_amount),
+        live_tokens = coalesce($6, live_tokens)
     where budget = $1 and month = $2";
 
 const TAKE_BACK: &str = "
@@ -23,9 +24,6 @@ const TAKE_BACK: &str = "
 const FORGET_COSTS: &str = "
     update windlass.budget_costs set requests = 0, tokens_in = 0, tokens_out = 0, amount = 0, updated_at = $3
     where budget = $1 and month = $2";
-
-const NOTE: &str = "
-    insert into windlass.audit (at, actor, act, subject, detail) values ($1, $2, $3, $4, $5::json)";
 
 const OP: &str = "change a budget";
 
@@ -40,29 +38,26 @@ impl PostgresStore {
             return Ok(Changed::Over);
         }
         let before = self.lock_month(&mut tx, &budget, change.month, now).await?;
-        let standing = change.apply(&before);
+        let Some(standing) = change.apply(&before, &budget.spec) else {
+            tx.rollback().await.map_err(failed(OP))?;
+            return Ok(Changed::Unbounded);
+        };
         sqlx::query(self.sql(PUT_LIMITS))
             .bind(budget.id)
             .bind(change.month.to_string())
             .bind(standing.limits.amount.map(|limit| limit.0))
             .bind(standing.limits.tokens.map(big_in))
-            .bind(change.limit.is_some())
-            .bind(change.tokens.is_some())
+            .bind(change.limit.map(|limit| limit.is_set()))
+            .bind(change.tokens.map(|tokens| tokens.is_set()))
             .execute(&mut *tx)
             .await
             .map_err(failed(OP))?;
         if change.reset {
             self.take_back(&mut tx, &budget, &before, now).await?;
         }
-        sqlx::query(self.sql(NOTE))
-            .bind(PgTime(now))
-            .bind(text_in(&change.actor))
-            .bind(BudgetChange::ACT)
-            .bind(change.subject())
-            .bind(change.detail(&before).to_string())
-            .execute(&mut *tx)
-            .await
-            .map_err(failed(OP))?;
+        let detail = change.detail(&before, &standing);
+        let about = (change.actor.as_str(), BudgetChange::ACT, change.subject());
+        self.note(&mut tx, now, (about.0, about.1, &about.2), &detail).await?;
         self.rearm(&mut tx, &budget, &standing).await?;
         self.put_month(&mut tx, &budget, &standing, now).await?;
         let alerts = self.fire(&mut tx, &budget, &standing, now).await?;

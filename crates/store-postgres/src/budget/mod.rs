@@ -1,6 +1,6 @@
 //! Budgets: what was reserved, what was booked, which alerts fired, and what operators changed.
 //!
-//! Owns the tables of budgets and the audit. Whether a call fits is `core::budget`'s word, under the lock of the month's
+//! Owns the tables of budgets. Whether a call fits is `core::budget`'s word, under the lock of the month's
 //! row; here it is written down. Whoever changes anything of a month locks that row first and nothing of another month
 //! after it, so that all wait for each other in one direction.
 
@@ -11,9 +11,9 @@ mod read;
 mod spec;
 
 use async_trait::async_trait;
-use windlass_core::budget::{BudgetChange, BudgetSpec, Month, Standing, Usage};
+use windlass_core::budget::{Alert, BudgetChange, BudgetSpec, Month, Standing, Usage};
 use windlass_core::store::{Act, Ask, Budget, BudgetStore, Changed, Charged, Costs, Entry, Leak, Reserved};
-use windlass_core::{ReservationId, StoreError, Token};
+use windlass_core::{ReservationId, StoreError, Time, Token};
 
 use crate::PostgresStore;
 
@@ -45,6 +45,10 @@ impl BudgetStore for PostgresStore {
         self.list_months(budget, months).await
     }
 
+    async fn alerts_since(&self, since: Time) -> Result<Vec<Alert>> {
+        self.list_alerts(since).await
+    }
+
     async fn costs(&self, budget: &str, month: Month) -> Result<Costs> {
         self.list_costs(budget, month).await
     }
@@ -57,7 +61,7 @@ impl BudgetStore for PostgresStore {
         self.write_change(change).await
     }
 
-    async fn audit(&self, limit: u32) -> Result<Vec<Act>> {
-        self.list_audit(limit).await
+    async fn audit(&self, before: Option<i64>, limit: u32) -> Result<Vec<Act>> {
+        self.list_audit(before, limit).await
     }
 }

@@ -131,8 +131,7 @@ impl PostgresStore {
         standing: &Standing,
         now: Time,
     ) -> Result<Vec<Alert>, StoreError> {
-        let spec = &budget.spec;
-        let mut due = standing.alerts(&spec.name, &spec.currency, &spec.thresholds);
+        let mut due = standing.alerts(&budget.spec, now);
         if due.is_empty() {
             return Ok(due);
         }

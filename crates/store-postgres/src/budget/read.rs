@@ -1,16 +1,14 @@
 //! Budgets, their months and their books, as they are shown.
 
-use sqlx::PgConnection;
 use sqlx::postgres::PgRow;
-use windlass_core::budget::{Amount, Level, Month, Standing, Threshold};
-use windlass_core::store::{Act, Booked, Budget, COSTS_SHOWN, Call, Cost, Costs, Entry, Fired};
-use windlass_core::{JobId, ReservationId, StoreError};
+use windlass_core::budget::{Alert, Amount, Level, Month, Standing, Threshold};
+use windlass_core::store::{Booked, Budget, COSTS_SHOWN, Call, Cost, Costs, Entry, Fired};
+use windlass_core::{JobId, ReservationId, StoreError, Time};
 
 use super::month::{fresh, standing};
-use super::spec::Known;
 use crate::PostgresStore;
 use crate::error::failed;
-use crate::row::{count, get, time};
+use crate::row::{PgTime, count, get, time};
 
 const LIVE: &str = "
     select live_amount or live_tokens as live from windlass.budget_months where budget = $1 and month = $2";
@@ -18,9 +16,18 @@ const LIVE: &str = "
 const FIRED: &str = "
     select percent, level, at from windlass.budget_alerts where budget = $1 and month = $2 order by percent";
 
+const ALERTS: &str = "
+    select b.name, b.currency, a.percent, a.level, a.at, m.month, m.limit_amount, m.limit_tokens, m.settled_amount,
+           m.settled_tokens, m.reserved_amount, m.reserved_tokens
+    from windlass.budget_alerts a
+    join windlass.budgets b on b.id = a.budget
+    join windlass.budget_months m on m.budget = a.budget and m.month = a.month
+    where a.at >= $1 order by a.at, b.name, a.percent";
+
 const MONTHS: &str = "
     select month, limit_amount, limit_tokens, settled_amount, settled_tokens, reserved_amount, reserved_tokens
-    from windlass.budget_months where budget = $1 and month > $2 and month < $3 order by month desc";
+    from windlass.budget_months
+    where budget = $1 and month > $2 and (month <= $3 or live_amount or live_tokens) order by month desc";
 
 const COSTS: &str = "
     select key, requests, tokens_in, tokens_out, amount from windlass.budget_costs
@@ -33,9 +40,6 @@ const LEDGER: &str = "
     from windlass.usage_ledger
     where budget = (select id from windlass.budgets where name = $1) and month = $2
     order by seq desc limit $3";
-
-const AUDIT: &str = "
-    select at, actor, act, subject, detail::text from windlass.audit order by seq desc limit $1";
 
 const OP: &str = "read the budgets";
 
@@ -58,6 +62,17 @@ impl PostgresStore {
         Ok(budgets)
     }
 
+    pub(super) async fn list_alerts(&self, since: Time) -> Result<Vec<Alert>, StoreError> {
+        let query = sqlx::query(self.sql(ALERTS)).bind(PgTime(since));
+        let rows = query.fetch_all(&self.pool).await.map_err(failed("read alerts"))?;
+        let alert = |row: &PgRow| {
+            let Fired { threshold, at } = fired(row)?;
+            let (budget, currency) = (get(row, "name")?, get(row, "currency")?);
+            Ok(Alert { budget, currency, threshold, at, standing: standing(row)? })
+        };
+        rows.iter().map(alert).collect()
+    }
+
     pub(super) async fn list_months(
         &self,
         budget: &str,
@@ -66,7 +81,6 @@ impl PostgresStore {
         let mut conn = self.pool.session().await.map_err(failed(OP))?;
         let Some(known) = self.budget_named(&mut conn, budget).await? else { return Ok(None) };
         let this = Month::of(self.now_on(&mut conn).await?);
-        let mut all = vec![self.this_month(&mut conn, &known, this).await?];
         let rows = sqlx::query(self.sql(MONTHS))
             .bind(known.id)
             .bind(this.back(months).to_string())
@@ -74,20 +88,12 @@ impl PostgresStore {
             .fetch_all(&mut *conn)
             .await
             .map_err(failed(OP))?;
-        for row in &rows {
-            all.push(standing(row)?);
+        let mut all = rows.iter().map(standing).collect::<Result<Vec<_>, _>>()?;
+        if !all.iter().any(|standing| standing.month == this) {
+            let place = all.partition_point(|standing| standing.month > this);
+            all.insert(place, fresh(&known.spec, this));
         }
         Ok(Some(all))
-    }
-
-    async fn this_month(
-        &self,
-        conn: &mut PgConnection,
-        budget: &Known,
-        month: Month,
-    ) -> Result<Standing, StoreError> {
-        let found = self.find_month(conn, budget, month).await?;
-        Ok(found.unwrap_or_else(|| fresh(&budget.spec, month)))
     }
 
     pub(super) async fn list_costs(&self, budget: &str, month: Month) -> Result<Costs, StoreError> {
@@ -123,21 +129,6 @@ impl PostgresStore {
             .await
             .map_err(failed("read the ledger"))?;
         rows.iter().map(entry).collect()
-    }
-
-    pub(super) async fn list_audit(&self, limit: u32) -> Result<Vec<Act>, StoreError> {
-        let query = sqlx::query(self.sql(AUDIT)).bind(i64::from(limit));
-        let rows = query.fetch_all(&self.pool).await.map_err(failed("read the audit"))?;
-        let act = |row: &PgRow| {
-            Ok(Act {
-                at: time(row, "at")?,
-                actor: get(row, "actor")?,
-                act: get(row, "act")?,
-                subject: get(row, "subject")?,
-                detail: get(row, "detail")?,
-            })
-        };
-        rows.iter().map(act).collect()
     }
 }
 

@@ -94,11 +94,13 @@ table claims with (toast_tuple_target=8160, autovacuum_vacuum_scale_factor=0, au
     claimed_at timestamp with time zone not null
     ids bigint[] not null storage e
     run_ats timestamp with time zone[] not null storage e
+    slots smallint[] storage e
     claims_alone_is_one: CHECK (((NOT alone) OR (cardinality(ids) = 1)))
     claims_attempt_check: CHECK ((attempt > 0))
     claims_ids_check: CHECK ((cardinality(ids) > 0))
     claims_pkey: PRIMARY KEY (token)
     claims_places_match: CHECK ((cardinality(run_ats) = cardinality(ids)))
+    claims_slots_match: CHECK ((cardinality(slots) = cardinality(ids)))
 table entities
     no bigint not null identity
     type integer not null
@@ -219,7 +221,11 @@ table kinds
     rate text
     live_rate text
     resource text
+    key_lowered boolean not null default true
+    configured_key_concurrency smallint not null default 1
+    live_key_concurrency smallint
     kinds_key_concurrency_check: CHECK ((key_concurrency > 0))
+    kinds_live_key_concurrency_check: CHECK (((live_key_concurrency >= 1) AND (live_key_concurrency <= 10000)))
     kinds_max_attempts_check: CHECK ((max_attempts > 0))
     kinds_name_key: UNIQUE (name)
     kinds_pkey: PRIMARY KEY (id)
@@ -304,6 +310,7 @@ table ready with (autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_thresho
     suspect smallint
     unique_key text
     lane bigint
+    slot smallint
     ready_attempt_check: CHECK ((attempt >= 0))
     ready_lined_has_lane: CHECK (((queue >= 0) OR (lane IS NOT NULL)))
     ready_pkey: PRIMARY KEY (queue, priority, run_at, id)
@@ -356,10 +363,17 @@ table schedules with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_thresh
 table slots with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, autovacuum_vacuum_cost_delay=0)
     lane bigint not null
     slot smallint not null
-    job_id bigint not null
     slots_pkey: PRIMARY KEY (lane, slot)
     slots_slot_check: CHECK ((slot > 0))
 sequence token_seq
+table turns with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, autovacuum_vacuum_cost_delay=0)
+    queue integer not null
+    priority smallint not null
+    run_at timestamp with time zone not null
+    kind integer not null
+    lanes bigint[] not null
+    ids bigint[] not null
+    addresses tid[] not null
 table types
     id integer not null identity
     name text not null
@@ -485,6 +499,7 @@ CREATE INDEX rollups_minute ON windlass.rollups USING btree (minute)
 CREATE INDEX schedules_next ON windlass.schedules USING btree (next_at) WHERE ((NOT paused) AND (next_at IS NOT NULL))
 CREATE UNIQUE INDEX schedules_pkey ON windlass.schedules USING btree (name)
 CREATE UNIQUE INDEX slots_pkey ON windlass.slots USING btree (lane, slot)
+CREATE INDEX turns_order ON windlass.turns USING btree (queue, priority, run_at)
 CREATE UNIQUE INDEX types_name_key ON windlass.types USING btree (name)
 CREATE UNIQUE INDEX types_pkey ON windlass.types USING btree (id)
 CREATE INDEX unique_windows_job ON windlass.unique_windows USING btree (job_id)

@@ -3,27 +3,27 @@
 use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Postgres, Transaction};
-use windlass_core::store::{Action, Change, JobFilter, Settled};
-use windlass_core::{JobId, JobState, KindSpec, LaneId, LeasedJob, NewJob, Store, TxRef};
+use windlass_core::store::{Action, Change, Claim, JobFilter, Settled};
+use windlass_core::{JobId, JobState, KindSpec, LaneId, LeasedJob, NewJob, Store, Time, TxRef};
 use windlass_store_postgres::PostgresStore;
 
 use crate::place::{Place, done, settlement};
 
 const ROUNDS: usize = 8;
 
-fn keyed(place: &Place, key: &str) -> NewJob {
+pub(crate) fn keyed(place: &Place, key: &str) -> NewJob {
     NewJob { concurrency_key: Some(key.to_owned()), ..place.job() }
 }
 
-async fn put(place: &Place, key: &str) -> JobId {
+pub(crate) async fn put(place: &Place, key: &str) -> JobId {
     place.store.enqueue(&[keyed(place, key)]).await.unwrap()[0].id
 }
 
-fn ids(jobs: &[LeasedJob]) -> Vec<JobId> {
+pub(crate) fn ids(jobs: &[LeasedJob]) -> Vec<JobId> {
     jobs.iter().map(|job| job.id).collect()
 }
 
-async fn sound(place: &Place) {
+pub(crate) async fn sound(place: &Place) {
     let findings = place.store.examine().await.unwrap();
     let lanes = findings.iter().find(|finding| finding.name == "lanes").unwrap();
     assert!(lanes.ok, "{}", lanes.finding);
@@ -32,7 +32,7 @@ async fn sound(place: &Place) {
 /// Holds up whoever is about to give away the lane's first slot: it has locked who stands first by then.
 async fn hold_slot(place: &Place, key: &str) -> Transaction<'static, Postgres> {
     let mut tx = place.pool.begin().await.unwrap();
-    let sql = format!("insert into {}.slots (lane, slot, job_id) values ($1, 1, 0)", place.schema);
+    let sql = format!("insert into {}.slots (lane, slot) values ($1, 1)", place.schema);
     let lane = LaneId::of(place.kind, key).0;
     sqlx::query(AssertSqlSafe(sql)).bind(lane).execute(&mut *tx).await.unwrap();
     tx
@@ -179,12 +179,18 @@ async fn an_open_transaction_holds_up_no_lane() {
     place.end().await;
 }
 
-/// Holds up a settlement that hands over the slot of `job`: it has locked and moved who stands first by then.
-async fn hold_slot_of(place: &Place, job: JobId) -> Transaction<'static, Postgres> {
-    hold(place, "slots where job_id = $1", job.0).await
+/// Holds up a settlement of `job`: it has handed over the slot by then.
+async fn hold_end_of(place: &Place, job: JobId) -> Transaction<'static, Postgres> {
+    let mut tx = place.pool.begin().await.unwrap();
+    let sql = format!(
+        "insert into {}.finished (id, state, attempt, finished_at) values ($1, 3, 1, now())",
+        place.schema
+    );
+    sqlx::query(AssertSqlSafe(sql)).bind(job.0).execute(&mut *tx).await.unwrap();
+    tx
 }
 
-async fn hold(place: &Place, which: &str, key: i64) -> Transaction<'static, Postgres> {
+pub(crate) async fn hold(place: &Place, which: &str, key: i64) -> Transaction<'static, Postgres> {
     let mut tx = place.pool.begin().await.unwrap();
     let sql = format!("select 1 from {}.{which} for update", place.schema);
     let held = sqlx::query(AssertSqlSafe(sql)).bind(key).fetch_all(&mut *tx).await.unwrap();
@@ -192,9 +198,9 @@ async fn hold(place: &Place, which: &str, key: i64) -> Transaction<'static, Post
     tx
 }
 
-/// The cancel finds its job in line, waits for the settlement that hands it the slot, and then takes out a head.
+/// The offer is void when it is there to be served: its job is gone, or its row is another one.
 #[tokio::test]
-async fn a_job_handed_the_slot_while_it_is_cancelled_gives_it_back() {
+async fn an_offer_to_one_who_left_goes_to_the_next() {
     let (place, worker) = worked_place().await;
     let other = place.other().await;
     for round in 0..ROUNDS {
@@ -204,20 +210,18 @@ async fn a_job_handed_the_slot_while_it_is_cancelled_gives_it_back() {
         assert_eq!(ids(&running), [first]);
         let (next, last) = (put(&place, &key).await, put(&place, &key).await);
         let filter = JobFilter { ids: vec![next], ..JobFilter::default() };
+        let later = Change { priority: None, run_at: Some(Time(i64::MAX / 2)) };
         let batch = [settlement(&running[0], done())];
-        let held = hold_slot_of(&place, first).await;
-        let (settled, acted, ()) = tokio::join!(
-            place.store.settle(&batch),
-            async {
-                place.somebody_waits().await;
-                other.act(&filter, Action::Cancel, 1).await
-            },
-            async {
-                place.so_many_wait(2).await;
-                held.rollback().await.unwrap();
+        let held = hold_end_of(&place, first).await;
+        let (settled, ()) = tokio::join!(place.store.settle(&batch), async {
+            place.somebody_waits().await;
+            match round % 2 {
+                0 => assert_eq!(within(other.act(&filter, Action::Cancel, 1)).await.done, 1),
+                _ => assert!(within(other.change(next, &later)).await),
             }
-        );
-        assert_eq!((settled.unwrap(), acted.unwrap().done), (vec![Settled::Accepted], 1), "round {round}");
+            held.rollback().await.unwrap();
+        });
+        assert_eq!(settled.unwrap(), [Settled::Accepted], "round {round}");
         sound(&place).await;
         let leased = place.lease(worker, 5).await;
         assert_eq!(ids(&leased), [last], "round {round}");
@@ -245,7 +249,7 @@ async fn two_settlements_of_one_lane_hand_over_to_two() {
         let then = [put(&place, &key).await, put(&place, &key).await];
         put(&place, &key).await;
         let (one, two) = ([settlement(&leased[0], done())], [settlement(&leased[1], done())]);
-        let held = hold_slot_of(&place, first[0]).await;
+        let held = hold_end_of(&place, first[0]).await;
         let (left, right) = tokio::join!(place.store.settle(&one), async {
             place.somebody_waits().await;
             let settled = within(other.settle(&two)).await;
@@ -266,9 +270,9 @@ async fn two_settlements_of_one_lane_hand_over_to_two() {
     end(place, other).await;
 }
 
-/// A settlement waits for nobody who holds the next in line; the slot is not forgotten.
+/// Neither a settlement nor a claim waits for somebody who holds the next in line; the slot is not forgotten.
 #[tokio::test]
-async fn a_head_somebody_holds_is_passed_over() {
+async fn one_whom_somebody_holds_is_waited_for_by_nobody() {
     let (place, worker) = worked_place().await;
     let first = put(&place, "a").await;
     let running = place.lease(worker, 1).await;
@@ -276,14 +280,73 @@ async fn a_head_somebody_holds_is_passed_over() {
     let (next, last) = (put(&place, "a").await, put(&place, "a").await);
     let held = hold(&place, "ready where id = $1", next.0).await;
     within(place.store.settle(&[settlement(&running[0], done())])).await;
-    held.rollback().await.unwrap();
-    let running = place.lease(worker, 5).await;
-    assert_eq!(ids(&running), [last]);
-    let held = hold(&place, "ready where id = $1", next.0).await;
-    within(place.store.settle(&[settlement(&running[0], done())])).await;
+    let ask = place.claim(worker, 5);
+    assert!(within(place.store.claim(&ask)).await.is_empty(), "it is offered to who is held");
     held.rollback().await.unwrap();
     sound(&place).await;
-    assert_eq!(ids(&place.lease(worker, 5).await), [next]);
+    let running = place.lease(worker, 5).await;
+    assert_eq!(ids(&running), [next]);
+
+    let two_at_once = KindSpec { key_concurrency: 2, ..KindSpec::new("k", "Q") };
+    place.store.sync_registry(&[], &[two_at_once]).await.unwrap();
+    let (then, most) = (put(&place, "a").await, put(&place, "a").await);
+    assert_eq!(ids(&place.lease(worker, 5).await), [last]);
+    let held = hold(&place, "ready where id = $1", then.0).await;
+    within(place.store.settle(&[settlement(&running[0], done())])).await;
+    held.rollback().await.unwrap();
+    assert_eq!(ids(&place.lease(worker, 5).await), [most], "of several slots one goes to who is free");
+    sound(&place).await;
+    place.end().await;
+}
+
+/// A claim looks while somebody holds the only one in line: the look stays until that is over.
+#[tokio::test]
+async fn one_who_was_held_when_a_claim_looked_is_not_forgotten() {
+    let (place, worker) = worked_place().await;
+    let only = put(&place, "a").await;
+    for slots in [1, 3] {
+        let room = KindSpec { key_concurrency: slots, ..KindSpec::new("k", "Q") };
+        place.store.sync_registry(&[], &[room]).await.unwrap();
+        let held = hold(&place, "ready where id = $1", only.0).await;
+        let ask = place.claim(worker, 5);
+        assert!(within(place.store.claim(&ask)).await.is_empty());
+        held.rollback().await.unwrap();
+        sound(&place).await;
+    }
+    assert_eq!(ids(&place.lease(worker, 5).await), [only]);
+    assert_eq!(place.number("select count(*) from windlass.looks").await, 0, "nothing is left to look at");
+    sound(&place).await;
+    place.end().await;
+}
+
+/// Slots of another kind's lanes say nothing about it.
+#[tokio::test]
+async fn a_lowered_limit_is_forgotten_when_nobody_is_above_it() {
+    let (place, worker) = worked_place().await;
+    let lowered = "select key_lowered::int::bigint from windlass.kinds where name = 'k'";
+    let limits = async |k, other| {
+        let of = |name, key_concurrency| KindSpec { key_concurrency, ..KindSpec::new(name, "Q") };
+        place.store.sync_registry(&[], &[of("k", k), of("other", other)]).await.unwrap();
+    };
+    limits(2, 2).await;
+    let (kind, ..) =
+        place.store.kinds().await.unwrap().into_iter().find(|(.., spec)| spec.name == "other").unwrap();
+    let of_other = NewJob { kind, ..keyed(&place, "a") };
+    place.store.enqueue(&[of_other.clone(), of_other]).await.unwrap();
+    let both = Claim { kinds: vec![place.kind, kind], ..place.claim(worker, 5) };
+    assert_eq!(place.store.claim(&both).await.unwrap().len(), 2, "both slots of the other kind are taken");
+    put(&place, "b").await;
+    put(&place, "b").await;
+    let running = place.lease(worker, 5).await;
+    assert_eq!(running.len(), 2);
+    limits(1, 2).await;
+    limits(1, 2).await;
+    assert_eq!(place.number(lowered).await, 1, "its second slot is taken");
+    for job in &running {
+        place.store.settle(&[settlement(job, done())]).await.unwrap();
+    }
+    limits(1, 2).await;
+    assert_eq!(place.number(lowered).await, 0);
     sound(&place).await;
     place.end().await;
 }
@@ -350,7 +413,7 @@ async fn settling_in_an_open_transaction_locks_nobody_in_line() {
     place.end().await;
 }
 
-async fn worked_place() -> (Place, windlass_core::WorkerId) {
+pub(crate) async fn worked_place() -> (Place, windlass_core::WorkerId) {
     let place = Place::new().await;
     let worker = place.worker().await;
     (place, worker)

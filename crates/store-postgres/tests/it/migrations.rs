@@ -83,11 +83,7 @@ async fn two_processes_migrate_at_once() {
     let (here, there) = tokio::join!(place.store.migrate_up(None), other.migrate_up(None));
     let mut applied = [here.unwrap(), there.unwrap()].concat();
     applied.sort_unstable();
-    assert_eq!(
-        applied,
-        [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18],
-        "each step is applied by one of them"
-    );
+    assert_eq!(applied, (1..=20).collect::<Vec<_>>(), "each step is applied by one of them");
     other.close().await;
     place.end().await;
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use windlass_core::store::{
-    Action, Bulk, Change, JobFilter, Page, QueueUpdate, Report, ReportBody, Rollup, Settled,
+    Action, Bulk, Change, JobFilter, Live, Page, QueueUpdate, Report, ReportBody, Rollup, Settled,
 };
 use windlass_core::{
     EntityRef, JobId, JobState, KindSpec, NewJob, QueueSpec, RunAt, Store, StoreError, Time, Token,
@@ -72,7 +72,7 @@ async fn cancel_ends_what_waits_and_asks_what_runs() {
     assert_eq!(place.store.poll(worker, &place.served()).await.unwrap().cancel, [all[1]]);
     let back = windlass_core::outcome::decide(
         &leased[1],
-        windlass_core::Outcome::Snooze { delay: Duration::from_secs(1) },
+        windlass_core::Outcome::snooze(Duration::from_secs(1)),
         &Default::default(),
         0.5,
     );
@@ -139,8 +139,8 @@ async fn live_settings_outlive_configuration_and_a_kind_stays_home() {
     let place = Place::new().await;
     let update = QueueUpdate {
         paused: Some(true),
-        concurrency: Some(3),
-        depth_cap: Some(Some(8)),
+        concurrency: Some(Live::Set(3)),
+        depth_cap: Some(Live::Set(Some(8))),
         ..QueueUpdate::default()
     };
     assert!(place.store.update_queue(place.queue, &update).await.unwrap());

@@ -69,6 +69,27 @@ cases! {
     entity_feed { each_change_once_as_it_is_now a_follower_among_writers_misses_nothing }
 }
 
+/// Without the setting the refusal names it; with it a session is as good as a transaction.
+#[tokio::test]
+async fn in_session_mode_the_same_setting_is_needed() {
+    let folder = tempfile::tempdir().unwrap();
+    let bouncer = Bouncer::by_session(&server(), folder.path());
+    let schema = fresh_schema();
+    let url = format!("{}?schema={schema}", bouncer.url);
+    let refused = PostgresStore::connect(&url, Options { pooler: false, ..options() }).await;
+    let said = refused.err().expect("PgBouncer refuses our settings").chain();
+    assert!(
+        said.contains("unsupported startup parameter") && said.contains("database.pooler = true"),
+        "{said}"
+    );
+    let store = PostgresStore::connect(&url, options()).await.unwrap();
+    store.migrate_up(None).await.unwrap();
+    store.sync_registry(&[], &[windlass_core::KindSpec::new("k", "Q")]).await.unwrap();
+    assert_eq!(store.kinds().await.unwrap().len(), 1);
+    store.close().await;
+    crate::place::drop_schema(&schema).await;
+}
+
 /// The deadline of a statement is told in each transaction, because the session may be another.
 #[tokio::test]
 async fn a_statement_has_its_deadline_through_the_pooler() {

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Row};
 use windlass_core::budget::{Alert, Amount, Month, Sums, Usage, user_of};
-use windlass_core::store::{Ask, Booked, Charged, Grant, Leak, Reserved};
+use windlass_core::store::{Ask, Booked, Charged, Grant, Leak, Reserved, UNKNOWN};
 use windlass_core::{JobId, ReservationId, Token};
 
 use super::month::{self, month_of, whole};
@@ -22,12 +22,12 @@ pub(super) fn reserve(scope: &mut Scope<'_>, ask: &Ask) -> Answer<Reserved> {
         return Ok(Reserved::Stale);
     }
     let before = month::open(scope, &budget, Month::of(scope.now))?;
-    let standing = match before.reserve(&ask.estimate, scope.now) {
+    let (kind, tags) = origin(connection, ask.job)?;
+    let estimate = &ask.estimate;
+    let standing = match before.reserve(estimate, estimate.trigger_among(&tags), scope.now) {
         Ok(after) => after,
         Err(refusal) => return Ok(Reserved::Refused(refusal)),
     };
-    let (kind, tags) = origin(connection, ask.job)?;
-    let estimate = &ask.estimate;
     let user = estimate.user.as_deref().or_else(|| user_of(&tags));
     connection
         .prepare_cached(
@@ -186,15 +186,10 @@ fn enter(scope: &Scope<'_>, budget: &Known, open: &Open, usage: &Usage, how: Boo
     Ok(())
 }
 
-/// Calls whose provider nobody named stand under this one.
-const NO_PROVIDER: &str = "unknown";
-
 fn add_costs(scope: &Scope<'_>, budget: &Known, open: &Open, usage: &Usage) -> Answer<()> {
-    let provider = usage.provider.as_deref().unwrap_or(NO_PROVIDER);
-    let keys =
-        [("kind", Some(open.kind.as_str())), ("provider", Some(provider)), ("user", open.user.as_deref())];
-    for (dimension, key) in keys {
-        let Some(key) = key else { continue };
+    let provider = usage.provider.as_deref().unwrap_or(UNKNOWN);
+    let user = open.user.as_deref().unwrap_or(UNKNOWN);
+    for (dimension, key) in [("kind", open.kind.as_str()), ("provider", provider), ("user", user)] {
         scope
             .connection
             .prepare_cached(

@@ -5,6 +5,7 @@ use windlass_core::store::Changed;
 
 use super::month::{self, whole};
 use super::spec::{self, Known};
+use crate::audit;
 use crate::error::Answer;
 use crate::scope::Scope;
 
@@ -14,12 +15,13 @@ pub(super) fn change_budget(scope: &mut Scope<'_>, change: &BudgetChange) -> Ans
         return Ok(Changed::Over);
     }
     let before = month::open(scope, &budget, change.month)?;
-    let standing = change.apply(&before);
+    let Some(standing) = change.apply(&before, &budget.spec) else { return Ok(Changed::Unbounded) };
     scope
         .connection
         .prepare_cached(
             "update windlass_budget_months
-             set limit_amount = ?3, limit_tokens = ?4, live_amount = live_amount or ?5, live_tokens = live_tokens or ?6
+             set limit_amount = ?3, limit_tokens = ?4, live_amount = coalesce(?5, live_amount),
+                 live_tokens = coalesce(?6, live_tokens)
              where budget = ?1 and month = ?2",
         )?
         .execute((
@@ -27,24 +29,14 @@ pub(super) fn change_budget(scope: &mut Scope<'_>, change: &BudgetChange) -> Ans
             change.month.to_string(),
             standing.limits.amount.map(|limit| limit.0),
             standing.limits.tokens.map(whole),
-            change.limit.is_some(),
-            change.tokens.is_some(),
+            change.limit.map(|limit| limit.is_set()),
+            change.tokens.map(|tokens| tokens.is_set()),
         ))?;
     if change.reset {
         take_back(scope, &budget, &before)?;
     }
-    scope
-        .connection
-        .prepare_cached(
-            "insert into windlass_audit (at, actor, act, subject, detail) values (?1, ?2, ?3, ?4, ?5)",
-        )?
-        .execute((
-            scope.now.0,
-            &change.actor,
-            BudgetChange::ACT,
-            change.subject(),
-            change.detail(&before).to_string(),
-        ))?;
+    let detail = change.detail(&before, &standing);
+    audit::note(scope, &change.actor, BudgetChange::ACT, &change.subject(), &detail)?;
     month::rearm(scope, &budget, &standing)?;
     month::put(scope, &budget, &standing)?;
     let alerts = month::fire(scope, &budget, &standing)?;

@@ -1,6 +1,6 @@
 //! Budgets: what was reserved, what was booked, which alerts fired, and what operators changed.
 //!
-//! Owns the tables of budgets and the audit. The writer thread is the month's lock. Whether a call fits is
+//! Owns the tables of budgets. The writer thread is the month's lock. Whether a call fits is
 //! `core::budget`'s word; here it is written down.
 
 mod call;
@@ -10,11 +10,11 @@ mod read;
 mod spec;
 
 use async_trait::async_trait;
-use windlass_core::budget::{BudgetChange, BudgetSpec, Month, Standing, Usage};
+use windlass_core::budget::{Alert, BudgetChange, BudgetSpec, Month, Standing, Usage};
 use windlass_core::store::{Act, Ask, Budget, BudgetStore, Changed, Charged, Costs, Entry, Leak, Reserved};
-use windlass_core::{ReservationId, StoreError, Token};
+use windlass_core::{ReservationId, StoreError, Time, Token};
 
-use crate::SqliteStore;
+use crate::{SqliteStore, audit};
 
 #[async_trait]
 impl BudgetStore for SqliteStore {
@@ -59,6 +59,10 @@ impl BudgetStore for SqliteStore {
             .await
     }
 
+    async fn alerts_since(&self, since: Time) -> Result<Vec<Alert>, StoreError> {
+        self.read("read alerts", move |connection| read::alerts_since(connection, since)).await
+    }
+
     async fn costs(&self, budget: &str, month: Month) -> Result<Costs, StoreError> {
         let budget = budget.to_owned();
         self.read("read a budget's costs", move |connection| read::costs(connection, &budget, month)).await
@@ -74,7 +78,7 @@ impl BudgetStore for SqliteStore {
         self.write("change a budget", 4, move |scope| change::change_budget(scope, &change)).await
     }
 
-    async fn audit(&self, limit: u32) -> Result<Vec<Act>, StoreError> {
-        self.read("read the audit", move |connection| read::audit(connection, limit)).await
+    async fn audit(&self, before: Option<i64>, limit: u32) -> Result<Vec<Act>, StoreError> {
+        self.read("read the audit", move |connection| audit::list(connection, before, limit)).await
     }
 }

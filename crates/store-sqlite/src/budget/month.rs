@@ -97,9 +97,8 @@ pub(super) fn put(scope: &Scope<'_>, budget: &Known, standing: &Standing) -> Ans
 
 /// The alerts that are new this month.
 pub(super) fn fire(scope: &Scope<'_>, budget: &Known, standing: &Standing) -> Answer<Vec<Alert>> {
-    let spec = &budget.spec;
     let mut fired = Vec::new();
-    for alert in standing.alerts(&spec.name, &spec.currency, &spec.thresholds) {
+    for alert in standing.alerts(&budget.spec, scope.now) {
         let (percent, level) = (alert.threshold.percent, alert.threshold.level.name());
         let new = scope
             .connection

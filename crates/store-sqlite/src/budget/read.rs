@@ -1,8 +1,8 @@
 //! Budgets, their months and their books, as they are shown.
 
 use rusqlite::{Connection, OptionalExtension};
-use windlass_core::budget::{Amount, Month, Standing, Threshold};
-use windlass_core::store::{Act, Booked, Budget, COSTS_SHOWN, Call, Cost, Costs, Entry, Fired};
+use windlass_core::budget::{Alert, Amount, Level, Month, Standing, Threshold};
+use windlass_core::store::{Booked, Budget, COSTS_SHOWN, Call, Cost, Costs, Entry, Fired};
 use windlass_core::{JobId, ReservationId, Time};
 
 use super::month::{STANDING, dated, find, fresh, standing};
@@ -40,10 +40,37 @@ fn fired(connection: &Connection, budget: &Known, month: Month) -> Answer<Vec<Fi
     let mut fired = Vec::new();
     for row in rows {
         let (percent, level, at) = row?;
-        let level = level.parse().map_err(|_| Fault::corrupt(format!("`{level}` stands for a level")))?;
-        fired.push(Fired { threshold: Threshold { percent, level }, at });
+        fired.push(Fired { threshold: Threshold { percent, level: level_of(&level)? }, at });
     }
     Ok(fired)
+}
+
+fn level_of(text: &str) -> Answer<Level> {
+    text.parse().map_err(|_| Fault::corrupt(format!("`{text}` stands for a level")))
+}
+
+pub(super) fn alerts_since(connection: &Connection, since: Time) -> Answer<Vec<Alert>> {
+    let months = STANDING.split(", ").map(|column| format!("m.{column}")).collect::<Vec<_>>().join(", ");
+    let sql = format!(
+        "select {months}, b.name, b.currency, a.percent, a.level, a.at from windlass_budget_alerts a
+         join windlass_budgets b on b.id = a.budget
+         join windlass_budget_months m on m.budget = a.budget and m.month = a.month
+         where a.at >= ?1 order by a.at, b.name, a.percent"
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query([since.0])?;
+    let mut alerts = Vec::new();
+    while let Some(row) = rows.next()? {
+        let level: String = row.get(10)?;
+        alerts.push(Alert {
+            budget: row.get(7)?,
+            currency: row.get(8)?,
+            threshold: Threshold { percent: row.get(9)?, level: level_of(&level)? },
+            at: Time(row.get(11)?),
+            standing: dated(standing(row)?)?,
+        });
+    }
+    Ok(alerts)
 }
 
 pub(super) fn history(
@@ -55,14 +82,16 @@ pub(super) fn history(
     let Some(known) = spec::named(connection, budget)? else { return Ok(None) };
     let this = Month::of(now);
     let sql = format!(
-        "select {STANDING} from windlass_budget_months where budget = ?1 and month > ?2 and month < ?3
+        "select {STANDING} from windlass_budget_months where budget = ?1 and month > ?2
+             and (month <= ?3 or live_amount or live_tokens)
          order by month desc"
     );
     let mut statement = connection.prepare_cached(&sql)?;
     let rows = statement.query_map((known.id, this.back(months).to_string(), this.to_string()), standing)?;
-    let mut all = vec![find(connection, &known, this)?.unwrap_or_else(|| fresh(&known.spec, this))];
-    for row in rows {
-        all.push(dated(row?)?);
+    let mut all = rows.map(|row| dated(row?)).collect::<Answer<Vec<Standing>>>()?;
+    if !all.iter().any(|standing| standing.month == this) {
+        let place = all.partition_point(|standing| standing.month > this);
+        all.insert(place, fresh(&known.spec, this));
     }
     Ok(Some(all))
 }
@@ -123,20 +152,4 @@ pub(super) fn ledger(connection: &Connection, budget: &str, month: Month, limit:
         entries.push(Entry { how, ..entry });
     }
     Ok(entries)
-}
-
-pub(super) fn audit(connection: &Connection, limit: u32) -> Answer<Vec<Act>> {
-    let mut statement = connection.prepare_cached(
-        "select at, actor, act, subject, detail from windlass_audit order by seq desc limit ?1",
-    )?;
-    let rows = statement.query_map([limit], |row| {
-        Ok(Act {
-            at: Time(row.get(0)?),
-            actor: row.get(1)?,
-            act: row.get(2)?,
-            subject: row.get(3)?,
-            detail: row.get(4)?,
-        })
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
 }

@@ -100,17 +100,19 @@ async fn a_second_handle_leaves_the_locks_of_the_first() {
     use std::os::unix::fs::MetadataExt;
     let setup = crate::setup::Setup::new().await;
     let inode = std::fs::metadata(setup.path()).unwrap().ino();
-    let locks = || {
+    let seen = || {
         let ours = format!(" {} ", std::process::id());
         let all = std::fs::read_to_string("/proc/locks").unwrap();
         let on_file = |line: &&str| line.contains("POSIX") && line.contains(&format!(":{inode} "));
-        all.lines().filter(on_file).filter(|line| line.contains(&ours)).count()
+        all.lines().filter(on_file).any(|line| line.contains(&ours))
     };
-    assert!(locks() > 0, "an open handle holds a lock");
+    // One reading may leave out a lock while other processes take and give up theirs; one that is lost never comes back.
+    let held = || (0..50).any(|_| seen());
+    assert!(held(), "an open handle holds a lock");
     // The second is refused before it opens a connection, which would take the lock again.
     let folder_of_that_name = setup.folder.path().join("windlass.db-gate");
     std::fs::remove_file(&folder_of_that_name).unwrap();
     std::fs::create_dir(&folder_of_that_name).unwrap();
     refused(&setup.path(), SqliteOptions::default());
-    assert!(locks() > 0, "opening the file again ended the locks on it");
+    assert!(held(), "opening the file again ended the locks on it");
 }

@@ -7,6 +7,7 @@ use windlass_core::{Store, StoreError};
 use crate::contend::done;
 use crate::setup::{Setup, ask, open, worker};
 
+const NEWEST: i64 = 20;
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/schema/schema.sql");
 
 fn dump(path: &Path) -> String {
@@ -37,10 +38,7 @@ async fn twice_is_harmless_and_down_leaves_nothing() {
     let setup = Setup::new().await;
     let before = dump(&setup.path());
     assert!(setup.store.migrate_up(None).await.unwrap().is_empty());
-    assert_eq!(
-        setup.store.migrate_down(0).await.unwrap(),
-        [18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1]
-    );
+    assert_eq!(setup.store.migrate_down(0).await.unwrap(), (1..=NEWEST).rev().collect::<Vec<_>>());
     assert_eq!(
         dump(&setup.path()).matches("CREATE TABLE").count(),
         1,
@@ -48,10 +46,7 @@ async fn twice_is_harmless_and_down_leaves_nothing() {
     );
     assert!(matches!(setup.store.check_schema().await, Err(StoreError::SchemaMissing)));
     assert!(matches!(setup.store.enqueue(&[setup.job()]).await, Err(StoreError::SchemaMissing)));
-    assert_eq!(
-        setup.store.migrate_up(None).await.unwrap(),
-        [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18]
-    );
+    assert_eq!(setup.store.migrate_up(None).await.unwrap(), (1..=NEWEST).collect::<Vec<_>>());
     assert_eq!(dump(&setup.path()), before);
     setup.store.check_schema().await.unwrap();
 }
@@ -61,7 +56,10 @@ async fn newer_and_changed_are_told_apart() {
     let setup = Setup::new().await;
     let connection = rusqlite::Connection::open(setup.path()).unwrap();
     connection.execute("insert into windlass_migrations values (99, 'later', 'x', 0)", []).unwrap();
-    assert!(matches!(setup.store.check_schema().await, Err(StoreError::SchemaNew { found: 99, known: 18 })));
+    assert!(matches!(
+        setup.store.check_schema().await,
+        Err(StoreError::SchemaNew { found: 99, known: NEWEST })
+    ));
     assert!(setup.store.migrate_up(None).await.is_err());
     connection.execute("delete from windlass_migrations where version = 99", []).unwrap();
     connection.execute("update windlass_migrations set checksum = 'y'", []).unwrap();
@@ -76,11 +74,7 @@ async fn two_handles_may_migrate_at_once() {
     let (a, b) = tokio::join!(one.migrate_up(None), two.migrate_up(None));
     let mut applied = [a.unwrap(), b.unwrap()].concat();
     applied.sort_unstable();
-    assert_eq!(
-        applied,
-        [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18],
-        "one of them did it"
-    );
+    assert_eq!(applied, (1..=NEWEST).collect::<Vec<_>>(), "one of them did it");
     one.check_schema().await.unwrap();
     two.check_schema().await.unwrap();
 }
@@ -139,7 +133,7 @@ async fn a_line_stays_a_line_across_the_workflows_step() {
     };
     let before = standing();
     assert_eq!(before.iter().map(|row| row.1).collect::<Vec<_>>(), [-setup.queue.0, setup.queue.0]);
-    assert_eq!(setup.store.migrate_down(9).await.unwrap(), [18, 17, 16, 15, 14, 13, 12, 11, 10]);
+    assert_eq!(setup.store.migrate_down(9).await.unwrap(), (10..=NEWEST).rev().collect::<Vec<_>>());
     assert_eq!(standing(), before);
     setup.store.migrate_up(None).await.unwrap();
     assert_eq!(standing(), before);

@@ -7,7 +7,7 @@ use windlass_core::backup::line::write_row;
 use windlass_core::backup::{Batch, Cell, Sum, TABLES, Table, table};
 use windlass_core::queue::Boost;
 use windlass_core::store::{
-    Action, BackupStore, Import, KindUpdate, LATENCY_BUCKETS, QueueUpdate, Report, ReportBody, Rollup,
+    Action, BackupStore, Import, KindUpdate, LATENCY_BUCKETS, Live, QueueUpdate, Report, ReportBody, Rollup,
 };
 use windlass_core::workflow::OnFailure;
 use windlass_core::{
@@ -50,8 +50,8 @@ pub async fn fill(h: &Harness) -> Filled {
     assert_eq!(h.store.tick(&[turn]).await.unwrap(), [true]);
     let update = QueueUpdate {
         paused: Some(true),
-        concurrency: Some(3),
-        depth_cap: Some(Some(9)),
+        concurrency: Some(Live::Set(3)),
+        depth_cap: Some(Live::Set(Some(9))),
         boost_after: Some(Boost::Off),
         ..QueueUpdate::default()
     };
@@ -63,10 +63,11 @@ pub async fn fill(h: &Harness) -> Filled {
     Filled { leased, twin, waiting, completed }
 }
 
-/// A rate with tokens given away, a resource, a unique key whose window lasts.
+/// A rate with tokens given away, a live limit per key, a resource, a unique key whose window lasts.
 async fn limits(h: &Harness) {
-    let rate = Some(Some("2/s".parse().unwrap()));
-    assert!(h.store.update_kind(h.kind, &KindUpdate { rate, permits: None }).await.unwrap());
+    let rate = Some(Live::Set(Some("2/s".parse().unwrap())));
+    let update = KindUpdate { rate, key_concurrency: Some(Live::Set(2)), ..KindUpdate::default() };
+    assert!(h.store.update_kind(h.kind, &update).await.unwrap());
     h.store.lease_tokens(h.kind, 1, 0).await.unwrap();
     let queue = QueueSpec { resource: Some(Resource::new("browser", 6)), ..QueueSpec::named("HELD") };
     h.store.sync_registry(&[queue], &[]).await.unwrap();
@@ -99,7 +100,7 @@ async fn ended(h: &Harness, worker: windlass_core::WorkerId) -> JobId {
     let errors = [
         Outcome::Done { result: Some(b"{\"ok\": true}".to_vec()) },
         Outcome::Retry { after: Some(HOUR * 50), error: "not\tyet \\ \u{202e}".to_owned() },
-        Outcome::Snooze { delay: HOUR * 50 },
+        Outcome::snooze(HOUR * 50),
         Outcome::Fail { error: "never".to_owned() },
     ];
     let mut completed = None;

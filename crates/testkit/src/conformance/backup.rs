@@ -6,7 +6,7 @@ use windlass_core::{JobState, NewJob, StoreError, Time};
 
 use super::Harness;
 use super::attic::{check_full, exported, fill, import, put, row_of, sums};
-use super::lane::sound;
+use super::lane::{ids, put_keyed, sound};
 
 /// The same database, emptied.
 async fn anew(h: &Harness) {
@@ -38,6 +38,21 @@ pub async fn leased_jobs_wait_again(h: Harness) {
     assert_eq!(twin["state"], Cell::Int(i64::from(JobState::Superseded.code())));
     assert!(row_of(&rows, "ready", filled.twin).is_none());
     assert_eq!(h.state(filled.leased).await, JobState::Running, "looking changes nothing");
+}
+
+/// Who was offered a slot when the copy was made gets it in the restored database.
+pub async fn what_was_offered_is_offered_anew(h: Harness) {
+    let worker = h.worker().await;
+    let put = put_keyed(&h, "a", 3).await;
+    let running = h.claim_one(worker).await;
+    h.done(&running).await;
+    let rows = exported(&*h.store).await;
+    anew(&h).await;
+    import(&*h.store, rows).await;
+    sound(&h).await;
+    let worker = h.worker().await;
+    assert_eq!(ids(&h.claim(worker, 5).await), put[1..2]);
+    sound(&h).await;
 }
 
 pub async fn two_leased_twins_come_back_as_one(h: Harness) {

@@ -134,7 +134,7 @@ pub async fn nothing_is_known_of_an_unknown_budget(h: Harness) {
     let mut change = till.to_limit(5).await;
     change.budget = "nope".to_owned();
     assert_eq!(h.store.change_budget(&change).await.unwrap(), Changed::Unknown);
-    assert!(h.store.audit(10).await.unwrap().is_empty());
+    assert!(h.store.audit(None, 10).await.unwrap().is_empty());
 }
 
 /// The state shown is that of the table, from the figures shown.

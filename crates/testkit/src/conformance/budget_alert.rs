@@ -1,5 +1,7 @@
 //! Alerts: each once a month, whoever reaches it.
 
+use std::time::Duration;
+
 use windlass_core::budget::{BudgetSpec, Level, Trigger};
 use windlass_core::store::{Changed, Charged, Reserved};
 
@@ -80,6 +82,24 @@ pub async fn a_changed_limit_fires_and_rearms(h: Harness) {
     assert_eq!(till.fired().await, [75], "80 % is not reached any more");
     assert_eq!(till.granted(&job, 200).await.alerts.len(), 1);
     assert_eq!(till.fired().await, [75, 80]);
+}
+
+/// A server reads here what a library process or a verb set off; one that fires again is told from the first by its time.
+pub async fn what_fired_elsewhere_can_be_read(h: Harness) {
+    let till = Till::new(&h).await;
+    let second = h.open().await;
+    let job = till.lease().await;
+    let begun = h.store.now().await.unwrap();
+    let fired = till.granted(&job, 8_000).await.alerts;
+    let read = second.alerts_since(begun).await.unwrap();
+    assert_eq!((read.len(), &read), (2, &fired), "as the process that set them off has them");
+    till.change(&till.to_limit(20_000).await).await;
+    assert!(second.alerts_since(begun).await.unwrap().is_empty());
+    h.advance(Duration::from_secs(1));
+    till.change(&till.to_limit(10_000).await).await;
+    let again = second.alerts_since(begun).await.unwrap();
+    assert!(again.len() == 2 && again.iter().all(|alert| alert.at > read[0].at), "{again:?}");
+    assert!(second.alerts_since(again[1].at.plus(Duration::from_secs(1))).await.unwrap().is_empty());
 }
 
 /// The configuration lowered the limit; the sweep, which raises nothing, comes before the next call.

@@ -53,7 +53,7 @@ pub async fn a_lease_that_is_not_live_reserves_nothing(h: Harness) {
     let till = Till::new(&h).await;
     let (over, back, live) = (till.lease().await, till.lease().await, till.lease().await);
     h.done(&over).await;
-    h.settle(&back, Outcome::Snooze { delay: Duration::from_secs(60) }).await;
+    h.settle(&back, Outcome::snooze(Duration::from_secs(60))).await;
     let foreign = LeasedJob { token: over.token, ..live.clone() };
     let never = LeasedJob { token: Token(live.token.0 + 1_000), ..live.clone() };
     for job in [&over, &back, &foreign, &never] {
@@ -263,6 +263,26 @@ pub async fn a_reservation_belongs_to_the_month_it_was_made_in(h: Harness) {
     till.books_agree(before.next()).await;
 }
 
+/// A job that a person asked for may go to the limit itself, unless the estimate says otherwise.
+pub async fn a_tag_says_that_a_person_asked(h: Harness) {
+    let till = Till::new(&h).await;
+    let manual = NewJob { tags: vec!["nightly".to_owned(), "trigger:manual".to_owned()], ..h.job() };
+    let (plain, manual) = (till.lease().await, till.lease_of(manual).await);
+    till.spend(&plain, 9_000).await;
+    let unsaid = |job| {
+        let mut ask = ask(job, 1, Trigger::Manual);
+        ask.estimate.trigger = None;
+        ask
+    };
+    let refused = h.store.reserve(&unsaid(&plain)).await.unwrap();
+    assert!(
+        matches!(&refused, Reserved::Refused(refusal) if refusal.why == RefusedWhy::Stopped),
+        "{refused:?}"
+    );
+    granted(h.store.reserve(&unsaid(&manual)).await.unwrap());
+    till.refused(&manual, 1, Trigger::Scheduled).await;
+}
+
 /// By kind, by user, by provider; the estimate's word on the user goes before the job's tag.
 pub async fn costs_by_kind_user_and_provider(h: Harness) {
     let till = Till::new(&h).await;
@@ -285,7 +305,7 @@ pub async fn costs_by_kind_user_and_provider(h: Harness) {
     };
     let row = |key: &str, requests, cents| (key.to_owned(), requests, cents);
     assert_eq!(sums(&costs.by_kind), [row("second", 1, 200), row(KIND, 3, 14)], "the largest first");
-    assert_eq!(sums(&costs.by_user), [row("42", 2, 210), row("Zoë ☂", 1, 3)]);
+    assert_eq!(sums(&costs.by_user), [row("42", 2, 210), row("Zoë ☂", 1, 3), row("unknown", 1, 1)]);
     assert_eq!(sums(&costs.by_provider), [row("anthropic", 3, 211), row("unknown", 1, 3)]);
     assert_eq!((costs.by_kind[1].tokens_in, costs.by_kind[1].tokens_out), (210, 60));
     assert_eq!(till.ledger(month).await[0].user.as_deref(), Some("Zoë ☂"));

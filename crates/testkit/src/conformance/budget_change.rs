@@ -1,7 +1,7 @@
 //! What operators change: at once, for one month, and on record.
 
-use windlass_core::budget::{BudgetChange, BudgetState, Trigger};
-use windlass_core::store::{Booked, Changed, Charged};
+use windlass_core::budget::{Amount, BudgetChange, BudgetSpec, BudgetState, Trigger};
+use windlass_core::store::{Booked, Changed, Charged, Live};
 
 use super::Harness;
 use super::till::{AI, LIMIT, Till, cents};
@@ -36,12 +36,57 @@ pub async fn a_lowered_limit_stops_at_once(h: Harness) {
 pub async fn tokens_are_limited_live_too(h: Harness) {
     let till = Till::new(&h).await;
     let job = till.lease().await;
-    let change = BudgetChange { limit: None, tokens: Some(150), ..till.to_limit(0).await };
+    let change = BudgetChange { limit: None, tokens: Some(Live::Set(Some(150))), ..till.to_limit(0).await };
     till.change(&change).await;
     let limits = till.standing().await.limits;
     assert_eq!((limits.amount, limits.tokens), (Some(cents(LIMIT)), Some(150)));
     till.granted(&job, 1).await;
     till.refused(&job, 1, Trigger::Scheduled).await;
+}
+
+/// What was set live can be taken away or given back; something always stays bounded.
+pub async fn a_live_limit_can_be_taken_away(h: Harness) {
+    let till = Till::new(&h).await;
+    let nothing = BudgetChange { limit: None, ..till.to_limit(0).await };
+    let tokens = |tokens| BudgetChange { tokens: Some(tokens), ..nothing.clone() };
+    let limit = |limit| BudgetChange { limit: Some(limit), ..nothing.clone() };
+    let live = async || till.budget().await.live;
+    till.change(&tokens(Live::Set(Some(150)))).await;
+    assert_eq!(
+        h.store.change_budget(&limit(Live::Set(None))).await.unwrap(),
+        done(&till, None, Some(150)).await
+    );
+    let unbounded = h.store.change_budget(&tokens(Live::Set(None))).await.unwrap();
+    assert_eq!(unbounded, Changed::Unbounded);
+    assert_eq!((till.standing().await.limits.tokens, live().await), (Some(150), true));
+    till.change(&limit(Live::Configured)).await;
+    till.change(&tokens(Live::Set(None))).await;
+    let limits = till.standing().await.limits;
+    assert_eq!((limits.amount, limits.tokens), (Some(cents(LIMIT)), None));
+    let spec = BudgetSpec { tokens: Some(9), ..BudgetSpec::money(AI, cents(77)) };
+    h.store.sync_budgets(&[spec]).await.unwrap();
+    let limits = till.standing().await.limits;
+    assert_eq!((limits.amount, limits.tokens), (Some(cents(77)), None), "given back; taken away");
+    till.change(&tokens(Live::Configured)).await;
+    assert_eq!((till.standing().await.limits.tokens, live().await), (Some(9), false));
+    let acts = h.store.audit(None, 10).await.unwrap();
+    let said: Vec<&str> = acts.iter().map(|act| act.detail.as_str()).collect();
+    assert_eq!(
+        said,
+        [
+            r#"{"tokens":{"from":null,"to":9}}"#,
+            r#"{"tokens":{"from":150,"to":null}}"#,
+            r#"{"limit":{"from":null,"to":"100.00"}}"#,
+            r#"{"limit":{"from":"100.00","to":null}}"#,
+            r#"{"tokens":{"from":null,"to":150}}"#,
+        ]
+    );
+}
+
+async fn done(till: &Till<'_>, amount: Option<Amount>, tokens: Option<u64>) -> Changed {
+    let mut standing = till.standing().await;
+    (standing.limits.amount, standing.limits.tokens) = (amount, tokens);
+    Changed::Done { standing, alerts: Vec::new() }
 }
 
 pub async fn a_reset_begins_the_month_anew(h: Harness) {
@@ -74,8 +119,13 @@ pub async fn the_audit_says_who_changed_what(h: Harness) {
     let before = h.now().await;
     let (raise, reset) = (till.to_limit(75_000).await, till.to_reset().await);
     till.change(&raise).await;
-    till.change(&BudgetChange { actor: "operator \"Ö\"".to_owned(), tokens: Some(7), ..reset }).await;
-    let acts = h.store.audit(10).await.unwrap();
+    till.change(&BudgetChange {
+        actor: "operator \"Ö\"".to_owned(),
+        tokens: Some(Live::Set(Some(7))),
+        ..reset
+    })
+    .await;
+    let acts = h.store.audit(None, 10).await.unwrap();
     let subject = format!("budget/ai/{}", till.month().await);
     assert!(acts.iter().all(|act| act.act == "budget.change" && act.subject == subject && act.at >= before));
     let said: Vec<(&str, &str)> = acts.iter().map(|act| (act.actor.as_str(), act.detail.as_str())).collect();
@@ -87,7 +137,8 @@ pub async fn the_audit_says_who_changed_what(h: Harness) {
         ],
         "newest first"
     );
-    assert_eq!(h.store.audit(1).await.unwrap().len(), 1);
+    assert_eq!(h.store.audit(None, 1).await.unwrap(), acts[..1]);
+    assert_eq!(h.store.audit(Some(acts[0].seq), 10).await.unwrap(), acts[1..], "from a place on");
 }
 
 pub async fn a_month_that_is_over_is_closed(h: Harness) {
@@ -101,7 +152,7 @@ pub async fn a_month_that_is_over_is_closed(h: Harness) {
     }
     let old = h.store.history(AI, 2).await.unwrap().unwrap()[1];
     assert_eq!((old.settled.amount, old.limits.amount), (cents(25), Some(cents(LIMIT))));
-    assert!(h.store.audit(10).await.unwrap().is_empty());
+    assert!(h.store.audit(None, 10).await.unwrap().is_empty());
 }
 
 pub async fn a_month_ahead_can_be_prepared(h: Harness) {
@@ -110,7 +161,15 @@ pub async fn a_month_ahead_can_be_prepared(h: Harness) {
     let change = BudgetChange { month: next, ..till.to_limit(5).await };
     till.change(&change).await;
     assert_eq!(till.standing().await.limits.amount, Some(cents(LIMIT)), "not this one");
-    assert_eq!(h.store.history(AI, 12).await.unwrap().unwrap().len(), 1, "what lies ahead is no history");
+    let history = async || -> Vec<_> {
+        let months = h.store.history(AI, 1).await.unwrap().unwrap();
+        months.iter().map(|standing| (standing.month, standing.limits.amount)).collect()
+    };
+    let (this, configured) = (till.month().await, Some(cents(LIMIT)));
+    assert_eq!(history().await, [(next, Some(cents(5))), (this, configured)], "what was set ahead is shown");
+    till.change(&BudgetChange { limit: Some(Live::Configured), ..change.clone() }).await;
+    assert_eq!(history().await, [(this, configured)], "nobody set it any more");
+    till.change(&change).await;
     for limit in [5, LIMIT] {
         till.go_to(till.month().await.next()).await;
         assert_eq!(till.standing().await.limits.amount, Some(cents(limit)));

@@ -56,7 +56,7 @@ pub async fn an_obeyed_cancel_ends_cancelled(h: Harness) {
 pub async fn a_return_ends_cancelled(h: Harness) {
     for outcome in [
         Outcome::Retry { after: Some(Duration::ZERO), error: "no".to_owned() },
-        Outcome::Snooze { delay: Duration::ZERO },
+        Outcome::snooze(Duration::ZERO),
         Outcome::HandBack,
     ] {
         let what = format!("{outcome:?}");

@@ -15,7 +15,7 @@ fn verdicts() -> Vec<Outcome> {
         Outcome::Done { result: Some(b"late".to_vec()) },
         Outcome::Retry { after: None, error: error() },
         Outcome::Retry { after: Some(Duration::ZERO), error: error() },
-        Outcome::Snooze { delay: Duration::from_secs(1) },
+        Outcome::snooze(Duration::from_secs(1)),
         Outcome::Fail { error: error() },
         Outcome::HandBack,
         Outcome::Cancelled,

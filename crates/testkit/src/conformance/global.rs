@@ -2,14 +2,14 @@
 
 use std::sync::{Arc, Mutex};
 
-use windlass_core::store::{Claim, QueueUpdate, Settled};
+use windlass_core::store::{Claim, Live, QueueUpdate, Settled};
 use windlass_core::{JobState, NewJob, Outcome, QueueSpec};
 
 use super::lane::{ids, put_keyed, sound};
 use super::{Handle, Harness, QUEUE, settlement};
 
 async fn limit(h: &Harness, most: Option<u32>) {
-    let update = QueueUpdate { global_concurrency: Some(most), ..QueueUpdate::default() };
+    let update = QueueUpdate { global_concurrency: Some(Live::Set(most)), ..QueueUpdate::default() };
     assert!(h.store.update_queue(h.queue, &update).await.unwrap());
 }
 

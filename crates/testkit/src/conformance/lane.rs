@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass_core::store::{Claim, JobFilter, Page, QueueUpdate, Settled};
+use windlass_core::store::{Claim, JobFilter, KindUpdate, Live, Page, QueueUpdate, Settled};
 use windlass_core::{JobId, JobState, KindSpec, LeasedJob, NewJob, OnConflict, Outcome, RunAt, Unique};
 
 use super::{Harness, KIND, QUEUE, settlement};
@@ -67,6 +67,42 @@ pub async fn as_many_as_the_kind_says(h: Harness) {
     }
     assert_eq!(ids(&h.claim(worker, 10).await), put[4..]);
     sound(&h).await;
+}
+
+/// What an operator says holds at once and outlives the next start; taken back, it is as configured.
+pub async fn a_live_limit_wins_until_it_is_taken_back(h: Harness) {
+    let put = put_keyed(&h, "a", 8).await;
+    let worker = h.worker().await;
+    let mut running = h.claim(worker, 10).await;
+    assert_eq!(ids(&running), put[..1]);
+    let live =
+        |key_concurrency| KindUpdate { key_concurrency: Some(key_concurrency), ..KindUpdate::default() };
+    assert!(h.store.update_kind(h.kind, &live(Live::Set(3))).await.unwrap());
+    running.extend(h.claim(worker, 10).await);
+    assert_eq!(ids(&running), put[..3]);
+    limit(&h, 5).await;
+    assert!(h.claim(worker, 10).await.is_empty(), "a start with another configuration changes nothing");
+    assert_eq!(limit_of(&h).await, 3);
+
+    assert!(h.store.update_kind(h.kind, &live(Live::Configured)).await.unwrap());
+    assert_eq!(limit_of(&h).await, 5);
+    running.extend(h.claim(worker, 10).await);
+    assert_eq!(ids(&running), put[..5]);
+
+    assert!(h.store.update_kind(h.kind, &live(Live::Set(1))).await.unwrap());
+    let last = running.pop().unwrap();
+    for job in &running {
+        h.done(job).await;
+        assert!(h.claim(worker, 10).await.is_empty(), "a lowered limit holds as jobs end");
+    }
+    h.done(&last).await;
+    assert_eq!(ids(&h.claim(worker, 10).await), put[5..6]);
+    sound(&h).await;
+}
+
+async fn limit_of(h: &Harness) -> u16 {
+    let kinds = h.store.kinds().await.unwrap();
+    kinds.into_iter().find(|(id, ..)| *id == h.kind).unwrap().2.key_concurrency
 }
 
 pub async fn other_keys_and_jobs_without_one_go_on(h: Harness) {

@@ -36,7 +36,7 @@ pub async fn a_retry_blocks_nobody(h: Harness) {
 }
 
 pub async fn a_snooze_blocks_nobody(h: Harness) {
-    lets_the_next_run(h, Outcome::Snooze { delay: 10 * MINUTE }, JobState::Scheduled).await;
+    lets_the_next_run(h, Outcome::snooze(10 * MINUTE), JobState::Scheduled).await;
 }
 
 pub async fn a_failure_lets_the_next_run(h: Harness) {

@@ -174,3 +174,30 @@ pub async fn everybody_behind_a_full_lane_is_served(h: Harness) {
     assert_eq!(ids(&h.claim(worker, 10).await), [last], "an empty lane takes in as ever");
     sound(&h).await;
 }
+
+/// Who was offered a slot, and who is to have it now, are served where they stand after the change.
+pub async fn another_priority_counts_at_once(h: Harness) {
+    let worker = h.worker().await;
+    let urgent = Change { priority: Some(0), run_at: None };
+    for of_the_next in [true, false] {
+        h.put(NewJob { priority: 1, ..keyed(&h, "a") }).await;
+        let running = h.claim_one(worker).await;
+        let put = put_keyed(&h, "a", 2).await;
+        h.done(&running).await;
+        let before = h.put_plain(2).await;
+        h.store.enqueue(&vec![NewJob { priority: 3, ..h.job() }; 2]).await.unwrap();
+        let changed = if of_the_next { put[0] } else { put[1] };
+        assert!(h.store.change(changed, &urgent).await.unwrap());
+        sound(&h).await;
+        let first = h.claim_one(worker).await;
+        assert_eq!(first.id, changed, "the one that was offered the slot: {of_the_next}");
+        h.done(&first).await;
+        sound(&h).await;
+        let rest = h.claim(worker, 10).await;
+        assert_eq!(rest.len(), 2 + before.len() + 1);
+        for job in rest {
+            h.done(&job).await;
+        }
+        sound(&h).await;
+    }
+}

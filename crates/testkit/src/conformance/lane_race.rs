@@ -20,7 +20,8 @@ struct Tally {
     ended: usize,
 }
 
-/// Claims, checks and settles until every job has ended.
+/// Claims, checks and settles until every job has ended. Between claim and end there is a moment in which the others claim:
+/// without it nobody could see that two of a lane run at once.
 async fn drain(
     store: Arc<dyn Handle>,
     ask: Claim,
@@ -45,6 +46,7 @@ async fn drain(
             tokio::task::yield_now().await;
             continue;
         }
+        store.depth(ask.queue, 1).await.unwrap();
         for job in &leased {
             *tally.lock().unwrap().running.entry(lanes[&job.id]).or_default() -= 1;
         }

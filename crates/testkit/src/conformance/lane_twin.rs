@@ -46,7 +46,7 @@ pub async fn a_retry_meets_its_twin(h: Harness) {
 }
 
 pub async fn a_snooze_meets_its_twin(h: Harness) {
-    settled_as(h, Outcome::Snooze { delay: Duration::from_secs(5) }).await;
+    settled_as(h, Outcome::snooze(Duration::from_secs(5))).await;
 }
 
 pub async fn a_hand_back_meets_its_twin(h: Harness) {

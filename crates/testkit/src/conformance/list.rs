@@ -22,6 +22,7 @@ macro_rules! conformance_cases {
                 everything_there_and_back
                 leased_jobs_wait_again
                 two_leased_twins_come_back_as_one
+                what_was_offered_is_offered_anew
                 an_export_is_of_one_moment
                 only_an_empty_database_is_restored_to
                 what_is_not_finished_leaves_nothing
@@ -45,6 +46,7 @@ macro_rules! conformance_cases {
                 a_charge_above_its_estimate_fires
                 a_changed_limit_fires_and_rearms
                 a_sweep_swallows_no_alert
+                what_fired_elsewhere_can_be_read
             }
             budget_call {
                 reserved_then_settled
@@ -60,12 +62,14 @@ macro_rules! conformance_cases {
                 a_charge_that_comes_before_the_sweep_is_booked
                 sweeping_races_settling
                 a_reservation_belongs_to_the_month_it_was_made_in
+                a_tag_says_that_a_person_asked
                 costs_by_kind_user_and_provider
             }
             budget_change {
                 a_raised_limit_counts_at_once
                 a_lowered_limit_stops_at_once
                 tokens_are_limited_live_too
+                a_live_limit_can_be_taken_away
                 a_reset_begins_the_month_anew
                 the_audit_says_who_changed_what
                 a_month_that_is_over_is_closed
@@ -233,6 +237,7 @@ macro_rules! conformance_cases {
             lane {
                 one_of_a_key_at_a_time
                 as_many_as_the_kind_says
+                a_live_limit_wins_until_it_is_taken_back
                 other_keys_and_jobs_without_one_go_on
                 a_key_of_another_kind_is_another_lane
                 in_line_by_priority_then_time_then_id
@@ -275,6 +280,7 @@ macro_rules! conformance_cases {
                 a_cancelled_one_is_passed_over
                 a_superseded_one_hands_over
                 everybody_behind_a_full_lane_is_served
+                another_priority_counts_at_once
             }
             lane_race {
                 eight_claimers_never_run_two_of_a_key
@@ -361,11 +367,14 @@ macro_rules! conformance_cases {
                 two_processes_sync_at_once
                 changed_specs_are_taken
                 live_settings_survive_a_sync
+                an_operator_removes_bounds_that_are_configured
+                every_live_value_goes_back_to_the_configuration
                 a_kind_never_moves
                 unknown_ids
                 depth_counts_waiting_jobs_up_to_the_cap
                 figures_equal_the_table
                 the_backlog_is_what_is_due
+                the_backlog_counts_who_is_offered_a_slot
             }
             report {
                 the_last_progress_is_shown

@@ -157,7 +157,7 @@ impl Walk {
             5 if !job.cancel => Outcome::Fail { error: "no".to_owned() },
             // Whether a suspect that was handed back is still one is left open.
             6 if !alone => Outcome::HandBack,
-            _ => Outcome::Snooze { delay },
+            _ => Outcome::snooze(delay),
         };
         let settlement = settlement(&lease, outcome.clone());
         let expected = self.model.settled(id, &settlement.verdict, self.h.now().await);

@@ -120,7 +120,7 @@ async fn end_run(h: &Harness, worker: WorkerId, placed: &Placed, to: JobState) {
     let lease = placed.lease.as_ref().unwrap();
     let outcome = match to {
         JobState::Completed => Outcome::Done { result: None },
-        JobState::Scheduled => Outcome::Snooze { delay: FAR },
+        JobState::Scheduled => Outcome::snooze(FAR),
         JobState::Failed => Outcome::Fail { error: no() },
         JobState::DeadLetter => Outcome::Retry { after: None, error: no() },
         JobState::Pending => {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass_core::order::{DEFAULT_BOOST_AFTER, Reserve};
 use windlass_core::queue::Boost;
-use windlass_core::store::{QueueKinds, QueueUpdate};
+use windlass_core::store::{Live, QueueKinds, QueueUpdate};
 use windlass_core::{JobId, JobState, NewJob, Outcome, QueueSpec, RunAt};
 
 use super::lane::{ids, put_keyed, sound};
@@ -53,7 +53,7 @@ pub async fn late_jobs_are_settled_like_others(h: Harness) {
 }
 
 pub async fn a_limited_queue_stays_limited(h: Harness) {
-    let update = QueueUpdate { global_concurrency: Some(Some(2)), ..QueueUpdate::default() };
+    let update = QueueUpdate { global_concurrency: Some(Live::Set(Some(2))), ..QueueUpdate::default() };
     h.store.update_queue(h.queue, &update).await.unwrap();
     for priority in [9, 8, 7] {
         h.put(of(&h, priority)).await;
@@ -116,14 +116,16 @@ async fn minutes_until_served(h: &Harness, boosted: bool) -> Option<u32> {
     let mut reserve = Reserve::default();
     for minute in 0..30 {
         h.store.enqueue(&vec![of(h, 0); SLOTS as usize + 1]).await.unwrap();
-        reserve.earn(SLOTS);
-        let share = if boosted { reserve.spend(SLOTS) } else { 0 };
+        let share = if boosted { reserve.share(SLOTS) } else { 0 };
         let mut leased = Vec::new();
         if share > 0 {
             leased = h.store.claim_late(&h.ask(worker, share), DEFAULT_BOOST_AFTER).await.unwrap();
         }
-        leased.extend(h.claim(worker, SLOTS - leased.len() as u32).await);
+        let late = leased.len() as u32;
+        leased.extend(h.claim(worker, SLOTS - late).await);
         assert_eq!(leased.len(), SLOTS as usize, "every slot is used");
+        reserve.spend(share, late, SLOTS);
+        reserve.earn(SLOTS);
         let batch: Vec<_> =
             leased.iter().map(|job| settlement(job, Outcome::Done { result: None })).collect();
         h.store.settle(&batch).await.unwrap();

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use windlass_core::scale::Bounds;
-use windlass_core::store::{KindLimits, KindUpdate, Permits, QueueDue, QueueKinds, QueueUpdate, Wake};
+use windlass_core::store::{KindLimits, KindUpdate, Live, Permits, QueueDue, QueueKinds, QueueUpdate, Wake};
 use windlass_core::{KindId, KindSpec, NewJob, Outcome, QueueId, Resource, Time, WorkerId};
 
 use super::{Harness, KIND, OTHER_KIND, OTHER_QUEUE, QUEUE};
@@ -88,7 +88,12 @@ pub async fn a_suspect_is_announced(h: Harness) {
 pub async fn live_settings_are_seen(h: Harness) {
     let worker = h.worker().await;
     let bounds = Some(Bounds { min: 2, max: 8 });
-    let update = QueueUpdate { paused: Some(true), concurrency: Some(3), bounds, ..QueueUpdate::default() };
+    let update = QueueUpdate {
+        paused: Some(true),
+        concurrency: Some(Live::Set(3)),
+        bounds: Some(Live::Set(bounds)),
+        ..QueueUpdate::default()
+    };
     assert!(h.open().await.update_queue(h.queue, &update).await.unwrap());
     let row = due(&h, worker, h.queue).await;
     assert_eq!((row.paused, row.concurrency, row.bounds), (true, 3, bounds));
@@ -147,9 +152,10 @@ pub async fn limits_in_force_are_told(h: Harness) {
     let only = [QueueKinds { queue: h.queue, kinds: vec![h.kind, h.second_kind] }];
     assert_eq!(h.store.poll(worker, &only).await.unwrap().limits, [first], "of the kinds asked about");
     assert!(h.store.poll(worker, &[]).await.unwrap().limits.is_empty());
-    let update = KindUpdate { rate: Some(rate("9/m")), permits: Some(7) };
+    let set = (Some(Live::Set(rate("9/m"))), Some(Live::Set(7)));
+    let update = KindUpdate { rate: set.0, permits: set.1, ..KindUpdate::default() };
     assert!(h.open().await.update_kind(h.other_kind, &update).await.unwrap());
-    let update = KindUpdate { rate: Some(None), permits: None };
+    let update = KindUpdate { rate: Some(Live::Set(None)), ..KindUpdate::default() };
     assert!(h.store.update_kind(h.kind, &update).await.unwrap());
     let other = KindLimits { rate: rate("9/m"), resource: permits(7), ..other };
     assert_eq!(h.poll(worker).await.limits, [other], "a lifted rate is no limit");

@@ -30,7 +30,7 @@ pub async fn attempts_in_order(h: Harness) {
     let mut tokens = Vec::new();
     let endings = [
         (one, Outcome::Retry { after: Some(Duration::ZERO), error: "first".to_owned() }),
-        (two, Outcome::Snooze { delay: Duration::ZERO }),
+        (two, Outcome::snooze(Duration::ZERO)),
         (one, Outcome::Retry { after: Some(Duration::ZERO), error: "third".to_owned() }),
         (two, Outcome::Done { result: Some(b"r".to_vec()) }),
     ];

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass_core::store::{KindUpdate, TokenLease};
+use windlass_core::store::{KindUpdate, Live, TokenLease};
 use windlass_core::{KindId, KindSpec, Rate};
 
 use super::{Harness, KIND, QUEUE};
@@ -13,7 +13,12 @@ async fn lease(h: &Harness, wanted: u32, unspent: u32) -> TokenLease {
 
 async fn set(h: &Harness, rate: Option<&str>) {
     let rate = rate.map(|rate| rate.parse::<Rate>().unwrap());
-    assert!(h.store.update_kind(h.kind, &KindUpdate { rate: Some(rate), permits: None }).await.unwrap());
+    assert!(
+        h.store
+            .update_kind(h.kind, &KindUpdate { rate: Some(Live::Set(rate)), ..KindUpdate::default() })
+            .await
+            .unwrap()
+    );
 }
 
 async fn stored(h: &Harness) -> Option<Rate> {
@@ -82,8 +87,8 @@ pub async fn a_token_goes_to_one_of_many(h: Harness) {
 
 pub async fn kinds_have_their_own_tokens(h: Harness) {
     for kind in [h.kind, h.second_kind] {
-        let rate = Some(Some("1/d".parse().unwrap()));
-        assert!(h.store.update_kind(kind, &KindUpdate { rate, permits: None }).await.unwrap());
+        let rate = Some(Live::Set(Some("1/d".parse().unwrap())));
+        assert!(h.store.update_kind(kind, &KindUpdate { rate, ..KindUpdate::default() }).await.unwrap());
     }
     assert_eq!(lease(&h, 5, 0).await.granted, 1);
     assert_eq!(h.store.lease_tokens(h.second_kind, 5, 0).await.unwrap().granted, 1);

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use windlass_core::queue::Boost;
 use windlass_core::scale::Bounds;
-use windlass_core::store::{Backlog, KindMoved, QueueState, QueueUpdate, StoreError};
+use windlass_core::store::{
+    Backlog, KindMoved, KindUpdate, Live, Overruled, QueueState, QueueUpdate, StoreError,
+};
 use windlass_core::{Backoff, KindId, KindSpec, NewJob, QueueId, QueueSpec, Resource};
 
 use super::{Harness, KIND, OTHER_KIND, OTHER_QUEUE, QUEUE, SECOND_KIND};
@@ -97,9 +100,9 @@ pub async fn changed_specs_are_taken(h: Harness) {
 pub async fn live_settings_survive_a_sync(h: Harness) {
     let update = QueueUpdate {
         paused: Some(true),
-        concurrency: Some(3),
-        bounds: Some(Bounds { min: 2, max: 5 }),
-        depth_cap: Some(Some(7)),
+        concurrency: Some(Live::Set(3)),
+        bounds: Some(Live::Set(Some(Bounds { min: 2, max: 5 }))),
+        depth_cap: Some(Live::Set(Some(7))),
         ..QueueUpdate::default()
     };
     assert!(h.store.update_queue(h.queue, &update).await.unwrap());
@@ -114,12 +117,93 @@ pub async fn live_settings_survive_a_sync(h: Harness) {
     assert_eq!((state.spec.concurrency, state.spec.depth_cap), (3, Some(7)));
     assert_eq!(state.spec.bounds, Some(Bounds { min: 2, max: 5 }));
     assert_eq!(state.spec.owner, "them", "what nobody set live follows the configuration");
-    let lift = QueueUpdate { depth_cap: Some(None), ..QueueUpdate::default() };
+    let lift = QueueUpdate { depth_cap: Some(Live::Set(None)), ..QueueUpdate::default() };
     assert!(h.store.update_queue(h.queue, &lift).await.unwrap());
     let state = queue(&h, h.queue).await;
     assert_eq!((state.spec.depth_cap, state.spec.concurrency, state.paused), (None, 3, true));
     h.store.sync_registry(&queues, &kinds).await.unwrap();
     assert_eq!(queue(&h, h.queue).await.spec.depth_cap, None, "a lifted cap stays lifted");
+}
+
+pub async fn an_operator_removes_bounds_that_are_configured(h: Harness) {
+    let (mut queues, kinds) = specs();
+    queues[0].bounds = Some(Bounds { min: 4, max: 9 });
+    h.store.sync_registry(&queues, &kinds).await.unwrap();
+    let worker = h.worker().await;
+    let bounds = async |bounds| {
+        let update = QueueUpdate { bounds: Some(bounds), ..QueueUpdate::default() };
+        assert!(h.store.update_queue(h.queue, &update).await.unwrap());
+        h.store.sync_registry(&queues, &kinds).await.unwrap();
+        let shown = queue(&h, h.queue).await.spec.bounds;
+        let told = h.poll(worker).await.queues.iter().find(|q| q.queue == h.queue).unwrap().bounds;
+        assert_eq!(shown, told);
+        shown
+    };
+    let other = Some(Bounds { min: 1, max: 2 });
+    assert_eq!(bounds(Live::Set(other)).await, other);
+    assert_eq!(bounds(Live::Set(None)).await, None, "removed, those of the configuration too");
+    assert_eq!(bounds(Live::Configured).await, queues[0].bounds);
+}
+
+pub async fn every_live_value_goes_back_to_the_configuration(h: Harness) {
+    let (mut queues, mut kinds) = specs();
+    queues[0].depth_cap = Some(99);
+    queues[0].resource = Some(Resource::new("slot", 3));
+    kinds.iter_mut().find(|kind| kind.name == KIND).unwrap().rate = Some("7/s".parse().unwrap());
+    h.store.sync_registry(&queues, &kinds).await.unwrap();
+    let before = (queue(&h, h.queue).await.spec, h.store.kinds().await.unwrap());
+    assert_eq!(h.store.overruled().await.unwrap(), []);
+    let set = QueueUpdate {
+        concurrency: Some(Live::Set(3)),
+        bounds: Some(Live::Set(Some(Bounds { min: 2, max: 5 }))),
+        permits: Some(Live::Set(8)),
+        depth_cap: Some(Live::Set(None)),
+        global_concurrency: Some(Live::Set(Some(6))),
+        boost_after: Some(Boost::Off),
+        ..QueueUpdate::default()
+    };
+    assert!(h.store.update_queue(h.queue, &set).await.unwrap());
+    let of_kind = KindUpdate {
+        rate: Some(Live::Set(None)),
+        key_concurrency: Some(Live::Set(2)),
+        ..KindUpdate::default()
+    };
+    assert!(h.store.update_kind(h.kind, &of_kind).await.unwrap());
+    let told: Vec<String> = h.store.overruled().await.unwrap().iter().map(said).collect();
+    let expected = [
+        format!("queues.{QUEUE}.concurrency 3 not {}", before.0.concurrency),
+        format!("queues.{QUEUE}.concurrency_min and _max 2 to 5 not none"),
+        format!("queues.{QUEUE}.global_concurrency 6 not none"),
+        format!("queues.{QUEUE}.depth_cap none not 99"),
+        format!("queues.{QUEUE}.boost_after none not 10m"),
+        format!("kinds.{KIND}.rate none not 7/s"),
+        format!("kinds.{KIND}.key_concurrency 2 not 1"),
+        "permits of slot 8 not 3".to_owned(),
+    ];
+    assert_eq!(told, expected);
+    let back = QueueUpdate {
+        concurrency: Some(Live::Configured),
+        bounds: Some(Live::Configured),
+        permits: Some(Live::Configured),
+        depth_cap: Some(Live::Configured),
+        global_concurrency: Some(Live::Configured),
+        boost_after: Some(Boost::Configured),
+        ..QueueUpdate::default()
+    };
+    assert!(h.store.update_queue(h.queue, &back).await.unwrap());
+    let of_kind = KindUpdate {
+        rate: Some(Live::Configured),
+        permits: Some(Live::Configured),
+        key_concurrency: Some(Live::Configured),
+        ..KindUpdate::default()
+    };
+    assert!(h.store.update_kind(h.kind, &of_kind).await.unwrap());
+    assert_eq!((queue(&h, h.queue).await.spec, h.store.kinds().await.unwrap()), before);
+    assert_eq!(h.store.overruled().await.unwrap(), []);
+}
+
+fn said(of: &Overruled) -> String {
+    format!("{} {} not {}", of.key, of.live, of.configured)
 }
 
 pub async fn a_kind_never_moves(h: Harness) {
@@ -182,6 +266,27 @@ pub async fn figures_equal_the_table(h: Harness) {
     assert!((600..660).contains(&oldest), "{oldest}");
     let other = queue(&h, h.other_queue).await;
     assert_eq!((other.running, other.depth, other.scheduled), (0, 1, 0));
+}
+
+/// Those in line are not due before their lane has room; who was offered a slot is.
+pub async fn the_backlog_counts_who_is_offered_a_slot(h: Harness) {
+    let worker = h.worker().await;
+    let jobs = |keys: usize| -> Vec<NewJob> {
+        let key = |n| Some(format!("key {n}"));
+        (0..keys).map(|n| NewJob { concurrency_key: key(n), ..h.job() }).collect()
+    };
+    for _ in 0..3 {
+        h.store.enqueue(&jobs(6)).await.unwrap();
+    }
+    let running = h.claim(worker, 10).await;
+    assert_eq!(running.len(), 6);
+    assert_eq!(h.store.backlog(h.queue, 100).await.unwrap().due, 0);
+    h.put_plain(1).await;
+    for job in &running[..4] {
+        h.done(job).await;
+    }
+    assert_eq!(h.store.backlog(h.queue, 100).await.unwrap().due, 5);
+    assert_eq!(h.store.backlog(h.queue, 3).await.unwrap().due, 3);
 }
 
 pub async fn the_backlog_is_what_is_due(h: Harness) {

@@ -1,6 +1,6 @@
 //! Resources: permits by configuration and by operators, and who uses how many.
 
-use windlass_core::store::{KindUpdate, QueueUpdate, ResourceUse, WorkerLimits};
+use windlass_core::store::{KindUpdate, Live, QueueUpdate, ResourceUse, WorkerLimits};
 use windlass_core::{KindSpec, NewJob, Outcome, QueueSpec, Resource, WorkerId};
 
 use super::{Harness, KIND, OTHER_KIND, OTHER_QUEUE, QUEUE, SECOND_KIND};
@@ -50,14 +50,14 @@ pub async fn an_operator_s_permits_outlive_a_sync(h: Harness) {
         h.store.sync_registry(std::slice::from_ref(&queue), &kinds).await.unwrap();
     };
     sync(2).await;
-    let update = QueueUpdate { permits: Some(9), ..QueueUpdate::default() };
+    let update = QueueUpdate { permits: Some(Live::Set(9)), ..QueueUpdate::default() };
     assert!(h.store.update_queue(h.queue, &update).await.unwrap());
-    let update = KindUpdate { permits: Some(8), ..KindUpdate::default() };
+    let update = KindUpdate { permits: Some(Live::Set(8)), ..KindUpdate::default() };
     assert!(h.store.update_kind(h.second_kind, &update).await.unwrap());
     sync(5).await;
     assert_eq!(of_kind(&h, KIND).await, Some(Resource::new("slot", 9)));
     assert_eq!(of_kind(&h, SECOND_KIND).await, Some(Resource::new(BROWSER, 8)));
-    let update = QueueUpdate { permits: Some(7), ..QueueUpdate::default() };
+    let update = QueueUpdate { permits: Some(Live::Set(7)), ..QueueUpdate::default() };
     assert!(
         h.store.update_queue(h.other_queue, &update).await.unwrap(),
         "a queue without one has nothing to set"
@@ -90,7 +90,7 @@ pub async fn in_use_is_what_is_leased(h: Harness) {
     assert_eq!((uses(&h, worker).await, uses(&h, other).await), (used(2), used(1)));
     h.done(&leased[5]).await;
     assert_eq!(uses(&h, worker).await, used(1));
-    h.settle(&leased[4], Outcome::Snooze { delay: std::time::Duration::from_secs(60) }).await;
+    h.settle(&leased[4], Outcome::snooze(std::time::Duration::from_secs(60))).await;
     assert_eq!(uses(&h, worker).await, used(0));
 }
 

@@ -55,7 +55,7 @@ pub async fn retry_meets_its_twin(h: Harness) {
 }
 
 pub async fn snooze_meets_its_twin(h: Harness) {
-    settled_as(h, Outcome::Snooze { delay: Duration::from_secs(5) }).await;
+    settled_as(h, Outcome::snooze(Duration::from_secs(5))).await;
 }
 
 pub async fn hand_back_meets_its_twin(h: Harness) {
@@ -91,10 +91,15 @@ pub async fn replay_meets_its_twin(h: Harness) {
     for job in [&met.leased, &met.neighbour] {
         h.settle(job, Outcome::Fail { error: "no".to_owned() }).await;
     }
+    let failed = h.detail(met.leased.id).await;
     let got = h.act(&[met.leased.id, met.neighbour.id], Action::Retry).await;
     assert_eq!(got, Bulk { done: 1, superseded: 1, ..Bulk::default() });
     check(&h, &met).await;
     assert_eq!(h.state(met.neighbour.id).await, JobState::Pending);
+    let gone = h.detail(met.leased.id).await;
+    assert_eq!(gone.attempts, failed.attempts, "what happened stays as it was");
+    assert_eq!(gone.job.started_at, failed.job.started_at);
+    assert_eq!(gone.job.last_error.as_deref(), Some("no"));
 }
 
 /// Three runs of one key; none waits.

@@ -76,17 +76,20 @@ pub async fn retry_after_is_honoured(h: Harness) {
 pub async fn snooze_burns_no_attempt(h: Harness) {
     let id = h.put(NewJob { max_attempts: 1, ..h.job() }).await;
     let worker = h.worker().await;
-    for _ in 0..3 {
+    for round in 0..3 {
         let leased = h.claim_one(worker).await;
         assert_eq!((leased.id, leased.attempt), (id, 1));
-        assert_eq!(h.settle(&leased, Outcome::Snooze { delay: 20 * SECOND }).await, Settled::Accepted);
+        let why = (round % 2 == 1).then(|| "no money".to_owned());
+        let snooze = Outcome::Snooze { delay: 20 * SECOND, why: why.clone() };
+        assert_eq!(h.settle(&leased, snooze).await, Settled::Accepted);
         let job = h.detail(id).await.job;
         assert_eq!((job.state, job.attempt), (JobState::Scheduled, 0));
         assert!(h.claim(worker, 10).await.is_empty());
         h.advance(21 * SECOND);
     }
-    let outcomes: Vec<_> = h.detail(id).await.attempts.into_iter().map(|a| a.outcome).collect();
-    assert_eq!(outcomes, ["snooze", "snooze", "snooze"]);
+    let attempts = h.detail(id).await.attempts;
+    let said: Vec<_> = attempts.iter().map(|a| (a.outcome.as_str(), a.error.as_deref())).collect();
+    assert_eq!(said, [("snooze", None), ("snooze", Some("no money")), ("snooze", None)]);
 }
 
 pub async fn hand_back_burns_nothing_and_keeps_its_place(h: Harness) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use windlass_core::budget::{
     Amount, BudgetChange, BudgetSpec, Estimate, Month, Refusal, Standing, Trigger, Usage,
 };
-use windlass_core::store::{Ask, Budget, Changed, Charged, Cost, Entry, Grant, Reserved};
+use windlass_core::store::{Ask, Budget, Changed, Charged, Cost, Entry, Grant, Live, Reserved};
 use windlass_core::{LeasedJob, NewJob, ReservationId, WorkerId};
 
 use super::{Handle, Harness};
@@ -29,7 +29,7 @@ pub(super) fn spec() -> BudgetSpec {
 }
 
 pub(super) fn ask(job: &LeasedJob, asked: i64, trigger: Trigger) -> Ask {
-    let estimate = Estimate { amount: cents(asked), tokens: 100, trigger, user: None };
+    let estimate = Estimate { amount: cents(asked), tokens: 100, trigger: Some(trigger), user: None };
     Ask { budget: AI.to_owned(), job: job.id, token: job.token, estimate }
 }
 
@@ -146,7 +146,7 @@ impl<'h> Till<'h> {
     }
 
     pub(super) async fn to_limit(&self, limit: i64) -> BudgetChange {
-        BudgetChange { limit: Some(cents(limit)), ..self.nothing().await }
+        BudgetChange { limit: Some(Live::Set(Some(cents(limit)))), ..self.nothing().await }
     }
 
     pub(super) async fn to_reset(&self) -> BudgetChange {
@@ -157,7 +157,7 @@ impl<'h> Till<'h> {
         BudgetChange::new(AI, self.month().await, "somebody")
     }
 
-    /// The month's row says what its ledger and its sums by kind and provider say.
+    /// The month's row says what its ledger and its sums by kind, user and provider say.
     pub(super) async fn books_agree(&self, month: Month) {
         let months = self.h.store.history(AI, 100).await.unwrap().unwrap();
         let standing = months.into_iter().find(|standing| standing.month == month).unwrap();
@@ -170,7 +170,7 @@ impl<'h> Till<'h> {
             "{ledger:?}"
         );
         let costs = self.h.store.costs(AI, month).await.unwrap();
-        for by in [costs.by_kind, costs.by_provider] {
+        for by in [costs.by_kind, costs.by_user, costs.by_provider] {
             let amount: i64 = by.iter().map(|cost: &Cost| cost.amount.0).sum();
             let tokens: u64 = by.iter().map(|cost| cost.tokens_in + cost.tokens_out).sum();
             assert_eq!((amount, tokens), (standing.settled.amount.0, standing.settled.tokens), "{by:?}");

@@ -59,7 +59,7 @@ pub async fn a_retry_of_a_parent_keeps_the_child_waiting(h: Harness) {
     let flow = Flow::start(&h, &plan(&h, OnFailure::Stop, &[("a", &[]), ("b", &["a"])])).await;
     for outcome in [
         Outcome::Retry { after: Some(Duration::ZERO), error: "no".to_owned() },
-        Outcome::Snooze { delay: Duration::ZERO },
+        Outcome::snooze(Duration::ZERO),
         Outcome::HandBack,
     ] {
         let job = flow.take(&["a"]).await.remove(0);

@@ -57,7 +57,7 @@ async fn spend(provider: String, context: Context, job: Spend) -> Result<(), Job
     let estimate = Estimate {
         amount: Amount(job.asks),
         tokens: 100,
-        trigger: Trigger::Manual,
+        trigger: Some(Trigger::Manual),
         user: Some(format!("{}", job.asks % 3)),
     };
     let reservation = context.reserve("ai", estimate).await?;

@@ -16,7 +16,8 @@ use crate::jobs::{Append, Hold};
 use crate::world::{World, state_of, wait_all_finished};
 use crate::{count, on_both};
 
-const LEASE: Duration = Duration::from_millis(400);
+/// Long enough that a crowded machine does not look like a stopped process.
+const LEASE: Duration = Duration::from_millis(800);
 const SOON: Duration = Duration::from_secs(30);
 const HOUR_MICROS: i64 = 3_600_000_000;
 /// Heartbeats to wait for: two leases' worth, and some eight looks of each process' sweeper.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use windlass::{JobId, JobState, Request};
-use windlass_core::store::QueueUpdate;
+use windlass_core::store::{Live, QueueUpdate};
 use windlass_core::{QueueId, Store};
 use windlass_testkit::seed::Seed;
 use windlass_testkit::signal::{Seen, wait_until};
@@ -41,7 +41,7 @@ on_both! {
         let windlass = world.windlass().await;
         let store = windlass.client().store().clone();
         let queue = windlass.client().catalog().queue_named("BULK").unwrap().id;
-        let limit = QueueUpdate { global_concurrency: Some(Some(MOST)), ..QueueUpdate::default() };
+        let limit = QueueUpdate { global_concurrency: Some(Live::Set(Some(MOST))), ..QueueUpdate::default() };
         assert!(store.update_queue(queue, &limit).await.unwrap());
         let mut seed = Seed::from_environment();
         let names = ["first", "second", "third"];

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use windlass::{
-    Backoff, Builder, Completion, Context, EnqueueError, Job, JobError, JobState, KindSpec, QueueSpec,
-    Request, TestMode, Waited, Windlass, WorkerOptions,
+    Backoff, Builder, Completion, Context, EnqueueError, Job, JobError, JobState, KindSpec, OnConflict,
+    QueueSpec, Request, TestMode, Waited, Windlass, WorkerOptions,
 };
 use windlass_core::store::{Action, JobFilter, QueueUpdate};
 use windlass_testkit::signal::{Seen, wait_until};
@@ -43,7 +43,7 @@ async fn answer(context: Context, ask: Ask) -> Result<Completion, JobError> {
     match ask {
         Ask::Double(n) => Completion::with(&(n * 2)),
         Ask::Panic => panic!("as asked"),
-        Ask::Snooze => Err(JobError::Snooze(Duration::from_secs(600))),
+        Ask::Snooze => Err(JobError::snooze(Duration::from_secs(600))),
         Ask::Fail => Err(JobError::fail("never again")),
         Ask::Hang => {
             context.progress(40.0, Some("hanging"));
@@ -129,6 +129,31 @@ on_both! {
         assert_eq!((bulk.requested, bulk.done), (1, 0));
         let Waited::Finished(job) = other.wait(id, SOON).await.unwrap() else { panic!("not finished") };
         assert_eq!(job.state, JobState::Cancelled);
+        workers.shutdown().await.unwrap();
+        world.end().await;
+    }
+
+    async fn while_one_runs_exactly_one_waits_behind_it(world: World) {
+        let windlass = builder(&world).build().await.unwrap();
+        let workers = windlass.start().await.unwrap();
+        let unique = |ask: Ask| Request::from(ask).unique_key("k", OnConflict::Keep);
+        let first = windlass.enqueue(unique(Ask::Hang)).await.unwrap().id;
+        wait_until("the first to run", SOON, || async {
+            Seen::when(state_of(&windlass, first).await, |state| *state == JobState::Running)
+        })
+        .await;
+        let second = windlass.enqueue(unique(Ask::Double(1))).await.unwrap();
+        assert!(!second.duplicate);
+        // Enqueued later and finished: there were free slots, and the second was not put into one.
+        finished(&windlass, Ask::Double(2)).await;
+        assert_eq!(state_of(&windlass, second.id).await, JobState::Pending);
+        let third = windlass.enqueue(unique(Ask::Double(3))).await.unwrap();
+        assert_eq!((third.duplicate, third.id), (true, second.id));
+
+        let filter = JobFilter { ids: vec![first], ..JobFilter::default() };
+        windlass.client().store().act(&filter, Action::Cancel, 1).await.unwrap();
+        let Waited::Finished(second) = windlass.wait(second.id, SOON).await.unwrap() else { panic!("not finished") };
+        assert_eq!((second.state, second.result.as_deref()), (JobState::Completed, Some(&b"2"[..])));
         workers.shutdown().await.unwrap();
         world.end().await;
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use windlass::{Job, KindSpec, Request, Windlass};
-use windlass_core::store::KindUpdate;
+use windlass_core::store::{KindUpdate, Live};
 use windlass_testkit::process::Process;
 use windlass_testkit::signal::{Seen, wait_until};
 
@@ -144,7 +144,8 @@ on_both! {
 
         let client = windlass.client();
         let kind = client.catalog().kind_named(Paced::KIND).unwrap().id;
-        let update = KindUpdate { rate: Some(Some("100/s".parse().unwrap())), permits: None };
+        let rate = Some(Live::Set(Some("100/s".parse().unwrap())));
+        let update = KindUpdate { rate, ..KindUpdate::default() };
         assert!(client.store().update_kind(kind, &update).await.unwrap());
         let from = micros() + 2 * SECOND;
         let starts = nodes.within(from, 5).await;

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use windlass::{
-    Job, JobId, JobState, OnFailure, Request, Started, TestMode, Windlass, Workflow, WorkflowState,
+    Job, JobId, JobState, OnFailure, Request, Started, TestMode, Windlass, Workflow, WorkflowDetail,
+    WorkflowState,
 };
 use windlass_core::Token;
 use windlass_core::store::Parent;
@@ -156,7 +157,23 @@ fn any_workflow(seed: &mut Seed) -> Workflow {
     }
 }
 
-/// Every workflow completed, and the ledger has each run of a child below the end of the run that completed each parent.
+/// A job that dies alone three times is a dead letter by rule, and its workflow fails; whoever runs after it has not begun.
+async fn died_alone(windlass: &Windlass, detail: &WorkflowDetail, begun: &HashMap<JobId, usize>) {
+    assert_eq!(detail.workflow.state, WorkflowState::Failed, "{detail:?}");
+    let members = || detail.members.iter().enumerate();
+    let dead: Vec<_> = members().filter(|(_, member)| member.state == JobState::DeadLetter).collect();
+    assert!(!dead.is_empty(), "{detail:?}");
+    for (place, member) in dead {
+        let job = windlass.client().store().job(member.job).await.unwrap().unwrap().job;
+        let why = job.last_error.unwrap_or_default();
+        assert_eq!(why, "its worker process died 3 times while running it alone", "{detail:?}");
+        for (_, child) in members().filter(|(_, other)| other.parents.contains(&place)) {
+            assert!(!begun.contains_key(&child.job), "{} began after {} had died", child.name, member.name);
+        }
+    }
+}
+
+/// Every workflow completed, unless [`died_alone`], and the ledger has each run of a child below the end of the run that completed each parent.
 async fn check(world: &World, windlass: &Windlass, started: &[Started]) -> usize {
     let mut begun: HashMap<JobId, usize> = HashMap::new();
     let mut ended: HashMap<(JobId, Token), usize> = HashMap::new();
@@ -170,10 +187,14 @@ async fn check(world: &World, windlass: &Windlass, started: &[Started]) -> usize
             }
         }
     }
-    let mut edges = 0;
+    let (mut edges, mut given_up) = (0, 0);
     for one in started {
         let detail = windlass.workflow(one.id).await.unwrap().expect("an accepted workflow is never lost");
-        assert_eq!(detail.workflow.state, WorkflowState::Completed, "{detail:?}");
+        if detail.workflow.state != WorkflowState::Completed {
+            died_alone(windlass, &detail, &begun).await;
+            given_up += 1;
+            continue;
+        }
         for member in &detail.members {
             let first = begun[&member.job];
             if member.parents.is_empty() {
@@ -192,5 +213,7 @@ async fn check(world: &World, windlass: &Windlass, started: &[Started]) -> usize
             }
         }
     }
+    assert!(given_up <= started.len() / 500, "{given_up} of {} workflows failed", started.len());
+    println!("{given_up} workflows failed by rule");
     edges
 }

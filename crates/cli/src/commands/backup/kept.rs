@@ -2,7 +2,7 @@
 //!
 //! A tick makes one job, so of any number of processes one makes the copy. Never removes the last verified copy.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde::Serialize;
 use windlass_core::schedule::{RuleSpec, ScheduleSpec};
 use windlass_core::store::Finding;
 use windlass_core::{KindSpec, Store, StoreError, duration};
-use windlass_engine::backup::{self, TooOld};
+use windlass_engine::backup::{self, BackupError, TooOld, Verified};
 use windlass_engine::{Client, Completion, Context, Handlers, JobError, handler};
 
 use super::{mark_verified, noted};
@@ -41,7 +41,7 @@ pub(crate) fn add_to(handlers: &mut Handlers, copies: &Copies, database: &Databa
 
 pub(crate) async fn schedule(client: &Client, copies: &Copies) -> Result<(), Failure> {
     let what = "cannot schedule the backups";
-    client.put_schedule(&spec(copies)).await.during(what)?;
+    client.put_own_schedule(&spec(copies)).await.during(what)?;
     Ok(())
 }
 
@@ -51,6 +51,8 @@ pub(crate) fn spec(copies: &Copies) -> ScheduleSpec {
         kind: KIND.to_owned(),
         payload: b"{}".to_vec(),
         unique_key: Some(SCHEDULE.to_owned()),
+        // One copy at a time: two at once read the whole database twice, and neither is worth more than the other.
+        concurrency_key: Some(SCHEDULE.to_owned()),
         rules: vec![RuleSpec { expr: copies.every.clone(), ..RuleSpec::default() }],
         ..ScheduleSpec::default()
     }
@@ -68,7 +70,8 @@ struct Made {
 async fn make(context: Context, copies: Copies, database: Database) -> Result<Completion, JobError> {
     let store = context.client().store().clone();
     let shelf = &copies.shelf;
-    std::fs::create_dir_all(&shelf.folder)?;
+    shelf.prepare()?;
+    Scratch::sweep(&database, &shelf.folder).await?;
     let path = shelf.path(store.now().await?);
     let mut told = |rows: u64, _: u64| context.progress(0.0, Some(&format!("{rows} rows copied")));
     let written = backup::write(store.as_ref(), &path, &mut told).await?;
@@ -95,14 +98,14 @@ async fn make(context: Context, copies: Copies, database: Database) -> Result<Co
 /// Looks soon after the start and then every ten minutes, until dropped.
 pub(crate) async fn watch(store: Arc<dyn Store>, copies: Copies) {
     loop {
-        match overdue(store.as_ref(), &copies).await {
-            Ok(Some(late)) => tracing::warn!(
+        match age(store.as_ref(), &copies).await {
+            Ok(Age { verified, late: Some(late) }) => tracing::warn!(
                 age = duration::format(late.age),
                 alert_after = duration::format(copies.alert_after),
                 "{}",
-                said(&late)
+                said(&verified)
             ),
-            Ok(None) => {}
+            Ok(Age { late: None, .. }) => {}
             Err(error) => {
                 tracing::warn!(error = error.chain(), "cannot look at the age of the last backup")
             }
@@ -111,17 +114,26 @@ pub(crate) async fn watch(store: Arc<dyn Store>, copies: Copies) {
     }
 }
 
-async fn overdue(store: &dyn Store, copies: &Copies) -> Result<Option<TooOld>, StoreError> {
-    let now = store.now().await?;
-    let since = store.schedule(SCHEDULE).await?.map_or(now, |schedule| schedule.created_at);
-    let verified = backup::last_verified(store).await?;
-    Ok(backup::too_old(verified, since, now, copies.alert_after))
+struct Age {
+    verified: Verified,
+    late: Option<TooOld>,
 }
 
-fn said(late: &TooOld) -> String {
-    match late.verified {
-        Some(at) => format!("the last verified backup is of {at}"),
-        None => "no backup was ever verified".to_owned(),
+async fn age(store: &dyn Store, copies: &Copies) -> Result<Age, StoreError> {
+    let now = store.now().await?;
+    let since = store.schedule(SCHEDULE).await?.map_or(now, |schedule| schedule.created_at);
+    let verified = backup::last_verified(store, Some(&copies.shelf.folder)).await?;
+    let late = backup::too_old(verified.newest, since, now, copies.alert_after);
+    Ok(Age { verified, late })
+}
+
+fn said(verified: &Verified) -> String {
+    let gone = verified.gone.as_ref().map(|file| file.display());
+    match (verified.newest, gone) {
+        (Some(at), None) => format!("the last verified backup is of {at}"),
+        (Some(at), Some(gone)) => format!("the last verified backup is of {at}; {gone} is not there"),
+        (None, Some(gone)) => format!("no verified backup is where it was put; {gone} is not there"),
+        (None, None) => "no backup was ever verified".to_owned(),
     }
 }
 
@@ -130,18 +142,52 @@ pub(crate) async fn examine(
     store: &dyn Store,
     copies: Option<&Copies>,
 ) -> Result<Option<Finding>, StoreError> {
-    let verified = backup::last_verified(store).await?;
     let line = |ok, finding, remedy: &str| {
         Some(Finding { name: "backup".to_owned(), ok, finding, remedy: (!ok).then(|| remedy.to_owned()) })
     };
     let Some(copies) = copies else {
-        let Some(at) = verified else { return Ok(None) };
-        return Ok(line(true, format!("the last verified one is of {at}; none is scheduled"), ""));
+        let verified = backup::last_verified(store, None).await?;
+        let remedy = "make another: `windlass backup FILE`, then `windlass backup verify FILE`";
+        return Ok(match verified.newest {
+            None if verified.gone.is_some() => line(false, said(&verified), remedy),
+            None => None,
+            Some(at) => line(true, format!("the last verified one is of {at}; none is scheduled"), ""),
+        });
     };
     let remedy = "see why with `windlass jobs --kind BACKUP`, or make one now: `windlass schedules run windlass-backup`";
-    Ok(match (overdue(store, copies).await?, verified) {
-        (Some(late), _) => line(false, said(&late), remedy),
-        (None, Some(at)) => line(true, format!("the last verified one is of {at}"), remedy),
-        (None, None) => line(true, "none yet; the first is to come".to_owned(), remedy),
+    let Age { verified, late } = age(store, copies).await?;
+    Ok(match verified.newest {
+        _ if late.is_some() => line(false, said(&verified), remedy),
+        Some(at) => line(true, format!("the last verified one is of {at}"), remedy),
+        None if verified.gone.is_some() => line(false, said(&verified), remedy),
+        None => line(true, "none yet; the first is to come".to_owned(), remedy),
     })
+}
+
+/// A line for `doctor` when killed processes left something that the next copy sweeps away.
+pub(crate) async fn examine_left(
+    database: &Database,
+    copies: Option<&Copies>,
+) -> Result<Option<Finding>, StoreError> {
+    let unreadable =
+        |error: BackupError| StoreError::Open { what: "the backups".to_owned(), why: error.to_string() };
+    let mut left = match copies {
+        Some(copies) => {
+            let drafts = copies.shelf.left().map_err(unreadable)?;
+            drafts.into_iter().map(|draft| draft.display().to_string()).collect()
+        }
+        None => Vec::new(),
+    };
+    let folder = copies.map_or(Path::new("."), |copies| &copies.shelf.folder);
+    left.extend(Scratch::left(database, folder).await?);
+    let remedy = match copies {
+        Some(_) => "the next scheduled backup removes it: `windlass schedules run windlass-backup`",
+        None => "the next `windlass backup verify FILE` removes it",
+    };
+    Ok((!left.is_empty()).then(|| Finding {
+        name: "backup leftovers".to_owned(),
+        ok: false,
+        finding: format!("a killed backup left {}", left.join(", ")),
+        remedy: Some(remedy.to_owned()),
+    }))
 }

@@ -5,7 +5,7 @@ pub(crate) mod kept;
 use std::path::Path;
 
 use serde::Serialize;
-use windlass_core::store::BackupNote;
+use windlass_core::store::{BackupNote, JobFilter};
 use windlass_core::{Store, StoreError, Time};
 use windlass_engine::backup::{self, Contents, Written};
 use windlass_http::view::ListView;
@@ -126,6 +126,7 @@ async fn verify(session: &Session, file: &Path, json: bool) -> Result<(), Failur
     let mut bar = Progress::of_bytes(session.output, "verified", Some(size));
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let what = "the backup is not good";
+    Scratch::sweep(&session.config.database, folder).await.during("cannot verify")?;
     let scratch = Scratch::to_verify(&session.config.database, folder).await.during("cannot verify")?;
     let store = scratch.store();
     let verified = backup::verify(store.as_ref(), file, &mut |_, bytes| bar.set(bytes)).await;
@@ -198,9 +199,20 @@ async fn list(session: &Session, json: bool) -> Result<(), Failure> {
 pub(crate) async fn restore(session: &Session, args: &Restore) -> Result<(), Failure> {
     let (file, database) = (&args.file, &session.config.database);
     let size = std::fs::metadata(file).during(format!("cannot read {}", file.display()))?.len();
+    let new = match &database.address {
+        Address::Sqlite(path) if !path.exists() => Some(path.clone()),
+        _ => None,
+    };
     let store = session.ready(database, true).await?;
     let mut bar = Progress::of_bytes(session.output, "restored", Some(size));
     let restored = backup::restore(store.as_ref(), file, &mut |_, bytes| bar.set(bytes)).await;
+    if let (Err(_), Some(path)) = (&restored, new)
+        && is_unused(store.as_ref()).await
+    {
+        // An empty database in its place would look like one that was restored.
+        store.close().await;
+        discard(&path);
+    }
     let contents = restored.during(format!("cannot restore into {}", database.address))?;
     bar.finish(size);
     if args.json.json {
@@ -213,4 +225,24 @@ pub(crate) async fn restore(session: &Session, args: &Restore) -> Result<(), Fai
         database.address,
         contents.taken_at
     ))
+}
+
+/// Nobody else began to use it meanwhile.
+async fn is_unused(store: &dyn Store) -> bool {
+    let (jobs, workers) = (store.count(&JobFilter::default()).await, store.workers().await);
+    matches!((jobs, workers), (Ok(0), Ok(workers)) if workers.is_empty())
+}
+
+/// The file that this restore made, with what SQLite and we keep beside it.
+fn discard(path: &Path) {
+    for end in ["", "-wal", "-shm", "-gate", "-turn"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(end);
+        match std::fs::remove_file(&name) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                tracing::warn!(file = %Path::new(&name).display(), %error, "cannot remove the empty database");
+            }
+            _ => {}
+        }
+    }
 }

@@ -98,7 +98,7 @@ async fn count(session: &Session, args: Count) -> Result<(), Failure> {
     let client = session.client().await?;
     let filter = filter(args.filter, &client.catalog(), &[])?;
     let count = client.store().count(&filter).await.during("cannot count jobs")?;
-    match args.json.json {
+    match args.json.json || session.output.to_program() {
         true => session.output.json(&Counted { count }),
         false => session.output.line(count),
     }

@@ -37,10 +37,13 @@ pub(super) fn run(args: &CalendarAt, output: &Output) -> Result<(), Failure> {
         None => shelf.calendar(name),
     };
     let calendar = calendar.and_then(|calendar| calendar.check(at).map(|()| calendar)).map_err(|error| {
-        Failure::new("cannot look at the calendar", error)
+        // A name and a time stand on the command line; what is wrong with a file does not.
+        let of_file = args.file.is_some() || name.ends_with(".toml");
+        let failure = if of_file { Failure::new } else { Failure::usage };
+        failure("cannot look at the calendar", error)
             .hint("`windlass schedules calendar --help` shows a file with one")
     })?;
-    if args.json.json {
+    if args.json.json || output.to_program() {
         return output.json(&Answer { open: calendar.open(at) });
     }
     show(&calendar, at, output)

@@ -63,9 +63,10 @@ async fn pause(session: &Session, names: &ScheduleNames, paused: bool) -> Result
 
 async fn delete(session: &Session, names: &ScheduleNames) -> Result<(), Failure> {
     let client = session.client().await?;
+    let what = "cannot delete the schedule";
     let records = known(&client, &names.names).await?;
     for name in &names.names {
-        client.store().delete_schedule(name).await.during("cannot delete the schedule")?;
+        client.delete_schedule(name).await.during(what)?;
     }
     if names.json.json {
         return show::table(session, &records, true);

@@ -39,7 +39,7 @@ pub(super) async fn run(session: &Session, args: &PutSchedule) -> Result<(), Fai
     session.output.line(format_args!("schedule {} {what}; {next}", visible(&view.name)))
 }
 
-fn from_file(name: &str, path: &str) -> Result<Described, Invalid> {
+pub(super) fn from_file(name: &str, path: &str) -> Result<Described, Invalid> {
     let json = file::json(path)?.to_string();
     let fields = line::fields(json.as_bytes()).map_err(|rule| Invalid::one(path, rule))?;
     schedule_request(name, fields)
@@ -49,7 +49,9 @@ fn from_flags(args: &PutSchedule) -> Result<Described, Failure> {
     let (expr, word) = match (&args.cron, &args.every) {
         (Some(cron), _) => (cron.clone(), "cron"),
         (None, Some(every)) => (format!("every {every}"), "every"),
-        (None, None) => return Err(Failure::usage(WHAT, "neither --cron nor --every says when")),
+        (None, None) => {
+            return Err(Failure::usage(WHAT, "one of --cron, --every and --file has to say when"));
+        }
     };
     let (calendar, calendars) = calendar(args.calendar.as_deref())
         .map_err(|invalid| Failure::new(WHAT, invalid).hint("nothing was written"))?;

@@ -1,17 +1,19 @@
 //! `schedules list|show`.
 
 use windlass_core::Time;
-use windlass_core::schedule::{ScheduleSpec, Zone};
+use windlass_core::schedule::Plan;
 use windlass_core::store::ScheduleRecord;
-use windlass_http::view::{ListView, ScheduleView};
+use windlass_http::view::{ListView, ScheduleView, Stamp};
 
-use super::{Session, missing};
+use super::{Session, missing, next};
 use crate::args::OneSchedule;
 use crate::failure::{During, Failure};
 use crate::output::table::Table;
 use crate::output::visible;
 
 const PAGE: u32 = 1_000;
+/// Ticks shown from a time on, unless a number is said.
+const TICKS: i64 = 5;
 
 pub(super) async fn list(session: &Session, json: bool) -> Result<(), Failure> {
     let client = session.client().await?;
@@ -76,25 +78,35 @@ fn moment(at: Option<Time>) -> String {
 }
 
 pub(super) async fn one(session: &Session, args: &OneSchedule) -> Result<(), Failure> {
+    if let Some(n) = args.n {
+        next::count(n).map_err(|error| Failure::usage("cannot show the schedule", error))?;
+    }
     let client = session.client().await?;
     let record = client.store().schedule(&args.name).await.during("cannot read the schedule")?;
     let record = record.ok_or_else(|| missing(&args.name))?;
-    let view = ScheduleView::from(&record);
+    let mut view = ScheduleView::from(&record);
+    let plan = record.spec().ok().and_then(|spec| spec.plan(record.created_at).ok());
+    if let Some(plan) = plan.as_ref().filter(|_| args.n.is_some() || args.from.is_some()) {
+        view.next_ticks = asked(&record, plan, args).into_iter().map(Stamp).collect();
+    }
     if args.json.json {
         return session.output.json(&view);
     }
     facts(session, &view)?;
-    let spec = record.spec().unwrap_or_default();
-    let zone = zone(&spec);
-    let mut table = Table::new(&["next ticks", "local"]);
-    for tick in &view.next_ticks {
-        table.row(vec![tick.0.to_string(), zone.local(tick.0).unwrap_or_default()]);
-    }
-    if table.is_empty() {
-        return Ok(());
-    }
+    let ticks: Vec<Time> = view.next_ticks.iter().map(|tick| tick.0).collect();
+    let Some(plan) = plan.filter(|_| !ticks.is_empty()) else { return Ok(()) };
     session.output.line("")?;
-    table.print(&session.output)
+    next::table(&session.output, "next ticks", &ticks, |tick| plan.zone_at(tick))
+}
+
+/// Those after a time that was said are shown of a paused schedule too: somebody asks what would be.
+fn asked(record: &ScheduleRecord, plan: &Plan, args: &OneSchedule) -> Vec<Time> {
+    let n = args.n.unwrap_or(TICKS);
+    match (args.from, record.next_at.filter(|_| !record.paused)) {
+        (Some(from), _) => next::ahead(from, n, |after| plan.next(after)),
+        (None, Some(first)) => next::ahead(Time(first.0 - 1), n, |after| plan.next(after)),
+        (None, None) => Vec::new(),
+    }
 }
 
 fn facts(session: &Session, view: &ScheduleView) -> Result<(), Failure> {
@@ -132,13 +144,4 @@ fn facts(session: &Session, view: &ScheduleView) -> Result<(), Failure> {
     fact("last tick", Some(moment(view.last_tick.map(|tick| tick.0))))?;
     fact("missed", Some(view.missed.to_string()))?;
     fact("error", view.error.clone())
-}
-
-/// That of the only rule or of the schedule: what people who wrote it think in.
-fn zone(spec: &ScheduleSpec) -> Zone {
-    let of_rule = match spec.rules.as_slice() {
-        [rule] => rule.zone.as_deref(),
-        _ => None,
-    };
-    of_rule.or(spec.zone.as_deref()).and_then(|name| Zone::named(name).ok()).unwrap_or(Zone::UTC)
 }

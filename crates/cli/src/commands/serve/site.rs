@@ -26,7 +26,8 @@ impl Site {
         client: Client,
         indexing: &Indexing,
     ) -> Result<Site, Failure> {
-        let options = Options { bind: session.config.server.bind, ..Options::default() };
+        let backups = session.config.copies.as_ref().map(|copies| copies.shelf.folder.clone());
+        let options = Options { bind: session.config.server.bind, backups, ..Options::default() };
         let entities = Entities::open(client.clone(), indexing, &session.config.types)
             .await
             .during("cannot open the index")?;

@@ -10,26 +10,28 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Cell, Clear, Paragraph, Row, Table, TableState};
 use windlass_core::duration;
 
-use super::reading::{QueueLine, Reading};
+use super::reading::{QueueLine, Reading, WorkerLine};
 use super::screen::Screen;
 use crate::output::{short, visible};
 
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const KEYS: &str = "q quit  ↑↓ select  p pause/resume  s sort  ? help";
+const FEW_KEYS: &str = "q quit  ? help";
+/// Keys first, and no line wider than a terminal of 40 columns.
 const HELP: [&str; 13] = [
-    "waiting   due jobs, counted up to 10000",
-    "running   leased jobs",
-    "oldest    how long the oldest due job has been due",
-    "P95       due to finished, of 95 % of the last hour's jobs, at most",
-    "done/s    completed, in this minute and the one before",
-    "by minute completed in each of the last minutes, the newest to the right",
-    "",
+    "q Ctrl-C  quit",
     "↑ ↓ j k   select a queue",
-    "p         pause the selected queue, or let it go on; asks first",
-    "s         sort by priority, waiting, oldest, done/s",
-    "?         this help; any key closes it",
-    "q, Ctrl-C quit",
+    "p         pause or resume; asks first",
+    "s         next order of the queues",
+    "?         help; any key closes it",
     "",
+    "waiting   due, counted up to 10000",
+    "running   leased",
+    "of        slots of all workers",
+    "oldest    how long one has been due",
+    "P95       95 % took so long (1 hour)",
+    "done/s    completed, last seconds",
+    "by minute completed, newest right",
 ];
 
 /// Which colours there are.
@@ -67,11 +69,11 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen, palette: Palette) {
         Constraint::Length(1),
     ])
     .areas(area);
-    frame.render_widget(headline(reading, palette), head);
+    frame.render_widget(headline(reading, area.width, palette), head);
     draw_queues(frame, of_queues, screen, reading, palette);
     draw_workers(frame, of_workers, reading, palette);
     draw_failures(frame, of_failures, reading, palette);
-    frame.render_widget(footline(screen, palette), foot);
+    frame.render_widget(footline(screen, area.width, palette), foot);
     if screen.help {
         draw_help(frame, area, palette);
     }
@@ -90,23 +92,30 @@ fn heights(height: u16, queues: usize, workers: usize) -> [u16; 2] {
     [of_queues, of_workers]
 }
 
-fn headline(reading: &Reading, palette: Palette) -> Line<'static> {
+/// As many figures as fit whole.
+fn headline(reading: &Reading, width: u16, palette: Palette) -> Line<'static> {
+    const NAME: &str = "windlass";
     let sum = |of: fn(&QueueLine) -> u64| reading.queues.iter().map(of).sum::<u64>();
     let rate: f64 = reading.queues.iter().map(|queue| queue.completed_per_s).sum();
-    let figures = format!(
-        "  {} waiting  {} running  {rate:.1} done/s  {} alive",
-        sum(|queue| queue.depth),
-        sum(|queue| queue.running),
-        crate::output::plural(reading.workers.len() as u64, "worker")
-    );
-    Line::from(vec![
-        Span::styled("windlass", palette.title()),
-        Span::raw(figures),
-        Span::styled(format!("  {}", reading.at.get(11..19).unwrap_or_default()), palette.dim()),
-    ])
+    let capped = if reading.queues.iter().any(QueueLine::is_capped) { "+" } else { "" };
+    let figures = [
+        format!("  {}{capped} waiting", sum(|queue| queue.depth)),
+        format!("  {} running", sum(|queue| queue.running)),
+        format!("  {rate:.1} done/s"),
+        format!("  {} alive", crate::output::plural(reading.workers.len() as u64, "worker")),
+        format!("  {}", reading.at.get(11..19).unwrap_or_default()),
+    ];
+    let mut left = usize::from(width).saturating_sub(NAME.len());
+    let mut spans = vec![Span::styled(NAME, palette.title())];
+    for figure in figures {
+        let Some(rest) = left.checked_sub(figure.chars().count()) else { break };
+        left = rest;
+        spans.push(Span::raw(figure));
+    }
+    Line::from(spans)
 }
 
-fn footline(screen: &Screen, palette: Palette) -> Line<'static> {
+fn footline(screen: &Screen, width: u16, palette: Palette) -> Line<'static> {
     let strong = palette.of(Color::Yellow).add_modifier(Modifier::BOLD);
     if let Some((queue, paused)) = &screen.asked {
         let word = if *paused { "pause" } else { "resume" };
@@ -115,7 +124,8 @@ fn footline(screen: &Screen, palette: Palette) -> Line<'static> {
     if let Some(said) = &screen.said {
         return Line::styled(visible(said), strong);
     }
-    Line::styled(format!("{KEYS}  (sorted by {})", screen.sort.name()), palette.dim())
+    let keys = if usize::from(width) < KEYS.chars().count() { FEW_KEYS } else { KEYS };
+    Line::styled(format!("{keys}  (sorted by {})", screen.sort.name()), palette.dim())
 }
 
 fn block(title: &str, palette: Palette) -> Block<'static> {
@@ -125,25 +135,70 @@ fn block(title: &str, palette: Palette) -> Block<'static> {
         .title(Span::styled(format!(" {title} "), palette.title()))
 }
 
+/// A column of the table of queues, most telling first. One that does not fit whole is left out.
+struct Column {
+    title: &'static str,
+    width: u16,
+    right: bool,
+    text: fn(&QueueLine) -> String,
+}
+
+const fn figures(title: &'static str, width: u16, text: fn(&QueueLine) -> String) -> Column {
+    Column { title, width, right: true, text }
+}
+
+/// In the order they are given up from the end; they stand as [`PLACES`] says.
+const COLUMNS: [Column; 9] = [
+    figures("waiting", 7, QueueLine::shown_depth),
+    figures("running", 7, |queue| queue.running.to_string()),
+    Column { title: "state", width: 6, right: false, text: |queue| queue.state().to_owned() },
+    figures("done/s", 7, |queue| rate(queue.completed_per_s)),
+    figures("oldest", 7, |queue| time(queue.oldest())),
+    figures("P95", 7, |queue| time(queue.p95())),
+    figures("SLA", 5, |queue| time(queue.sla())),
+    figures("of", 5, |queue| queue.slots.map_or("-".to_owned(), |slots| slots.to_string())),
+    figures("of all", 6, |queue| queue.global_concurrency.map_or("-".to_owned(), |most| most.to_string())),
+];
+
+/// Where each column stands from the left.
+const PLACES: [&str; 9] = ["state", "waiting", "running", "of", "of all", "oldest", "P95", "SLA", "done/s"];
+
+/// Less than this of a plot says nothing.
+const MIN_PLOT: u16 = 10;
+/// So many columns are worth more than it.
+const BEFORE_THE_PLOT: usize = 7;
+
+/// The columns that fit beside a name so wide, from left to right, and the room left for the plot.
+fn fitting(width: u16, name: u16) -> (Vec<&'static Column>, u16) {
+    let mut left = width.saturating_sub(name);
+    let mut kept: Vec<&'static Column> = Vec::new();
+    for (n, column) in COLUMNS.iter().enumerate() {
+        let needed = column.width + 1 + if n < BEFORE_THE_PLOT { 0 } else { MIN_PLOT + 1 };
+        if left < needed {
+            break;
+        }
+        left -= column.width + 1;
+        kept.push(column);
+    }
+    kept.sort_by_key(|column| PLACES.iter().position(|title| *title == column.title));
+    let plot = left.saturating_sub(1);
+    (kept, if plot >= MIN_PLOT { plot } else { 0 })
+}
+
 fn draw_queues(frame: &mut Frame<'_>, area: Rect, screen: &Screen, reading: &Reading, palette: Palette) {
     let name = reading.queues.iter().map(|queue| queue.name.chars().count()).max().unwrap_or(5);
-    let name = u16::try_from(name.clamp(5, 24)).unwrap_or(24);
-    let widths = [
-        Constraint::Length(name),
-        Constraint::Length(7),
-        Constraint::Length(7),
-        Constraint::Length(7),
-        Constraint::Length(7),
-        Constraint::Length(7),
-        Constraint::Length(5),
-        Constraint::Length(7),
-        Constraint::Fill(1),
-    ];
-    let titles = ["queue", "state", "waiting", "running", "oldest", "P95", "SLA", "done/s", "by minute"];
-    let header = titles.iter().enumerate().map(|(n, title)| figure(n, (*title).to_owned()));
+    let name = u16::try_from(name.clamp(5, 24)).unwrap_or(24).min(area.width / 3);
+    let (columns, plot) = fitting(area.width, name);
+    let mut widths = vec![Constraint::Length(name)];
+    widths.extend(columns.iter().map(|column| Constraint::Length(column.width)));
+    let mut header = vec![cell("queue".to_owned(), false)];
+    header.extend(columns.iter().map(|column| cell(column.title.to_owned(), column.right)));
+    if plot > 0 {
+        widths.push(Constraint::Length(plot));
+        header.push(cell("by minute".to_owned(), false));
+    }
     let header = Row::new(header).style(palette.dim());
-    let left = area.width.saturating_sub(name + 7 * 6 + 5 + 8);
-    let rows = reading.queues.iter().map(|queue| queue_row(queue, usize::from(left), palette));
+    let rows = reading.queues.iter().map(|queue| queue_row(queue, &columns, (name, plot), palette));
     let chosen = Style::new().add_modifier(Modifier::REVERSED);
     let table = Table::new(rows, widths)
         .header(header)
@@ -154,32 +209,33 @@ fn draw_queues(frame: &mut Frame<'_>, area: Rect, screen: &Screen, reading: &Rea
     frame.render_stateful_widget(table, area, &mut state);
 }
 
-/// Columns from the third to the last but one are figures, set to the right.
-fn figure(column: usize, text: String) -> Cell<'static> {
-    let alignment = if (2..8).contains(&column) { Alignment::Right } else { Alignment::Left };
+fn cell(text: String, right: bool) -> Cell<'static> {
+    let alignment = if right { Alignment::Right } else { Alignment::Left };
     Cell::new(Line::from(text).alignment(alignment))
 }
 
-fn queue_row(queue: &QueueLine, left: usize, palette: Palette) -> Row<'static> {
-    let time = |time: Option<Duration>| time.map_or("-".to_owned(), brief);
-    let cells = [
-        visible(&queue.name),
-        queue.state().to_owned(),
-        queue.shown_depth(),
-        queue.running.to_string(),
-        time(queue.oldest()),
-        time(queue.p95()),
-        time(queue.sla()),
-        rate(queue.completed_per_s),
-        spark(&queue.completed_by_minute, left),
-    ];
+fn time(time: Option<Duration>) -> String {
+    time.map_or("-".to_owned(), brief)
+}
+
+fn queue_row(
+    queue: &QueueLine,
+    columns: &[&'static Column],
+    (name, plot): (u16, u16),
+    palette: Palette,
+) -> Row<'static> {
+    let mut cells = vec![cell(short(&visible(&queue.name), usize::from(name)), false)];
+    cells.extend(columns.iter().map(|column| cell((column.text)(queue), column.right)));
+    if plot > 0 {
+        cells.push(cell(spark(&queue.completed_by_minute, usize::from(plot)), false));
+    }
     let style = match queue.state() {
         "paused" => palette.of(Color::Yellow),
         "late" => palette.of(Color::Red),
         "works" => palette.of(Color::Green),
         _ => Style::new(),
     };
-    Row::new(cells.into_iter().enumerate().map(|(n, text)| figure(n, text))).style(style)
+    Row::new(cells).style(style)
 }
 
 fn rate(per_second: f64) -> String {
@@ -209,6 +265,9 @@ fn spark(values: &[u64], width: usize) -> String {
     values.iter().map(bar).collect()
 }
 
+/// How wide, and what it says.
+type WorkerPart = (u16, fn(&WorkerLine) -> String);
+
 fn draw_workers(frame: &mut Frame<'_>, area: Rect, reading: &Reading, palette: Palette) {
     if reading.workers.is_empty() {
         let none = Paragraph::new("no worker is alive; `windlass serve` starts one")
@@ -216,24 +275,32 @@ fn draw_workers(frame: &mut Frame<'_>, area: Rect, reading: &Reading, palette: P
         frame.render_widget(none.block(block("workers", palette)), area);
         return;
     }
+    // What does not fit whole is left out, as in the table above: the last first.
+    let parts: [WorkerPart; 5] = [
+        (22, |worker| short(&visible(&worker.process), 22)),
+        (16, |worker| match worker.slots {
+            0 => format!("{} running", worker.running),
+            slots => format!("{} of {slots}", worker.running),
+        }),
+        (14, |worker| format!("heard {} ago", brief(Duration::from_secs(worker.heard_seconds as u64)))),
+        (9, |worker| format!("up {}", brief(Duration::from_secs(worker.up_seconds as u64)))),
+        (30, |worker| worker.permits()),
+    ];
+    let mut left = area.width;
+    let shown = parts.iter().take_while(|(width, _)| {
+        let fits = left.checked_sub(width + 1);
+        left = fits.unwrap_or(left);
+        fits.is_some()
+    });
+    let shown: Vec<_> = shown.collect();
     let rows = reading.workers.iter().map(|worker| {
         let kinds = worker.kinds.iter().map(|count| format!("{} ×{}", visible(&count.kind), count.jobs));
         let kinds = kinds.collect::<Vec<_>>().join(", ");
-        Row::new([
-            visible(&worker.process),
-            format!("{} running", worker.running),
-            format!("up {}", brief(Duration::from_secs(worker.up_seconds as u64))),
-            format!("heard {} ago", brief(Duration::from_secs(worker.heard_seconds as u64))),
-            kinds,
-        ])
+        let cells = shown.iter().map(|(_, text)| text(worker)).chain([kinds]);
+        Row::new(cells.collect::<Vec<_>>())
     });
-    let widths = [
-        Constraint::Max(22),
-        Constraint::Length(13),
-        Constraint::Length(9),
-        Constraint::Length(14),
-        Constraint::Fill(1),
-    ];
+    let mut widths: Vec<Constraint> = shown.iter().map(|(width, _)| Constraint::Length(*width)).collect();
+    widths.push(Constraint::Fill(1));
     frame.render_widget(Table::new(rows, widths).column_spacing(1).block(block("workers", palette)), area);
 }
 
@@ -243,28 +310,37 @@ fn draw_failures(frame: &mut Frame<'_>, area: Rect, reading: &Reading, palette: 
         frame.render_widget(none.block(block("failed for good", palette)), area);
         return;
     }
+    // An id that is not whole is of no use.
+    let ids = if area.width >= 70 { 19 } else { 0 };
+    let kinds = if area.width >= 70 { 20 } else { 12 };
     let rows = reading.failures.iter().map(|failure| {
         Row::new([
             format!("{} ago", brief(Duration::from_secs(failure.ago_seconds as u64))),
-            short(&visible(&failure.kind), 20),
-            failure.id.clone(),
+            short(&visible(&failure.kind), usize::from(kinds)),
+            if ids > 0 { failure.id.clone() } else { String::new() },
             visible(&failure.error),
         ])
     });
-    let widths = [Constraint::Length(10), Constraint::Max(20), Constraint::Length(19), Constraint::Fill(1)];
+    let widths =
+        [Constraint::Length(10), Constraint::Max(kinds), Constraint::Length(ids), Constraint::Fill(1)];
     let table = Table::new(rows, widths).column_spacing(1).style(palette.of(Color::Red));
     frame.render_widget(table.block(block("failed for good", palette)), area);
 }
 
+/// In a frame where there is room for one.
 fn draw_help(frame: &mut Frame<'_>, area: Rect, palette: Palette) {
-    let height = u16::try_from(HELP.len() + 2).unwrap_or(16).min(area.height);
-    let width = 76.min(area.width);
+    let framed = usize::from(area.height) >= HELP.len() + 2;
+    let lines: Vec<Line<'_>> =
+        HELP.iter().filter(|line| framed || !line.is_empty()).map(|line| Line::raw(*line)).collect();
+    let height = u16::try_from(lines.len()).unwrap_or(16) + if framed { 2 } else { 0 };
+    let (width, height) = (42.min(area.width), height.min(area.height));
     let middle =
         Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height };
     frame.render_widget(Clear, middle);
-    let text: Vec<Line<'_>> = HELP.iter().map(|line| Line::raw(*line)).collect();
+    let text = Paragraph::new(lines);
     let title = Span::styled(" windlass top ", palette.title());
-    frame.render_widget(Paragraph::new(text).block(Block::bordered().title(title)), middle);
+    let text = if framed { text.block(Block::bordered().title(title)) } else { text };
+    frame.render_widget(text, middle);
 }
 
 #[cfg(test)]
@@ -278,6 +354,29 @@ mod tests {
         assert_eq!(heights(24, 40, 9), [16, 3]);
         assert_eq!(heights(8, 7, 1), [6, 0]);
         assert_eq!(heights(1, 7, 1), [0, 0]);
+    }
+
+    /// Whatever the width, a column is there whole or not at all.
+    #[test]
+    fn columns_are_dropped_not_cut() {
+        let titles =
+            |width| -> Vec<&str> { fitting(width, 10).0.iter().map(|column| column.title).collect() };
+        assert_eq!(titles(40), ["state", "waiting", "running"]);
+        assert_eq!(titles(80), ["state", "waiting", "running", "of", "oldest", "P95", "SLA", "done/s"]);
+        assert_eq!(titles(160).len(), COLUMNS.len());
+        for width in 20..200 {
+            let (columns, plot) = fitting(width, 10);
+            let taken: u16 = columns.iter().map(|column| column.width + 1).sum();
+            assert!(10 + taken + plot <= width, "{width}");
+            assert!(columns.iter().all(|column| column.width as usize >= column.title.len()), "{width}");
+        }
+        assert!(fitting(160, 10).1 > 30);
+    }
+
+    #[test]
+    fn the_help_fits_forty_columns_and_twelve_lines() {
+        assert!(HELP.iter().all(|line| line.chars().count() <= 38), "a frame takes two");
+        assert!(HELP.iter().filter(|line| !line.is_empty()).count() <= 12);
     }
 
     #[test]

@@ -153,6 +153,8 @@ mod tests {
             oldest_seconds: None,
             p95_seconds: None,
             sla_seconds: None,
+            slots: None,
+            global_concurrency: None,
             completed_per_s: 0.0,
             failed_per_s: 0.0,
             completed_by_minute: Vec::new(),

@@ -197,8 +197,10 @@ impl Calendars {
         self.0.insert(calendar.name.clone(), Arc::new(calendar));
     }
 
+    /// The name of the one built in may be written in any case; an own one of exactly that name goes first.
     pub fn named(&self, name: &str) -> Result<&Arc<Calendar>, String> {
-        self.0.get(name).ok_or_else(|| {
+        let built_in = || self.0.get(nyse::NAME).filter(|_| name.eq_ignore_ascii_case(nyse::NAME));
+        self.0.get(name).or_else(built_in).ok_or_else(|| {
             let known: Vec<&str> = self.0.keys().map(String::as_str).collect();
             format!("`{}` is not a calendar; known: {}", shown(name), known.join(", "))
         })

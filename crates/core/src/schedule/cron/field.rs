@@ -79,7 +79,8 @@ impl Range {
             (self.min, self.last())
         } else if let Some((from, to)) = values.split_once('-').filter(|(from, to)| from.len() * to.len() > 0)
         {
-            (self.value(from)?, self.value(to)?)
+            let from = self.value(from)?;
+            (from, self.end_of_range(from, to)?)
         } else {
             let from = self.value(values)?;
             (from, if step.is_some() { self.last().max(from) } else { from })
@@ -102,6 +103,13 @@ impl Range {
             Some(number) if (self.min..=self.max).contains(&number) => Ok(number),
             _ => Err(format!("{} is not {}", quoted(text), self.described())),
         }
+    }
+
+    /// Where the first value has a second number, its name ends a range as that: SAT-SUN is 6-7.
+    fn end_of_range(&self, from: u8, text: &str) -> Result<u8, String> {
+        let to = self.value(text)?;
+        let by_name = !text.starts_with(|c: char| c.is_ascii_digit());
+        Ok(if by_name && to == self.min && from > to && self.max > self.last() { self.max } else { to })
     }
 
     fn step(&self, entry: &str, text: &str) -> Result<u8, String> {

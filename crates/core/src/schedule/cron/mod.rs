@@ -52,7 +52,11 @@ impl Cron {
         if text.len() > MAX_BYTES {
             return Err(refused(format!("is {} bytes; at most {MAX_BYTES} are taken", text.len())));
         }
-        let text = expanded(text.trim())?;
+        let text = text.trim();
+        if let Some(zone) = ["TZ=", "CRON_TZ="].iter().find_map(|word| text.strip_prefix(word)) {
+            return Err(refused(with_zone(zone)));
+        }
+        let text = expanded(text)?;
         let fields: Vec<&str> = text.split_ascii_whitespace().collect();
         let [second, minute, hour, day, month, weekday] = match *fields.as_slice() {
             [minute, hour, day, month, weekday] => ["0", minute, hour, day, month, weekday],
@@ -159,10 +163,13 @@ fn expanded(text: &str) -> Result<&str, Invalid> {
     })
 }
 
+/// As other programs write it, at the head of the expression.
+fn with_zone(text: &str) -> String {
+    let zone = shown(text.split_ascii_whitespace().next().unwrap_or_default());
+    format!("names the zone `{zone}`; give it beside the expression: --zone {zone}, or the field zone")
+}
+
 fn wrong_count(text: &str, count: usize) -> String {
-    if text.starts_with("TZ=") || text.starts_with("CRON_TZ=") {
-        return "names a zone; give it as the zone beside the expression".to_owned();
-    }
     format!(
         "`{}` has {count} fields; write five (minute, hour, day of month, month, day of week), or six with seconds first",
         shown(text)

@@ -35,6 +35,10 @@ fn fields_lists_ranges_and_steps() {
         ("0 0 * * wednesday", "2024-06-07T07:00:00Z", "2024-06-12T00:00:00Z"),
         ("0 0 * * 5-7", "2024-06-08T00:00:00Z", "2024-06-09T00:00:00Z"),
         ("0 0 * * 7", "2024-06-08T00:00:00Z", "2024-06-09T00:00:00Z"),
+        ("0 0 * * SAT-SUN", "2024-06-08T00:00:00Z", "2024-06-09T00:00:00Z"),
+        ("0 0 * * SAT-SUN", "2024-06-09T00:00:00Z", "2024-06-15T00:00:00Z"),
+        ("0 0 * * Fri-Sunday/2", "2024-06-07T00:00:00Z", "2024-06-09T00:00:00Z"),
+        ("0 0 * * SUN-SUN", "2024-06-09T00:00:00Z", "2024-06-16T00:00:00Z"),
         ("0 0 * * 0", "2024-06-08T00:00:00Z", "2024-06-09T00:00:00Z"),
         ("0 0 * * TUE/2", "2024-06-07T00:00:00Z", "2024-06-08T00:00:00Z"),
         ("0\t12   1 *  *", "2024-06-07T00:00:00Z", "2024-07-01T12:00:00Z"),
@@ -100,7 +104,8 @@ fn refused_with_field_and_rule() {
         ("+5 * * * *", "minute: `+5` is not 0–59"),
         ("1,,2 * * * *", "minute: `1,,2` has an empty place in its list"),
         ("50-10 * * * *", "minute: `50-10` runs backwards; write two ranges"),
-        ("* * * * FRI-SUN", "day of week: `FRI-SUN` runs backwards; write two ranges"),
+        ("* * * * SAT-MON", "day of week: `SAT-MON` runs backwards; write two ranges"),
+        ("* * * * 6-0", "day of week: `6-0` runs backwards; write two ranges"),
         ("*/0 * * * *", "minute: the step of `*/0` is not 1–59; for longer periods write @every DURATION"),
         ("*/90 * * * *", "minute: the step of `*/90` is not 1–59; for longer periods write @every DURATION"),
         (
@@ -115,7 +120,14 @@ fn refused_with_field_and_rule() {
         ("0 0 * * L", "day of week: `L` alone is no day; write the last Friday as 5L"),
         ("0 0 * * 5#6", "day of week: `5#6` is not the 1st to 5th (5#3)"),
         ("L * * * *", "minute: `L` is not 0–59"),
-        ("TZ=Asia/Tokyo 0 5 * * * *", "expression: names a zone; give it as the zone beside the expression"),
+        (
+            "TZ=Asia/Tokyo 0 5 * * *",
+            "expression: names the zone `Asia/Tokyo`; give it beside the expression: --zone Asia/Tokyo, or the field zone",
+        ),
+        (
+            "CRON_TZ=UTC 0 0 5 * * *",
+            "expression: names the zone `UTC`; give it beside the expression: --zone UTC, or the field zone",
+        ),
     ] {
         assert_eq!(Cron::parse(expr).unwrap_err().to_string(), expected, "{expr}");
     }
