@@ -39,11 +39,10 @@ impl Reserve {
         (self.saved / RESERVED).min(slots)
     }
 
-    /// So many of the share were tried for late jobs and brought some, among `all` that the claim brought. Where the others
-    /// got something there were no more late ones, and the whole share counts as spent. Where nobody else got anything
-    /// there may have been no room, which costs late jobs nothing.
-    pub fn spend(&mut self, tried: u32, late: u32, all: u32) {
-        let spent = if all > late { tried } else { late };
+    /// So many of the share were tried for late jobs and brought some. Where no more are waiting the whole share counts as
+    /// spent; that others had the slots costs late jobs nothing.
+    pub fn spend(&mut self, tried: u32, late: u32, waiting: bool) {
+        let spent = if waiting { late } else { tried };
         self.saved = self.saved.saturating_sub(spent * RESERVED);
     }
 }
@@ -84,7 +83,7 @@ mod tests {
         let mut one_by_one = Vec::new();
         for _ in 0..9 {
             let share = reserve.share(1);
-            reserve.spend(share, share, 1);
+            reserve.spend(share, share, false);
             reserve.earn(1);
             one_by_one.push(share);
         }
@@ -92,7 +91,7 @@ mod tests {
         reserve = Reserve::default();
         reserve.earn(10);
         assert_eq!(reserve.share(10), 2);
-        reserve.spend(2, 1, 10);
+        reserve.spend(2, 1, false);
         reserve.earn(2);
         assert_eq!(reserve.share(10), 1, "what was left over counts");
         reserve.earn(u32::MAX);
@@ -104,11 +103,11 @@ mod tests {
     fn a_share_that_found_no_room_is_not_spent() {
         let mut reserve = Reserve::default();
         reserve.earn(8);
-        reserve.spend(2, 0, 0);
+        reserve.spend(2, 0, true);
         assert_eq!(reserve.share(4), 2);
-        reserve.spend(2, 1, 1);
+        reserve.spend(2, 1, true);
         assert_eq!(reserve.share(4), 1, "room for one");
-        reserve.spend(1, 0, 3);
+        reserve.spend(1, 0, false);
         assert_eq!(reserve.share(4), 0, "nobody is late");
     }
 

@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use windlass_core::order::longest_due;
-use windlass_core::store::Claim;
-use windlass_core::{LeasedJob, StoreError, Time};
+use windlass_core::store::{Claim, LateJobs};
+use windlass_core::{StoreError, Time};
 
 use crate::PostgresStore;
 use crate::error::failed;
@@ -39,20 +39,18 @@ pub(crate) const LATE: &str = "
 const OP: &str = "claim late jobs";
 
 impl PostgresStore {
-    pub(crate) async fn claim_late(
-        &self,
-        claim: &Claim,
-        after: Duration,
-    ) -> Result<Vec<LeasedJob>, StoreError> {
+    pub(crate) async fn claim_late(&self, claim: &Claim, after: Duration) -> Result<LateJobs, StoreError> {
         if claim.limit == 0 || claim.kinds.is_empty() {
-            return Ok(Vec::new());
+            return Ok(LateJobs::default());
         }
+        let late = self.late(claim, after).await?;
         let mut jobs = Vec::new();
-        for (priority, limit) in longest_due(&self.late(claim, after).await?, claim.limit) {
+        for (priority, limit) in longest_due(&late, claim.limit) {
             jobs.extend(self.claim_of(&Claim { limit, ..claim.clone() }, Some(priority)).await?);
         }
         jobs.sort_unstable_by_key(|job| (job.run_at, job.priority, job.id));
-        Ok(jobs)
+        let waiting = jobs.len() < late.len();
+        Ok(LateJobs { jobs, waiting })
     }
 
     async fn late(&self, claim: &Claim, after: Duration) -> Result<Vec<(u8, Time)>, StoreError> {

@@ -8,8 +8,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use windlass_core::store::{
     Action, Backlog, Beat, Bulk, Change, Claim, DeadCount, Enqueued, Finding, JobDetail, JobFilter,
-    KindUpdate, Migration, OnWake, Overruled, Page, Poll, Prune, QueueKinds, QueueState, QueueUpdate,
-    Reclaimed, Report, Rollup, Settled, StoreTx, TokenLease, WorkerInfo, WorkerLimits, WorkerRow,
+    KindUpdate, LateJobs, Migration, OnWake, Overruled, Page, Poll, Prune, QueueKinds, QueueState,
+    QueueUpdate, Reclaimed, Report, Rollup, Settled, StoreTx, TokenLease, WorkerInfo, WorkerLimits,
+    WorkerRow,
 };
 use windlass_core::{
     JobId, JobRecord, KindId, KindSpec, LeasedJob, NewJob, QueueId, QueueSpec, Settlement, Store, StoreError,
@@ -108,7 +109,7 @@ impl Store for PostgresStore {
         self.claim(claim).await
     }
 
-    async fn claim_late(&self, claim: &Claim, after: Duration) -> Result<Vec<LeasedJob>> {
+    async fn claim_late(&self, claim: &Claim, after: Duration) -> Result<LateJobs> {
         self.claim_late(claim, after).await
     }
 

@@ -5,10 +5,10 @@
 
 use std::time::Duration;
 
+use windlass_core::Time;
 use windlass_core::order::longest_due;
 use windlass_core::queue::MAX_PRIORITY;
-use windlass_core::store::Claim;
-use windlass_core::{LeasedJob, Time};
+use windlass_core::store::{Claim, LateJobs};
 
 use crate::claim::{May, may_claim, take_all, walk};
 use crate::error::Answer;
@@ -16,8 +16,11 @@ use crate::scope::Scope;
 use crate::turn;
 
 /// Those that have been due for longer than `after`, the longest first.
-pub(crate) fn claim_late(scope: &mut Scope<'_>, claim: &Claim, after: Duration) -> Answer<Vec<LeasedJob>> {
-    let Some(May { limit, limited }) = may_claim(scope.connection, claim)? else { return Ok(Vec::new()) };
+pub(crate) fn claim_late(scope: &mut Scope<'_>, claim: &Claim, after: Duration) -> Answer<LateJobs> {
+    let Some(May { limit, limited }) = may_claim(scope.connection, claim)? else {
+        return Ok(LateJobs { jobs: Vec::new(), waiting: true });
+    };
+    let cut = limit < claim.limit;
     let claim = &Claim { limit, ..claim.clone() };
     let before = scope.now.minus(after);
     let turns = turn::any(scope.connection, claim.queue)?;
@@ -36,5 +39,6 @@ pub(crate) fn claim_late(scope: &mut Scope<'_>, claim: &Claim, after: Duration) 
     });
     let mut jobs = take_all(scope, claim, limited, next)?;
     jobs.sort_unstable_by_key(|job| (job.run_at, job.priority, job.id));
-    Ok(jobs)
+    let waiting = cut && jobs.len() == limit as usize;
+    Ok(LateJobs { jobs, waiting })
 }

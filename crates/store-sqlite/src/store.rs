@@ -8,8 +8,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use windlass_core::store::{
     Action, Backlog, Beat, Bulk, Change, Claim, DeadCount, Enqueued, Finding, JobDetail, JobFilter,
-    KindUpdate, Migration, OnWake, Overruled, Page, Poll, Prune, QueueKinds, QueueState, QueueUpdate,
-    Reclaimed, Report, Rollup, Settled, StoreTx, TokenLease, WorkerInfo, WorkerLimits, WorkerRow,
+    KindUpdate, LateJobs, Migration, OnWake, Overruled, Page, Poll, Prune, QueueKinds, QueueState,
+    QueueUpdate, Reclaimed, Report, Rollup, Settled, StoreTx, TokenLease, WorkerInfo, WorkerLimits,
+    WorkerRow,
 };
 use windlass_core::{
     JobId, JobRecord, KindId, KindSpec, LeasedJob, NewJob, QueueId, QueueSpec, Settlement, Store, StoreError,
@@ -128,7 +129,7 @@ impl Store for SqliteStore {
         self.write("claim jobs", claim.limit as usize, move |scope| claim::claim(scope, &claim)).await
     }
 
-    async fn claim_late(&self, claim: &Claim, after: Duration) -> Result<Vec<LeasedJob>, StoreError> {
+    async fn claim_late(&self, claim: &Claim, after: Duration) -> Result<LateJobs, StoreError> {
         let claim = claim.clone();
         let size = claim.limit as usize;
         self.write("claim late jobs", size, move |scope| late::claim_late(scope, &claim, after)).await

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::{
-    Attempt, EntityRef, JobId, JobRecord, JobState, KindId, LogLine, QueueId, Time, Token, WorkerId,
+    Attempt, EntityRef, JobId, JobRecord, JobState, KindId, LeasedJob, LogLine, QueueId, Time, Token,
+    WorkerId,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +24,15 @@ pub struct Claim {
     /// Lease one suspect and nothing else: the worker promises that nothing else runs in its process. Otherwise
     /// suspects are left alone.
     pub suspect: bool,
+}
+
+/// What a claim for late jobs brought.
+#[derive(Clone, Debug, Default)]
+pub struct LateJobs {
+    pub jobs: Vec<LeasedJob>,
+    /// There may be more that are late and got none of the slots: others hold them, or the queue's global concurrency is
+    /// used up.
+    pub waiting: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

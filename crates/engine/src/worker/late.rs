@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use windlass_core::order::{Reserve, late_after};
-use windlass_core::store::Claim;
+use windlass_core::store::{Claim, LateJobs};
 use windlass_core::{LeasedJob, QueueSpec, Store, StoreError};
 
 /// A look for late jobs costs a statement of its own, so a queue has one in so long at most.
@@ -33,13 +33,13 @@ pub(super) struct Caught {
     /// How many of the late jobs' share were tried, and how many brought one.
     tried: u32,
     late: u32,
-    /// Nobody got anything of a queue with a global concurrency.
-    no_room: bool,
+    /// Late jobs may be waiting for room in a queue with a global concurrency.
+    waiting: bool,
 }
 
 impl Caught {
     fn urgent(jobs: Vec<LeasedJob>) -> Caught {
-        Caught { jobs, tried: 0, late: 0, no_room: false }
+        Caught { jobs, tried: 0, late: 0, waiting: false }
     }
 }
 
@@ -70,10 +70,10 @@ impl Late {
     /// So many slots were filled: only those count, not what was asked for.
     pub(super) fn filled(&mut self, caught: &Caught) {
         let all = caught.jobs.len() as u32;
-        self.reserve.spend(caught.tried, caught.late, all);
+        self.reserve.spend(caught.tried, caught.late, caught.waiting);
         self.reserve.earn(all);
         // Room may come at any moment, and whoever claims then has it: the look is owed.
-        if caught.no_room {
+        if caught.waiting && caught.late < caught.tried {
             self.look_at -= LOOK_EVERY;
         }
     }
@@ -98,15 +98,14 @@ pub(super) async fn claim(
     if (jobs.len() as u32) < urgent {
         return Ok(Caught::urgent(jobs));
     }
-    let found = store.claim_late(&part(most), after).await?;
+    let LateJobs { jobs: found, waiting } = store.claim_late(&part(most), after).await?;
     let late = found.len() as u32;
     jobs.splice(0..0, found);
     let left = claim.limit.saturating_sub(jobs.len() as u32);
     if left > 0 {
         jobs.extend(store.claim(&part(left)).await?);
     }
-    let no_room = first && jobs.is_empty();
-    Ok(Caught { jobs, tried: most, late, no_room })
+    Ok(Caught { jobs, tried: most, late, waiting: first && waiting })
 }
 
 #[cfg(test)]
@@ -129,7 +128,7 @@ mod tests {
             (25, Duration::from_secs(225), false),
             "three quarters of five minutes"
         );
-        late.reserve.spend(25, 25, 100);
+        late.reserve.spend(25, 25, false);
         earned(&mut late, 100);
         assert_eq!(late.share(100, false, now), None, "not so soon again");
         earned(&mut late, 100);

@@ -96,8 +96,17 @@ impl Bench {
         event.expect("something happens").expect("the dispatcher holds a sender")
     }
 
-    /// Ticks and handles events, as the loop does, until `is_so`.
+    /// Ticks and handles events, as the loop does, until `is_so`. Deaf to the store's hints: those are the test's to give.
     async fn until(&mut self, is_so: impl Fn(&Dispatcher) -> bool) {
+        self.steps(is_so, false).await;
+    }
+
+    /// The same with the store's hints, as the loop hears them.
+    async fn until_woken(&mut self, is_so: impl Fn(&Dispatcher) -> bool) {
+        self.steps(is_so, true).await;
+    }
+
+    async fn steps(&mut self, is_so: impl Fn(&Dispatcher) -> bool, hears: bool) {
         let deadline = Instant::now() + SOON;
         loop {
             self.dispatcher.tick(Instant::now());
@@ -106,9 +115,15 @@ impl Bench {
             }
             assert!(Instant::now() < deadline, "it does not come to be so");
             let timer = self.dispatcher.next_timer().min(deadline);
-            if let Ok(event) = tokio::time::timeout_at(timer.into(), self.dispatcher.inbox.recv()).await {
-                let event = event.expect("the dispatcher holds a sender");
-                self.dispatcher.handle(event).await.unwrap();
+            let wakes = self.dispatcher.wakes.clone();
+            tokio::select! {
+                biased;
+                event = self.dispatcher.inbox.recv() => {
+                    let event = event.expect("the dispatcher holds a sender");
+                    self.dispatcher.handle(event).await.unwrap();
+                }
+                hints = wakes.woken(), if hears => self.dispatcher.woken(hints),
+                () = tokio::time::sleep_until(timer.into()) => {}
             }
         }
     }

@@ -230,7 +230,7 @@ async fn a_late_offer_is_found_whatever_its_priority() {
     assert!(running.iter().all(|job| job.priority == 1));
     settle(&place, &running).await;
     assert_eq!(place.number(OFFERS).await, 16);
-    let found = place.store.claim_late(&place.claim(worker, 1), Duration::ZERO).await.unwrap();
+    let found = place.store.claim_late(&place.claim(worker, 1), Duration::ZERO).await.unwrap().jobs;
     assert_eq!(ids(&found), [late]);
     place.end().await;
 }

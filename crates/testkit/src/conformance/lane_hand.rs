@@ -9,7 +9,7 @@ use super::lane::{MINUTE, ids, keyed, limit, put_keyed, retry, sound};
 use super::{Harness, settlement};
 
 async fn heads(h: &Harness, worker: WorkerId) -> Vec<LeasedJob> {
-    let mut heads = h.store.claim_late(&h.ask(worker, 10), Duration::ZERO).await.unwrap();
+    let mut heads = h.store.claim_late(&h.ask(worker, 10), Duration::ZERO).await.unwrap().jobs;
     heads.sort_by_key(|job| job.id);
     heads
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass_core::order::{DEFAULT_BOOST_AFTER, Reserve};
 use windlass_core::queue::Boost;
-use windlass_core::store::{Live, QueueKinds, QueueUpdate};
+use windlass_core::store::{LateJobs, Live, QueueKinds, QueueUpdate};
 use windlass_core::{JobId, JobState, NewJob, Outcome, QueueSpec, RunAt};
 
 use super::lane::{ids, put_keyed, sound};
@@ -24,12 +24,12 @@ pub async fn the_longest_due_come_first_whatever_their_priority(h: Harness) {
     }
     let worker = h.worker().await;
     let late = |limit| h.ask(worker, limit);
-    let got = h.store.claim_late(&late(3), 2 * MINUTE).await.unwrap();
+    let got = h.store.claim_late(&late(3), 2 * MINUTE).await.unwrap().jobs;
     assert_eq!(ids(&got), put[..3]);
     assert_eq!(got.iter().map(|job| job.attempt).collect::<Vec<_>>(), [1, 1, 1]);
-    let got = h.store.claim_late(&late(3), 90 * MINUTE).await.unwrap();
+    let got = h.store.claim_late(&late(3), 90 * MINUTE).await.unwrap().jobs;
     assert!(got.is_empty(), "nobody is that late");
-    let got = h.store.claim_late(&late(3), Duration::from_secs(90)).await.unwrap();
+    let got = h.store.claim_late(&late(3), Duration::from_secs(90)).await.unwrap().jobs;
     assert_eq!(ids(&got), put[3..4], "the last is not late yet");
     assert_eq!(ids(&h.claim(worker, 10).await), put[4..]);
     for id in put {
@@ -43,7 +43,7 @@ pub async fn late_jobs_are_settled_like_others(h: Harness) {
     h.advance(20 * MINUTE);
     let worker = h.worker().await;
     // What stands in line is promoted by an ordinary claim alone.
-    let got = h.store.claim_late(&h.ask(worker, 5), 10 * MINUTE).await.unwrap();
+    let got = h.store.claim_late(&h.ask(worker, 5), 10 * MINUTE).await.unwrap().jobs;
     assert_eq!(ids(&got), [plain]);
     h.done(&got[0]).await;
     assert_eq!(h.state(plain).await, JobState::Completed);
@@ -60,8 +60,16 @@ pub async fn a_limited_queue_stays_limited(h: Harness) {
     }
     h.advance(20 * MINUTE);
     let worker = h.worker().await;
-    assert_eq!(h.store.claim_late(&h.ask(worker, 5), 10 * MINUTE).await.unwrap().len(), 2);
-    assert!(h.store.claim_late(&h.ask(worker, 5), 10 * MINUTE).await.unwrap().is_empty());
+    let late = async || h.store.claim_late(&h.ask(worker, 5), 10 * MINUTE).await.unwrap();
+    let LateJobs { jobs, waiting } = late().await;
+    assert_eq!((jobs.len(), waiting), (2, true));
+    let LateJobs { jobs: none, waiting } = late().await;
+    assert_eq!((none.len(), waiting), (0, true), "who is late may be waiting for room");
+    for job in &jobs {
+        h.done(job).await;
+    }
+    let LateJobs { jobs, waiting } = late().await;
+    assert_eq!((jobs.len(), waiting), (1, false), "that was the last, and there was room");
 }
 
 pub async fn a_paused_queue_gives_no_late_jobs(h: Harness) {
@@ -70,7 +78,7 @@ pub async fn a_paused_queue_gives_no_late_jobs(h: Harness) {
     let update = QueueUpdate { paused: Some(true), ..QueueUpdate::default() };
     h.store.update_queue(h.queue, &update).await.unwrap();
     let worker = h.worker().await;
-    assert!(h.store.claim_late(&h.ask(worker, 5), 10 * MINUTE).await.unwrap().is_empty());
+    assert!(h.store.claim_late(&h.ask(worker, 5), 10 * MINUTE).await.unwrap().jobs.is_empty());
 }
 
 pub async fn each_queue_has_its_own_patience(h: Harness) {
@@ -119,12 +127,12 @@ async fn minutes_until_served(h: &Harness, boosted: bool) -> Option<u32> {
         let share = if boosted { reserve.share(SLOTS) } else { 0 };
         let mut leased = Vec::new();
         if share > 0 {
-            leased = h.store.claim_late(&h.ask(worker, share), DEFAULT_BOOST_AFTER).await.unwrap();
+            leased = h.store.claim_late(&h.ask(worker, share), DEFAULT_BOOST_AFTER).await.unwrap().jobs;
         }
         let late = leased.len() as u32;
         leased.extend(h.claim(worker, SLOTS - late).await);
         assert_eq!(leased.len(), SLOTS as usize, "every slot is used");
-        reserve.spend(share, late, SLOTS);
+        reserve.spend(share, late, false);
         reserve.earn(SLOTS);
         let batch: Vec<_> =
             leased.iter().map(|job| settlement(job, Outcome::Done { result: None })).collect();

@@ -398,7 +398,7 @@ async fn late_jobs_get_their_share_of_a_global_concurrency() {
         let owed = bench.dispatcher.queues[0].late.look_at <= Instant::now();
         assert!(owed, "a claim that found no room used up the look for late jobs");
         bench.gate.add_permits(1);
-        bench.until(|d| d.next_run == started && running(d) == 1 && quiet(d)).await;
+        bench.until_woken(|d| d.next_run == started && running(d) == 1 && quiet(d)).await;
     }
     let (low, high) =
         (bench.count_of("LOW", JobState::Completed).await, bench.count_of("HIGH", JobState::Completed).await);
