@@ -38,9 +38,11 @@ macro_rules! claim {
             $looks,
             " as looks, ",
             $turns,
-            " as turns
-                 from windlass.workers w
-                 where w.id = $2 and not exists (select from windlass.queues q where q.id = $3 and q.paused)
+            " as turns,
+                     case when q.live_global_concurrency_set then q.live_global_concurrency
+                          else q.global_concurrency end is not null as limited
+                 from windlass.workers w cross join windlass.queues q
+                 where w.id = $2 and q.id = $3 and not q.paused
                  for key share of w),",
             $before,
             "
@@ -69,16 +71,16 @@ macro_rules! claim {
              select g.now, a.*, t.*, null::bigint, null::bytea, null::smallint, null::bigint, null::timestamptz,
                     g.looks, ",
             $blocked,
-            ", null::bigint, b.*, ",
+            ", null::bigint, ",
             $saw,
             "
-             from g, (select array_agg(id), array_agg(kind), array_agg(priority), array_agg(run_at), array_agg(attempt)
+             from g, (select array_agg(id), array_agg(kind), array_agg(priority), array_agg(run_at), array_agg(attempt),
+                             array_agg(lane)
                       from d) a,
-                  (select array_agg(token), array_agg(attempt) from l) t,
-                  (select array_agg(id), array_agg(lane) from d where lane is not null) b
+                  (select array_agg(token), array_agg(attempt) from l) t
              union all
-             select null, null, null, null, null, null, null, null,
-                    j.id, j.payload, j.max_attempts, j.timeout_us, j.created_at, null, null, j.parent_id, null, null,
+             select null, null, null, null, null, null, null, null, null,
+                    j.id, j.payload, j.max_attempts, j.timeout_us, j.created_at, null, null, j.parent_id,
                     null, null, null
              from windlass.jobs j
              where j.id = any (array(select id from d))
@@ -90,16 +92,8 @@ macro_rules! claim {
 /// True while a lane of these kinds is due for a look.
 macro_rules! looks {
     () => {
-        "exists (select from windlass.looks o where o.kind = any ($5::int[]) and o.at >= $7
-                     and o.at <= statement_timestamp() + $1::bigint * interval '1 microsecond')"
-    };
-}
-
-/// True of a queue with a global concurrency.
-macro_rules! limited {
-    () => {
-        "exists (select from windlass.queues q where q.id = $3 and case when q.live_global_concurrency_set
-                     then q.live_global_concurrency else q.global_concurrency end is not null)"
+        "exists (select from windlass.looks o where o.kind = any ($5::int[])
+                     and o.at >= ($7::timestamptz[])[1] and o.at <= statement_timestamp() + $1::bigint * interval '1 microsecond')"
     };
 }
 
@@ -120,12 +114,9 @@ macro_rules! claim_due {
     ($blocked:expr, $counted:expr, $from:literal, $unless:expr) => {
         claim!(
             looks: looks!(),
-            turns: "exists (
-                     select from unnest($6::timestamptz[]) with ordinality p (low, n) cross join lateral (
-                         select from windlass.turns t
-                         where t.queue = $3 and t.priority = (p.n - 1)::smallint and t.run_at >= p.low
-                           and t.run_at <= statement_timestamp() + $1::bigint * interval '1 microsecond'
-                           and t.kind = any ($5::int[]) limit 1) t)",
+            turns: "exists (select from windlass.turns t where t.queue = $3 and t.kind = any ($5::int[])
+                     and t.run_at >= ($7::timestamptz[])[2]
+                     and t.run_at <= statement_timestamp() + $1::bigint * interval '1 microsecond')",
             blocked: $blocked,
             before: $counted,
             due: concat!(
@@ -200,7 +191,7 @@ macro_rules! claim_suspect {
 
 macro_rules! unlimited {
     ($claim:ident) => {
-        $claim!(limited!(), "", "g", concat!(" and not ", limited!()))
+        $claim!("g.limited", "", "g", " and not g.limited")
     };
 }
 
@@ -325,7 +316,7 @@ impl PostgresStore {
             .bind(i64::from(claim.limit))
             .bind(kinds(claim))
             .bind(low.ready.map(PgTime).to_vec())
-            .bind(PgTime(low.looks));
+            .bind([low.looks, low.turns()].map(PgTime).to_vec());
         let query = if counted.is_some() { query.bind(counted) } else { query };
         leased(claim, &query.fetch_all(&self.pool).await.map_err(failed(OP))?)
     }
@@ -396,7 +387,7 @@ fn leased(claim: &Claim, rows: &[PgRow]) -> Result<Answer, StoreError> {
     let taken = taken(head)?;
     let mut jobs = Vec::with_capacity(taken.len());
     for row in rows {
-        if let Some(id) = at::<Option<i64>>(row, 8)? {
+        if let Some(id) = at::<Option<i64>>(row, 9)? {
             let known = taken.get(&id).ok_or_else(|| broken(format!("job {id} was read but not leased")))?;
             jobs.push(read(claim, JobId(id), now, known, row)?);
         }
@@ -405,8 +396,8 @@ fn leased(claim: &Claim, rows: &[PgRow]) -> Result<Answer, StoreError> {
         return Err(broken(format!("{} jobs leased, {} found", taken.len(), jobs.len())));
     }
     jobs.sort_unstable_by_key(|j| (j.priority, j.run_at, j.id));
-    let (looks, blocked) = (at(head, 13)?, at(head, 14)?);
-    let (turns, passed, again) = (at(head, 18)?, at(head, 19)?, at(head, 20)?);
+    let (looks, blocked) = (at(head, 14)?, at(head, 15)?);
+    let (turns, passed, again) = (at(head, 17)?, at(head, 18)?, at(head, 19)?);
     Ok(Answer { now: Some(now), jobs, looks, blocked, turns, passed, again })
 }
 
@@ -421,15 +412,15 @@ fn taken(row: &PgRow) -> Result<HashMap<i64, Taken>, StoreError> {
     {
         Ok(at::<Option<Vec<T>>>(row, index)?.unwrap_or_default())
     }
-    let tokens: HashMap<i16, i64> = list::<i16>(row, 7)?.into_iter().zip(list::<i64>(row, 6)?).collect();
+    let tokens: HashMap<i16, i64> = list::<i16>(row, 8)?.into_iter().zip(list::<i64>(row, 7)?).collect();
     let places = list::<i32>(row, 2)?.into_iter().zip(list::<i16>(row, 3)?);
     let times = list::<PgTime>(row, 4)?.into_iter().zip(list::<i16>(row, 5)?);
-    let lanes: HashMap<i64, i64> = list::<i64>(row, 16)?.into_iter().zip(list::<i64>(row, 17)?).collect();
+    let jobs = list::<i64>(row, 1)?.into_iter().zip(list::<Option<i64>>(row, 6)?);
     let mut taken = HashMap::new();
-    for (id, ((kind, priority), (run_at, used))) in list::<i64>(row, 1)?.into_iter().zip(places.zip(times)) {
+    for ((id, lane), ((kind, priority), (run_at, used))) in jobs.zip(places.zip(times)) {
         let attempt = used + 1;
         let token = tokens.get(&attempt).ok_or_else(|| broken(format!("job {id} has no token")))?;
-        let lane = lanes.get(&id).map(|lane| Lane { id: LaneId(*lane), kind: KindId(kind) });
+        let lane = lane.map(|lane| Lane { id: LaneId(lane), kind: KindId(kind) });
         taken.insert(id, Taken { kind, priority, run_at: run_at.0, attempt, token: Token(*token), lane });
     }
     Ok(taken)
@@ -442,14 +433,14 @@ fn read(claim: &Claim, id: JobId, now: Time, taken: &Taken, row: &PgRow) -> Resu
         kind: KindId(taken.kind),
         queue: claim.queue,
         priority: u8::try_from(taken.priority).unwrap_or(u8::MAX),
-        payload: at(row, 9)?,
+        payload: at(row, 10)?,
         attempt: u16::try_from(taken.attempt).unwrap_or(0),
-        max_attempts: u16::try_from(at::<i16>(row, 10)?).unwrap_or(0),
-        timeout: at::<Option<i64>>(row, 11)?.map(from_micros),
+        max_attempts: u16::try_from(at::<i16>(row, 11)?).unwrap_or(0),
+        timeout: at::<Option<i64>>(row, 12)?.map(from_micros),
         run_at: taken.run_at,
-        created_at: at::<PgTime>(row, 12)?.0,
+        created_at: at::<PgTime>(row, 13)?.0,
         claimed_at: now,
-        workflow: at::<Option<i64>>(row, 15)?.map(WorkflowId),
+        workflow: at::<Option<i64>>(row, 16)?.map(WorkflowId),
         slot: taken.lane.map(|lane| Slot { lane, stood: None }),
     })
 }

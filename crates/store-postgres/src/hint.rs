@@ -106,6 +106,11 @@ impl Low {
         }
         Low { ready, looks: NEVER }
     }
+
+    /// In `turns`, whatever their priority.
+    pub(crate) fn turns(&self) -> Time {
+        self.ready.iter().copied().min().unwrap_or(BOTTOM)
+    }
 }
 
 /// What a claim started from, to be handed back with what it found.

@@ -89,7 +89,7 @@ async fn nothing_is_sorted_at_a_million_rows() {
             .bind(500_i64)
             .bind(vec![1_i32])
             .bind(low())
-            .bind(PgTime(BOTTOM))
+            .bind(vec![PgTime(BOTTOM); 2])
     };
     judge(&claim(CLAIM).fetch_one(&store.pool).await.unwrap(), reads_ready);
     // Beside offers, as many as are wanted are put in order, however many wait.
@@ -167,7 +167,7 @@ async fn dead_turns_are_not_read() {
             .bind(100_i64)
             .bind(vec![1_i32])
             .bind(low.to_vec())
-            .bind(PgTime(BOTTOM));
+            .bind(vec![PgTime(BOTTOM), low[0]]);
         let read = pages(&claim.fetch_one(&store.pool).await.unwrap(), "turns");
         assert!(read < 200, "{read} pages");
     }

@@ -30,3 +30,5 @@ create table windlass.turns (
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 
 create index turns_order on windlass.turns (queue, priority, run_at);
+-- That there are any, whatever their priority.
+create index turns_at on windlass.turns (queue, run_at);
