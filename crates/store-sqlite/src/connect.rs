@@ -9,6 +9,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use rustix::fs::{Access, AtFlags, CWD};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteSynchronous};
@@ -93,6 +94,8 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_handler(Some(wait_a_little))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    // Otherwise SQLite makes a kept statement anew whenever a bound LIMIT is bound again, and each run costs a parse.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.execute_batch(&format!(
         "pragma journal_mode = wal; pragma temp_store = memory; pragma cache_size = {CACHE}; pragma foreign_keys = on;"
     ))?;
@@ -133,4 +136,25 @@ pub(crate) fn for_callers(path: &Path, patience: Duration) -> SqliteConnectOptio
         .foreign_keys(true)
         .pragma("wal_autocheckpoint", "0")
         .pragma("temp_store", "memory")
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::StatementStatus;
+
+    use super::*;
+
+    #[test]
+    fn a_bound_limit_is_not_parsed_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("db");
+        for connection in [writing(&path).unwrap(), reading(&path).unwrap()] {
+            let mut statement = connection.prepare("select name from sqlite_schema limit ?1").unwrap();
+            for limit in 1..=3 {
+                let mut rows = statement.query([limit]).unwrap();
+                while rows.next().unwrap().is_some() {}
+            }
+            assert_eq!(statement.get_status(StatementStatus::RePrepare), 0);
+        }
+    }
 }
