@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row};
-use windlass_core::store::Enqueued;
+use windlass_core::store::{Enqueued, Wake};
 use windlass_core::time::micros;
 use windlass_core::{JobId, KeyUse, NewJob, OnConflict, QueueId, RunAt, StoreError, Time, TxRef};
 
@@ -206,9 +206,11 @@ impl PostgresStore {
                 Err(error) if (is_conflict(&error) || is_id_taken(&error)) && tries < TRIES => tries += 1,
                 Err(error) => return Err(error),
                 Ok(done) => {
-                    match wake {
-                        Some(_) => drop(self.waker.here(places)),
-                        None => self.waker.jobs(places),
+                    let wake_here =
+                        if jobs.iter().all(|job| job.run_at == RunAt::Now) { Wake::Due } else { Wake::Queue };
+                    self.waker.here(wake_here, places.iter().copied());
+                    if wake.is_none() {
+                        self.waker.others(places);
                     }
                     return Ok(done);
                 }

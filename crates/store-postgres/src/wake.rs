@@ -126,22 +126,26 @@ impl Waker {
 
     /// After a commit of ours that put jobs at these places.
     pub(crate) fn jobs(&self, places: impl IntoIterator<Item = (QueueId, Time)>) {
-        let places = self.here(places);
+        let places: Vec<_> = places.into_iter().collect();
+        self.here(Wake::Queue, places.iter().copied());
+        self.others(places);
+    }
+
+    /// Wakes this process alone.
+    pub(crate) fn here(&self, wake: fn(QueueId) -> Wake, places: impl IntoIterator<Item = (QueueId, Time)>) {
+        for (queue, run_at) in earliest(places) {
+            self.hints.lower(QueueId(queue), Time(run_at));
+            self.wakers.call(wake(QueueId(queue)));
+        }
+    }
+
+    /// Wakes all others, soon.
+    pub(crate) fn others(&self, places: impl IntoIterator<Item = (QueueId, Time)>) {
         self.tell(|pending| {
-            for (queue, run_at) in places {
+            for (queue, run_at) in earliest(places) {
                 pending.queues.entry(queue).and_modify(|at| *at = run_at.min(*at)).or_insert(run_at);
             }
         });
-    }
-
-    /// Wakes this process alone: the others were told in the statement itself.
-    pub(crate) fn here(&self, places: impl IntoIterator<Item = (QueueId, Time)>) -> BTreeMap<i32, i64> {
-        let places = earliest(places);
-        for (queue, run_at) in &places {
-            self.hints.lower(QueueId(*queue), Time(*run_at));
-            self.wakers.call(Wake::Queue(QueueId(*queue)));
-        }
-        places
     }
 
     /// After a commit of ours that may concern any queue.

@@ -165,7 +165,7 @@ fn insert<'c>(scope: &mut Scope<'c>, inserts: &mut Inserts<'c>, job: &NewJob, ru
     if let Some(lane) = call {
         look(scope, lane, run_at)?;
     }
-    scope.wake(Wake::Queue(job.queue));
+    scope.wake(if run_at <= scope.now { Wake::Due(job.queue) } else { Wake::Queue(job.queue) });
     Ok(JobId(id))
 }
 

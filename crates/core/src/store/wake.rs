@@ -10,11 +10,28 @@ use crate::QueueId;
 /// A hint that work may be due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
+    /// A job of the queue, now or later.
     Queue(QueueId),
+    /// A job of the queue that is due: whoever claims next finds it, and need not ask what comes when.
+    Due(QueueId),
     /// Some job somewhere, a setting, or a cancel.
     Any,
     /// An operator asked for a cancel that may concern us.
     Cancel,
+}
+
+impl Wake {
+    pub fn queue(self) -> Option<QueueId> {
+        match self {
+            Wake::Queue(queue) | Wake::Due(queue) => Some(queue),
+            Wake::Any | Wake::Cancel => None,
+        }
+    }
+
+    /// Whether a worker that serves the queue has reason to look.
+    pub fn concerns(self, queue: QueueId) -> bool {
+        self == Wake::Any || self.queue() == Some(queue)
+    }
 }
 
 /// Answers whether it wants further hints. It must not block, and must not come back to the store.

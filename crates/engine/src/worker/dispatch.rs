@@ -365,10 +365,12 @@ impl Dispatcher {
     // What is due ------------------------------------------------------------------------------------------------
 
     pub(super) fn woken(&mut self, hints: Hints) {
-        let hinted = self.queues.iter_mut().filter(|q| hints.queues.contains(&q.id));
-        for group in hinted.flat_map(|queue| &mut queue.groups) {
-            group.wake();
-            group.hinted = true;
+        for queue in &mut self.queues {
+            let (hinted, due) = (hints.queues.contains(&queue.id), hints.due.contains(&queue.id));
+            for group in queue.groups.iter_mut().filter(|_| hinted || due) {
+                group.wake();
+                group.hinted |= hinted;
+            }
         }
         if hints.any {
             self.poll_at = Instant::now();

@@ -248,6 +248,23 @@ async fn a_hint_during_a_claim_leads_to_another() {
     bench.until(|d| d.queues[0].running() == 1).await;
 }
 
+/// What a job of later time waits for only a poll can tell; about one that is due now the claim has said everything.
+#[tokio::test]
+async fn a_hint_of_due_work_asks_for_no_poll() {
+    let (mut bench, _) = Bench::with(2, 0, "Done").await;
+    bench.until(|d| d.clock.is_some() && quiet(d)).await;
+    let queues = vec![bench.dispatcher.queues[0].id];
+    let due = Hints { due: queues.clone(), ..Hints::default() };
+    for (hints, polls) in [(due, false), (Hints { queues, ..Hints::default() }, true)] {
+        bench.dispatcher.woken(hints);
+        bench.dispatcher.tick(Instant::now());
+        assert!(claiming(&bench.dispatcher));
+        let empty = bench.event().await;
+        bench.dispatcher.handle(empty).await.unwrap();
+        assert_eq!(bench.dispatcher.poll_at < Instant::now() + NEVER / 2, polls);
+    }
+}
+
 #[tokio::test]
 async fn a_stop_hands_back_what_has_not_ended_and_burns_nothing() {
     let (mut bench, ids) = Bench::with(2, 12, "Done").await;

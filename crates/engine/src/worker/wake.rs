@@ -20,6 +20,8 @@ struct Inner {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hints {
     pub(crate) queues: Vec<QueueId>,
+    /// Where something is due, and nothing else was said.
+    pub(crate) due: Vec<QueueId>,
     /// Look at everything.
     pub(crate) any: bool,
     /// Look for jobs to stop.
@@ -52,11 +54,8 @@ impl Inner {
     fn put(&self, wake: Wake) {
         let Ok(mut hints) = self.hints.lock() else { return };
         let fresh = match wake {
-            Wake::Queue(queue) if hints.queues.contains(&queue) => false,
-            Wake::Queue(queue) => {
-                hints.queues.push(queue);
-                true
-            }
+            Wake::Queue(queue) => add(&mut hints.queues, queue),
+            Wake::Due(queue) => add(&mut hints.due, queue),
             Wake::Any => !std::mem::replace(&mut hints.any, true),
             Wake::Cancel => !std::mem::replace(&mut hints.cancel, true),
         };
@@ -67,6 +66,14 @@ impl Inner {
     }
 }
 
+fn add(queues: &mut Vec<QueueId>, queue: QueueId) -> bool {
+    let fresh = !queues.contains(&queue);
+    if fresh {
+        queues.push(queue);
+    }
+    fresh
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,11 +82,13 @@ mod tests {
     async fn hints_are_kept_apart_and_each_once() {
         let wakes = WakeBox::default();
         let listener = wakes.listener();
-        for wake in [Wake::Cancel, Wake::Queue(QueueId(7)), Wake::Queue(QueueId(7))] {
+        let (later, due) = (Wake::Queue(QueueId(7)), Wake::Due(QueueId(7)));
+        for wake in [Wake::Cancel, later, due, later, due] {
             assert!(listener(wake), "the box is there");
         }
         let hints = wakes.woken().await;
-        assert_eq!((hints.queues, hints.any, hints.cancel), (vec![QueueId(7)], false, true));
+        assert_eq!((hints.queues, hints.due), (vec![QueueId(7)], vec![QueueId(7)]));
+        assert_eq!((hints.any, hints.cancel), (false, true));
         drop(wakes);
         assert!(!listener(Wake::Any), "nobody is left to wake");
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use sqlx::PgConnection;
 use windlass_core::entity::{BoxKinds, EntityWrite, TypeSpec};
-use windlass_core::store::Saved;
+use windlass_core::store::{Saved, Wake};
 use windlass_core::{QueueId, StoreError, Time, TxRef, TypeId};
 
 use super::TRIES;
@@ -86,7 +86,7 @@ impl PostgresStore {
         }
         tx.commit().await.map_err(|error| Failed::Unknown(translate(OP, error)))?;
         match wake {
-            Some(_) => drop(self.waker.here(places)),
+            Some(_) => self.waker.here(Wake::Queue, places),
             None if places.is_empty() => {}
             None => self.waker.jobs(places),
         }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use sqlx::{PgConnection, Row};
-use windlass_core::store::Tick;
+use windlass_core::store::{Tick, Wake};
 use windlass_core::{NewJob, QueueId, StoreError, Time};
 
 use super::TRIES;
@@ -65,7 +65,7 @@ impl PostgresStore {
         }
         tx.commit().await.map_err(failed(OP))?;
         match wake {
-            Some(_) => drop(self.waker.here(places)),
+            Some(_) => self.waker.here(Wake::Queue, places),
             None if places.is_empty() => {}
             None => self.waker.jobs(places),
         }

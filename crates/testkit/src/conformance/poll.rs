@@ -176,8 +176,7 @@ pub async fn an_enqueue_wakes_every_handle(h: Harness) {
     for (n, told) in told.iter().enumerate() {
         wait_until(&format!("a wake of handle {n}"), Duration::from_secs(20), || async {
             h.put(h.job()).await;
-            let here = Wake::Queue(h.queue);
-            Seen::when(told.lock().unwrap().clone(), |all| all.contains(&here) || all.contains(&Wake::Any))
+            Seen::when(told.lock().unwrap().clone(), |all| all.iter().any(|wake| wake.concerns(h.queue)))
         })
         .await;
     }
@@ -197,7 +196,7 @@ pub async fn an_enqueue_wakes_every_listener(h: Harness) {
     h.put(NewJob { queue: h.other_queue, kind: h.other_kind, ..h.job() }).await;
     for (n, told) in told[..2].iter().enumerate() {
         wait_until(&format!("both wakes of listener {n}"), Duration::from_secs(20), || async {
-            let both = [h.queue, h.other_queue].map(Wake::Queue);
+            let both = [h.queue, h.other_queue].map(Wake::Due);
             Seen::when(told.lock().unwrap().clone(), |all| both.iter().all(|wake| all.contains(wake)))
         })
         .await;
