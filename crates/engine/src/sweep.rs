@@ -13,10 +13,13 @@ use tokio::sync::watch;
 use windlass_core::store::{Beat, Counted, DeadLetter, Reclaimed, Rollup};
 use windlass_core::{Store, StoreError, WorkerId};
 
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// Between two looks at workers, where a look may prove a death.
+const QUICK: Duration = Duration::from_secs(2);
+/// Where only the end of a lease does, minutes after the last beat: an idle process asks little.
+const CALM: Duration = Duration::from_secs(5);
 const MEND_EVERY: Duration = Duration::from_secs(30);
-/// Looks at workers for each look at reservations that nobody's death made due: an idle process asks little.
-const LOOKS_PER_BOOKING: u32 = 5;
+/// Between two looks at reservations, unless somebody's death made them due.
+const BOOK_EVERY: Duration = Duration::from_secs(10);
 
 pub struct Sweeper {
     store: Arc<dyn Store>,
@@ -31,7 +34,7 @@ pub struct Sweeper {
 
 impl Sweeper {
     pub fn new(store: Arc<dyn Store>, lease: Duration) -> Sweeper {
-        let every = (lease / 4).min(LONGEST_PAUSE);
+        let every = (lease / 4).min(if store.proves_deaths() { QUICK } else { CALM });
         Sweeper { store, every, still: HashMap::new(), book_at: None, mend_at: None }
     }
 
@@ -80,7 +83,7 @@ impl Sweeper {
         if self.book_at.is_some_and(|at| now < at) {
             return Ok(());
         }
-        self.book_at = Some(now + self.every * LOOKS_PER_BOOKING);
+        self.book_at = Some(now + BOOK_EVERY.min(self.every * 5));
         for leak in self.store.sweep_reservations().await? {
             tracing::warn!(
                 budget = leak.budget,

@@ -161,6 +161,10 @@ impl Store for PostgresStore {
         self.report_limits(worker, limits).await
     }
 
+    fn proves_deaths(&self) -> bool {
+        false
+    }
+
     async fn beats(&self) -> Result<Vec<Beat>> {
         self.beats().await
     }

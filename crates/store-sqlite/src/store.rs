@@ -201,6 +201,10 @@ impl Store for SqliteStore {
         self.write("report limits", 1, move |scope| resource::report_limits(scope, worker, &limits)).await
     }
 
+    fn proves_deaths(&self) -> bool {
+        true
+    }
+
     async fn beats(&self) -> Result<Vec<Beat>, StoreError> {
         let (now, locks) = (self.now_here(), self.shared.locks.clone());
         self.read("look at heartbeats", move |connection| worker::beats(connection, now, &locks)).await

@@ -175,6 +175,9 @@ pub trait Store:
     /// Replaces what the worker said about its limits before; false when the worker was declared dead.
     async fn report_limits(&self, worker: WorkerId, limits: &WorkerLimits) -> Result<bool, StoreError>;
 
+    /// Whether [`Beat::gone`] is ever true here: then a death is seen at once by whoever looks.
+    fn proves_deaths(&self) -> bool;
+
     /// What the sweeper compares between two looks.
     async fn beats(&self) -> Result<Vec<Beat>, StoreError>;
 
