@@ -13,15 +13,17 @@ use crate::error::failed;
 use crate::registry::{bounds, parse_rate};
 use crate::row::{PgTime, duration_or_none, get, most, time, time_or_none};
 
-/// Twice eleven index probes per question, each from where the hints say, and one per kind for lanes to look at, which is a
-/// claim's business. Suspects stand apart: they are due, but an ordinary claim does not take them. The left join answers
+/// Eleven index probes per question, each from where the hints say, one for turns, and one per kind for lanes to look at,
+/// which is a claim's business. Suspects stand apart: they are due, but an ordinary claim does not take them. The left join answers
 /// with the time even when no queue was asked about. A question's kinds come as the text of an array, because arrays of
-/// arrays are rectangular.
+/// arrays are rectangular. Lists come through subqueries, whose length the planner cannot see: it would plan anew each
+/// time for the sake of it, which takes longer than the poll.
 const POLL: &str = "
     with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
     s as materialized (
-        select s.asked, s.queue, s.kinds::int[] as kinds, s.looks
-        from unnest($3::int[], $4::text[], $9::timestamptz[]) with ordinality s (queue, kinds, looks, asked))
+        select s.asked, s.queue, s.kinds::int[] as kinds, s.looks, s.turns
+        from unnest((select $3::int[]), (select $4::text[]), (select $9::timestamptz[]), (select $11::timestamptz[]))
+             with ordinality s (queue, kinds, looks, turns, asked))
     select n.now, s.asked, q.id as queue, q.paused, coalesce(q.live_concurrency, q.concurrency) as concurrency,
            case when q.live_concurrency_max is null then q.concurrency_min else q.live_concurrency_min end as concurrency_min,
            coalesce(q.live_concurrency_max, q.concurrency_max) as concurrency_max,
@@ -35,18 +37,15 @@ const POLL: &str = "
             where not s.paused and s.next_at is not null and s.next_at >= $10
             order by s.next_at limit 1) as next_tick,
            least((select min(r.run_at)
-             from unnest($5::bigint[], $6::smallint[], $7::timestamptz[]) p (asked, priority, low), lateral (
+             from unnest((select $5::bigint[]), (select $6::smallint[]), (select $7::timestamptz[]))
+                      p (asked, priority, low), lateral (
                  select r.run_at from windlass.ready r
                  where r.queue = s.queue and r.priority = p.priority and r.run_at >= p.low and r.suspect is null
                    and r.kind = any (s.kinds)
                  order by r.run_at, r.id limit 1) r
              where p.asked = s.asked),
-            (select min(t.run_at)
-             from unnest($5::bigint[], $6::smallint[], $7::timestamptz[]) p (asked, priority, low), lateral (
-                 select t.run_at from windlass.turns t
-                 where t.queue = s.queue and t.priority = p.priority and t.run_at >= p.low and t.kind = any (s.kinds)
-                 order by t.run_at limit 1) t
-             where p.asked = s.asked),
+            (select t.run_at from windlass.turns t
+             where t.queue = s.queue and t.run_at >= s.turns and t.kind = any (s.kinds) order by t.run_at limit 1),
             (select min(o.at)
              from unnest(s.kinds) k (id), lateral (
                  select o.at from windlass.looks o where o.kind = k.id and o.at >= s.looks order by o.at limit 1) o))
@@ -60,14 +59,14 @@ const POLL: &str = "
                array_agg(r.name) as resources, array_agg(coalesce(r.live_permits, r.permits)) as permits
         from windlass.kinds k join windlass.queues q on q.id = k.queue
         left join windlass.resources r on r.name = coalesce(k.resource, q.resource)
-        where k.id = any ($8::int[]) and (k.rate is not null or k.live_rate is not null or r.name is not null)) l
+        where k.id = any ((select $8::int[])::int[]) and (k.rate is not null or k.live_rate is not null or r.name is not null)) l
     left join s on true left join windlass.queues q on q.id = s.queue
     order by s.asked";
 
 impl PostgresStore {
     pub(crate) async fn poll(&self, worker: WorkerId, served: &[QueueKinds]) -> Result<Poll, StoreError> {
-        let (mut places, mut priorities, mut lows, mut looks) =
-            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut places, mut priorities, mut lows) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut looks, mut turns) = (Vec::new(), Vec::new());
         let begun = Instant::now();
         let mut from_bottom = Vec::new();
         let ticks = self.hints.ticks.start(begun);
@@ -80,6 +79,7 @@ impl PostgresStore {
                 lows.push(PgTime(low));
             }
             looks.push(PgTime(low.looks));
+            turns.push(PgTime(low.turns()));
         }
         let rows = sqlx::query(self.sql(POLL))
             .bind(self.offset())
@@ -92,6 +92,7 @@ impl PostgresStore {
             .bind(served.iter().flat_map(|s| s.kinds.iter().map(|k| k.0)).collect::<Vec<_>>())
             .bind(looks)
             .bind(PgTime(ticks.low))
+            .bind(turns)
             .fetch_all(&self.pool)
             .await
             .map_err(failed("poll"))?;
