@@ -1,10 +1,10 @@
 //! Queues (families): the five that are always there, and what one carries.
 
-use std::str::FromStr;
 use std::time::Duration;
 
 use crate::order::DEFAULT_BOOST_AFTER;
 use crate::scale::Bounds;
+use crate::store::Live;
 use crate::time::micros;
 use crate::{Resource, duration};
 
@@ -33,41 +33,20 @@ pub struct QueueSpec {
     pub boost_after: Option<Duration>,
 }
 
-/// What an operator says live about [`QueueSpec::boost_after`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Boost {
-    /// As the configuration says.
-    Configured,
-    /// Nobody.
-    Off,
-    After(Duration),
-}
-
-impl Boost {
-    /// What the `live_boost_after_us` column holds; 0 is off.
-    pub fn code(self) -> Option<i64> {
-        match self {
-            Boost::Configured => None,
-            Boost::Off => Some(0),
-            Boost::After(after) => Some(micros(after).max(1)),
-        }
-    }
+/// What the `live_boost_after_us` column holds; 0 boosts nobody.
+pub fn boost_code(live: Live<Option<Duration>>) -> Option<i64> {
+    live.set().map(|after| after.map_or(0, |after| micros(after).max(1)))
 }
 
 #[derive(Debug, thiserror::Error)]
 #[error("must be a duration above 0 such as 90s, or none")]
 pub struct BadBoost;
 
-impl FromStr for Boost {
-    type Err = BadBoost;
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "none" => Ok(Boost::Off),
-            text => match duration::parse(text) {
-                Ok(after) if !after.is_zero() => Ok(Boost::After(after)),
-                _ => Err(BadBoost),
-            },
-        }
+/// How an operator writes [`QueueSpec::boost_after`].
+pub fn parse_boost(text: &str) -> Result<Option<Duration>, BadBoost> {
+    match text {
+        "none" => Ok(None),
+        text => duration::parse(text).ok().filter(|after| !after.is_zero()).map(Some).ok_or(BadBoost),
     }
 }
 

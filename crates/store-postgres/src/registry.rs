@@ -5,7 +5,7 @@
 
 use sqlx::PgConnection;
 use sqlx::postgres::PgRow;
-use windlass_core::queue::Boost;
+use windlass_core::queue::boost_code;
 use windlass_core::scale::Bounds;
 use windlass_core::store::{Backlog, DEPTH_SHOWN, KindMoved, KindUpdate, Live, QueueState, QueueUpdate};
 use windlass_core::time::micros;
@@ -314,7 +314,7 @@ impl PostgresStore {
             .bind(global_concurrency.is_some())
             .bind(global_concurrency.flatten().map(whole))
             .bind(update.boost_after.is_some())
-            .bind(update.boost_after.and_then(Boost::code))
+            .bind(update.boost_after.and_then(boost_code))
             .fetch_optional(&mut *tx)
             .await
             .map_err(failed(OP))?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, named_params};
-use windlass_core::queue::{Boost, MAX_PRIORITY};
+use windlass_core::queue::{MAX_PRIORITY, boost_code};
 use windlass_core::scale::Bounds;
 use windlass_core::store::{
     Backlog, DEPTH_SHOWN, KindLimits, KindMoved, KindUpdate, Live, Permits, QueueState, QueueUpdate, Wake,
@@ -328,7 +328,7 @@ pub(crate) fn update_queue(scope: &mut Scope<'_>, queue: QueueId, update: &Queue
             ":global_set": global_concurrency.is_some(),
             ":global": global_concurrency.flatten(),
             ":boost_said": update.boost_after.is_some(),
-            ":boost": update.boost_after.and_then(Boost::code),
+            ":boost": update.boost_after.and_then(boost_code),
         })?;
     if let Some(permits) = update.permits {
         let resource = scope

@@ -1,8 +1,9 @@
 //! What `queues` and `kinds` take: the nouns of the registry, whose limits an operator changes live.
 
+use std::time::Duration;
+
 use clap::{Args, Subcommand};
 use windlass_core::Rate;
-use windlass_core::queue::Boost;
 use windlass_core::store::Live;
 
 use super::Json;
@@ -54,7 +55,7 @@ pub(crate) enum QueuesVerb {
         global_concurrency: Option<Live<Option<u32>>>,
         /// Jobs due for longer get a quarter of the slots whatever their priority
         #[arg(long, value_name = "DURATION|none|configured", group = "change", value_parser = boost_after)]
-        boost_after: Option<Boost>,
+        boost_after: Option<Live<Option<Duration>>>,
         #[command(flatten)]
         json: Json,
     },

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use windlass_core::lane::MAX_KEY_CONCURRENCY;
-use windlass_core::queue::{BadBoost, Boost, MAX_GLOBAL_CONCURRENCY};
+use windlass_core::queue::{MAX_GLOBAL_CONCURRENCY, parse_boost};
 use windlass_core::schedule::{Misfire, Phase};
 use windlass_core::store::{CONFIGURED, Live};
 use windlass_core::{EntityRef, JobState, OnConflict, Rate, Time, duration};
@@ -106,11 +106,8 @@ pub(super) fn key_concurrency(text: &str) -> Result<Live<u16>, String> {
     })
 }
 
-pub(super) fn boost_after(text: &str) -> Result<Boost, String> {
-    match text {
-        CONFIGURED => Ok(Boost::Configured),
-        text => text.parse().map_err(|error: BadBoost| format!("{error}, or {CONFIGURED}")),
-    }
+pub(super) fn boost_after(text: &str) -> Result<Live<Option<Duration>>, String> {
+    live(text, |text| parse_boost(text).map_err(|error| error.to_string()))
 }
 
 /// A bare number is seconds here, as in `Prefer: wait=N`.

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::{KindLimits, Live, ResourceUse, Settled};
 use crate::outcome::ReturnWhy;
-use crate::queue::Boost;
 use crate::scale::Bounds;
 use crate::{JobId, JobState, KindId, QueueId, QueueSpec, Time, Verdict, WorkerId};
 
@@ -89,7 +88,7 @@ pub struct QueueUpdate {
     pub depth_cap: Option<Live<Option<u64>>>,
     /// `Set(None)` lifts the limit.
     pub global_concurrency: Option<Live<Option<u32>>>,
-    pub boost_after: Option<Boost>,
+    pub boost_after: Option<Live<Option<Duration>>>,
     /// Who does it; with a name the change is a line in the audit.
     pub actor: Option<String>,
 }

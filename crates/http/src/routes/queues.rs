@@ -1,12 +1,13 @@
 //! Queues with their figures, and what an operator changes about them live.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::http::Method;
 use serde_json::{Value, json};
 use windlass_core::Invalid;
 use windlass_core::input::shown;
-use windlass_core::queue::{BadBoost, Boost, MAX_GLOBAL_CONCURRENCY};
+use windlass_core::queue::{BadBoost, MAX_GLOBAL_CONCURRENCY, parse_boost};
 use windlass_core::scale::Bounds;
 use windlass_core::store::{Live, QueueUpdate};
 
@@ -103,12 +104,14 @@ impl Shape for BoostAfter {
     }
 }
 
-fn boost_after(fields: &mut Fields<'_>) -> Option<Boost> {
+fn boost_after(fields: &mut Fields<'_>) -> Option<Live<Option<Duration>>> {
     const NAME: &str = "boost_after";
     let text = fields.raw(NAME)?.get();
     let boost = match text {
-        "null" | BACK => Some(Boost::Configured),
-        text => serde_json::from_str::<String>(text).ok().and_then(|text| text.parse().ok()),
+        "null" | BACK => Some(Live::Configured),
+        text => {
+            serde_json::from_str::<String>(text).ok().and_then(|text| parse_boost(&text).ok()).map(Live::Set)
+        }
     };
     if boost.is_none() {
         fields.refuse(NAME, format!("{BadBoost}, or null or {BACK} for the configuration's value"));

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use windlass_core::backup::line::write_row;
 use windlass_core::backup::{Batch, Cell, Sum, TABLES, Table, table};
-use windlass_core::queue::Boost;
 use windlass_core::store::{
     Action, BackupStore, Import, KindUpdate, LATENCY_BUCKETS, Live, QueueUpdate, Report, ReportBody, Rollup,
 };
@@ -52,7 +51,7 @@ pub async fn fill(h: &Harness) -> Filled {
         paused: Some(true),
         concurrency: Some(Live::Set(3)),
         depth_cap: Some(Live::Set(Some(9))),
-        boost_after: Some(Boost::Off),
+        boost_after: Some(Live::Set(None)),
         ..QueueUpdate::default()
     };
     h.store.update_queue(h.other_queue, &update).await.unwrap();

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use windlass_core::order::{DEFAULT_BOOST_AFTER, Reserve};
-use windlass_core::queue::Boost;
 use windlass_core::store::{LateJobs, Live, QueueKinds, QueueUpdate};
 use windlass_core::{JobId, JobState, NewJob, Outcome, QueueSpec, RunAt};
 
@@ -96,7 +95,7 @@ pub async fn each_queue_has_its_own_patience(h: Harness) {
 /// What an operator says wins over the configuration, in what is shown and in what workers are told, until he takes it back.
 pub async fn patience_is_changed_live(h: Harness) {
     let worker = h.worker().await;
-    let live = async |boost_after: Option<Boost>| {
+    let live = async |boost_after: Option<Live<Option<Duration>>>| {
         let update = QueueUpdate { boost_after, paused: Some(false), ..QueueUpdate::default() };
         assert!(h.store.update_queue(h.queue, &update).await.unwrap());
         // The next start says what the configuration says.
@@ -110,10 +109,10 @@ pub async fn patience_is_changed_live(h: Harness) {
         told
     };
     assert_eq!(live(None).await, Some(3 * MINUTE));
-    assert_eq!(live(Some(Boost::After(MINUTE))).await, Some(MINUTE));
+    assert_eq!(live(Some(Live::Set(Some(MINUTE)))).await, Some(MINUTE));
     assert_eq!(live(None).await, Some(MINUTE), "another change leaves it");
-    assert_eq!(live(Some(Boost::Off)).await, None);
-    assert_eq!(live(Some(Boost::Configured)).await, Some(3 * MINUTE));
+    assert_eq!(live(Some(Live::Set(None))).await, None);
+    assert_eq!(live(Some(Live::Configured)).await, Some(3 * MINUTE));
 }
 
 /// Each minute more urgent jobs come than are claimed. When the one at the bottom of the order has been claimed.

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use windlass_core::queue::Boost;
 use windlass_core::scale::Bounds;
 use windlass_core::store::{
     Backlog, KindMoved, KindUpdate, Live, Overruled, QueueState, QueueUpdate, StoreError,
@@ -159,7 +158,7 @@ pub async fn every_live_value_goes_back_to_the_configuration(h: Harness) {
         permits: Some(Live::Set(8)),
         depth_cap: Some(Live::Set(None)),
         global_concurrency: Some(Live::Set(Some(6))),
-        boost_after: Some(Boost::Off),
+        boost_after: Some(Live::Set(None)),
         ..QueueUpdate::default()
     };
     assert!(h.store.update_queue(h.queue, &set).await.unwrap());
@@ -187,7 +186,7 @@ pub async fn every_live_value_goes_back_to_the_configuration(h: Harness) {
         permits: Some(Live::Configured),
         depth_cap: Some(Live::Configured),
         global_concurrency: Some(Live::Configured),
-        boost_after: Some(Boost::Configured),
+        boost_after: Some(Live::Configured),
         ..QueueUpdate::default()
     };
     assert!(h.store.update_queue(h.queue, &back).await.unwrap());

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use windlass_core::queue::Boost;
 use windlass_core::scale::Bounds;
 use windlass_core::store::{JobFilter, KindUpdate, Live, QueueUpdate, ResourceUse, Wake, WorkerRow};
 use windlass_core::{JobState, KindId, KindSpec, QueueSpec, Resource};
@@ -358,7 +357,7 @@ async fn patience_with_late_jobs_follows_an_operator() {
     }
     assert_eq!(state(&bench).await, JobState::Pending);
     let update =
-        QueueUpdate { boost_after: Some(Boost::After(Duration::from_secs(60))), ..QueueUpdate::default() };
+        QueueUpdate { boost_after: Some(Live::Set(Some(Duration::from_secs(60)))), ..QueueUpdate::default() };
     assert!(bench.client.store().update_queue(bench.dispatcher.queues[0].id, &update).await.unwrap());
     bench.look().await;
     for round in 5..=6 {
