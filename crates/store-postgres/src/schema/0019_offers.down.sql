@@ -15,4 +15,3 @@ where i.slot is not null;
 alter table windlass.kinds drop column key_lowered;
 alter table windlass.claims drop column slots;
 alter table windlass.ready drop column slot;
-alter table windlass.queues drop column laned;

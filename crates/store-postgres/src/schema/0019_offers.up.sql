@@ -32,8 +32,3 @@ create table windlass.turns (
 create index turns_order on windlass.turns (queue, priority, run_at);
 -- That there are any, whatever their priority.
 create index turns_at on windlass.turns (queue, run_at);
-
--- That jobs of lanes were ever put in the queue. One that never had any is claimed without a look at lanes and turns; of those
--- that are here already nobody knows.
-alter table windlass.queues add laned boolean not null default false;
-update windlass.queues set laned = true;
