@@ -1,5 +1,6 @@
 //! A database of one test's own, the library on it, and worker processes that can be killed.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use sqlx::{Connection, Executor};
 use windlass::Windlass;
 use windlass_core::store::{JobFilter, WorkerRow};
-use windlass_core::{JobId, JobState};
+use windlass_core::{JobId, JobRecord, JobState};
 use windlass_testkit::ledger::{self, Entries};
 use windlass_testkit::process::Process;
 use windlass_testkit::signal::{Seen, wait_until};
@@ -242,6 +243,27 @@ pub(crate) async fn wait_for_leases(windlass: &Windlass, deadline: Duration) -> 
         }
     })
     .await
+}
+
+/// The few that did not complete, each because its process was killed three times while it ran alone.
+pub(crate) async fn died_alone(windlass: &Windlass, jobs: &[JobId]) -> BTreeSet<JobId> {
+    let mut dead = BTreeSet::new();
+    for id in jobs {
+        let job = windlass.client().store().job(*id).await.unwrap().expect("the job is there").job;
+        if job.state != JobState::Completed {
+            assert_died_alone(&job);
+            dead.insert(*id);
+        }
+    }
+    assert!(dead.len() <= jobs.len() / 500, "{} of {} jobs died", dead.len(), jobs.len());
+    dead
+}
+
+/// A dead letter by rule.
+pub(crate) fn assert_died_alone(job: &JobRecord) {
+    assert_eq!(job.state, JobState::DeadLetter, "{job:?}");
+    let why = job.last_error.as_deref();
+    assert_eq!(why, Some("its worker process died 3 times while running it alone"), "{job:?}");
 }
 
 pub(crate) async fn state_of(windlass: &Windlass, id: JobId) -> JobState {
