@@ -109,14 +109,12 @@ macro_rules! counted {
     };
 }
 
-/// Where there are turns nothing is taken: they are served with what is ready, by [`CLAIM_TURNS`].
-macro_rules! claim_due {
-    ($blocked:expr, $counted:expr, $from:literal, $unless:expr) => {
+/// From `ready` alone, unless what `looks` and `turns` say stands against it.
+macro_rules! claim_ready {
+    (looks: $looks:expr, turns: $turns:expr, $blocked:expr, $counted:expr, $from:literal, $unless:expr) => {
         claim!(
-            looks: looks!(),
-            turns: "exists (select from windlass.turns t where t.queue = $3 and t.kind = any ($5::int[])
-                     and t.run_at >= ($7::timestamptz[])[2]
-                     and t.run_at <= statement_timestamp() + $1::bigint * interval '1 microsecond')",
+            looks: $looks,
+            turns: $turns,
             blocked: $blocked,
             before: $counted,
             due: concat!(
@@ -139,6 +137,26 @@ macro_rules! claim_due {
             crashes: "0",
             saw: "g.turns, false, false"
         )
+    };
+}
+
+/// Where there are turns nothing is taken: they are served with what is ready, by [`CLAIM_TURNS`].
+macro_rules! claim_due {
+    ($blocked:expr, $counted:expr, $from:literal, $unless:expr) => {
+        claim_ready!(
+            looks: looks!(),
+            turns: "exists (select from windlass.turns t where t.queue = $3 and t.kind = any ($5::int[])
+                     and t.run_at >= ($7::timestamptz[])[2]
+                     and t.run_at <= statement_timestamp() + $1::bigint * interval '1 microsecond')",
+            $blocked, $counted, $from, $unless
+        )
+    };
+}
+
+/// A queue that never had lanes has neither looks nor turns; of one that has them nothing is taken.
+macro_rules! claim_plain {
+    ($blocked:expr, $counted:expr, $from:literal, $unless:expr) => {
+        claim_ready!(looks: "false", turns: "q.laned", $blocked, $counted, $from, $unless)
     };
 }
 
@@ -201,6 +219,7 @@ macro_rules! within {
     };
 }
 
+pub(crate) const CLAIM_PLAIN: &str = unlimited!(claim_plain);
 pub(crate) const CLAIM: &str = unlimited!(claim_due);
 pub(crate) const CLAIM_TURNS: &str = unlimited!(claim_turns);
 const CLAIM_SUSPECT: &str = unlimited!(claim_suspect);
@@ -289,6 +308,13 @@ impl PostgresStore {
     }
 
     async fn claim_from(&self, claim: &Claim, counted: Option<i64>, low: &Low) -> Result<Answer, StoreError> {
+        if counted.is_none() && !self.laned.contains(claim.queue) {
+            let answer = self.claim_plain(claim, low).await?;
+            if !answer.turns {
+                return Ok(answer);
+            }
+            self.laned.set(claim.queue, true);
+        }
         if !self.turned.contains(claim.queue) {
             let statement = if counted.is_some() { CLAIM_COUNTED } else { CLAIM };
             let answer = self.claim_by(statement, claim, counted, low).await?;
@@ -318,6 +344,17 @@ impl PostgresStore {
             .bind(low.ready.map(PgTime).to_vec())
             .bind([low.looks, low.turns()].map(PgTime).to_vec());
         let query = if counted.is_some() { query.bind(counted) } else { query };
+        leased(claim, &query.fetch_all(&self.pool).await.map_err(failed(OP))?)
+    }
+
+    async fn claim_plain(&self, claim: &Claim, low: &Low) -> Result<Answer, StoreError> {
+        let query = sqlx::query(self.sql(CLAIM_PLAIN))
+            .bind(self.offset())
+            .bind(claim.worker.0)
+            .bind(claim.queue.0)
+            .bind(i64::from(claim.limit))
+            .bind(kinds(claim))
+            .bind(low.ready.map(PgTime).to_vec());
         leased(claim, &query.fetch_all(&self.pool).await.map_err(failed(OP))?)
     }
 

@@ -197,6 +197,7 @@ impl PostgresStore {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
+        self.announce_lanes(jobs).await?;
         let stands = stands(jobs);
         let places: Vec<(QueueId, Time)> = queues(jobs).into_iter().map(|q| (q, stands)).collect();
         let mut tries = 0;
@@ -245,6 +246,7 @@ impl PostgresStore {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
+        self.announce_lanes(jobs).await?;
         tx::savepoint(conn).await?;
         match self.enqueue_on(conn, jobs).await {
             Ok(done) => {

@@ -10,7 +10,6 @@ const NO_CONNECTION: &str = "no connection came free within `database.acquire_ti
                              connections of the pool are in use (`database.pool`)";
 const TOO_LONG: &str = "the server stopped it: statement timeout (`database.statement_timeout`); somebody may hold a lock it \
                         needs (`pg_blocking_pids` tells who)";
-
 /// For `map_err`: says what was being done.
 pub(crate) fn failed(op: &'static str) -> impl Fn(sqlx::Error) -> StoreError {
     move |error| translate(op, error)
@@ -62,11 +61,18 @@ pub(crate) fn code(error: &sqlx::Error) -> String {
 
 /// Another session won a race that a second try settles.
 pub(crate) fn is_conflict(error: &StoreError) -> bool {
+    matches!(busy_code(error).as_str(), "40P01" | "40001")
+}
+
+/// It waited for a lock for as long as it may.
+pub(crate) fn is_locked_out(error: &StoreError) -> bool {
+    busy_code(error) == "55P03"
+}
+
+fn busy_code(error: &StoreError) -> String {
     match error {
-        StoreError::Busy { source, .. } => source
-            .downcast_ref::<sqlx::Error>()
-            .is_some_and(|e| matches!(code(e).as_str(), "40P01" | "40001")),
-        _ => false,
+        StoreError::Busy { source, .. } => source.downcast_ref::<sqlx::Error>().map(code).unwrap_or_default(),
+        _ => String::new(),
     }
 }
 

@@ -4,9 +4,11 @@
 //! frees a slot, and whoever puts a job in line, leaves a look in the same transaction; claims follow them. Never locks
 //! a lane where a caller's transaction or a settlement would have to wait for it.
 
+use std::collections::BTreeSet;
+
 use sqlx::PgConnection;
 use sqlx::postgres::PgRow;
-use windlass_core::{KindId, QueueId, StoreError, Time};
+use windlass_core::{KindId, NewJob, QueueId, StoreError, Time};
 
 use crate::PostgresStore;
 use crate::error::failed;
@@ -86,6 +88,8 @@ const LOOK_EVERYWHERE: &str = "
     from windlass.ready r join windlass.kinds k on k.id = r.kind
     where -r.queue > 0 and k.name = any ($2)";
 
+const ANNOUNCE: &str = "update windlass.queues set laned = true where id = any ($1::int[]) and not laned";
+
 /// Looks followed in one claim per kind; the next goes on. Many of a lane cost little more than one.
 const LOOKS: i64 = 5_000;
 const OP: &str = "promote";
@@ -98,6 +102,26 @@ pub(crate) struct Promoted {
 }
 
 impl PostgresStore {
+    /// Says in the rows of their queues, once and for good, that there are lanes. In a transaction of its own, before the
+    /// jobs are written: a caller that keeps his own open holds nobody up.
+    pub(crate) async fn announce_lanes<'j>(
+        &self,
+        jobs: impl IntoIterator<Item = &'j NewJob>,
+    ) -> Result<(), StoreError> {
+        let laned = jobs.into_iter().filter(|job| job.lane().is_some()).map(|job| job.queue);
+        let queues: BTreeSet<QueueId> = laned.filter(|queue| !self.laned.contains(*queue)).collect();
+        if queues.is_empty() {
+            return Ok(());
+        }
+        let numbers: Vec<i32> = queues.iter().map(|queue| queue.0).collect();
+        let query = sqlx::query(self.sql(ANNOUNCE)).bind(numbers);
+        query.execute(&self.pool).await.map_err(failed("announce lanes"))?;
+        for queue in queues {
+            self.laned.set(queue, true);
+        }
+        Ok(())
+    }
+
     /// Follows the looks from `low` on that are due in the lanes of these kinds.
     pub(crate) async fn promote(&self, kinds: &[KindId], low: Time) -> Result<Promoted, StoreError> {
         let rows = sqlx::query(self.sql(PROMOTE))

@@ -3,16 +3,28 @@
 //! Owns the `migrations` table and the order of changes. Several processes may run it at once: they take turns on an
 //! advisory lock. Never guesses: a schema that is newer, or a migration that was changed after release, is an error.
 
+use std::time::{Duration, Instant};
+
 use sha2::{Digest, Sha256};
 use sqlx::{PgConnection, Row};
 use windlass_core::StoreError;
 use windlass_core::store::Migration;
 
 use crate::PostgresStore;
-use crate::error::{code, failed, is_conflict, translate};
+use crate::error::{code, failed, is_conflict, is_locked_out, translate};
 use crate::row::{PgTime, get};
 
-const TRIES: u32 = 10;
+/// How long a step tries to get at tables that others use, and how long it leaves them alone in between.
+const PATIENCE: Duration = Duration::from_secs(300);
+const PAUSE: Duration = Duration::from_millis(100);
+
+const LOCKED_OUT: &str = "others use its tables without a break for five minutes: end transactions that are open for long \
+                          (`pg_blocking_pids` tells whose), then migrate again";
+
+/// Half of what a session waits before it looks for a deadlock: in each that a step has part in, the step gives way.
+const GIVE_WAY: &str = "
+    select set_config('lock_timeout', (setting::bigint / 2 + 1)::text, true)
+    from pg_settings where name = 'deadlock_timeout'";
 
 struct Step {
     version: i64,
@@ -148,6 +160,12 @@ const STEPS: &[Step] = &[
         up: include_str!("schema/0020_live_keys.up.sql"),
         down: include_str!("schema/0020_live_keys.down.sql"),
     },
+    Step {
+        version: 21,
+        name: "laned",
+        up: include_str!("schema/0021_laned.up.sql"),
+        down: include_str!("schema/0021_laned.down.sql"),
+    },
 ];
 
 pub(crate) fn newest() -> i64 {
@@ -200,17 +218,22 @@ impl PostgresStore {
         Ok(done)
     }
 
-    /// A step locks tables in its own order, statements under way in theirs: under load the server now and then ends
-    /// one of them to free the other.
+    /// A step locks tables in its own order, statements under way in theirs, and a caller's transaction keeps them for as
+    /// long as it likes. The step lets go of what it has and begins anew: nobody else is ended or kept waiting for it.
     async fn insist(&self, step: &Step, way: Way) -> Result<bool, StoreError> {
-        let mut tries = 1;
+        let begun = Instant::now();
         loop {
             let answer = match way {
                 Way::Up => self.apply(step).await,
                 Way::Down => self.revert(step).await,
             };
             match answer {
-                Err(error) if is_conflict(&error) && tries < TRIES => tries += 1,
+                Err(error) if is_conflict(&error) || is_locked_out(&error) => {
+                    if begun.elapsed() > PATIENCE {
+                        return Err(StoreError::Busy { op: "migrate", source: LOCKED_OUT.into() });
+                    }
+                    tokio::time::sleep(PAUSE).await;
+                }
                 answer => return answer,
             }
         }
@@ -292,11 +315,14 @@ impl PostgresStore {
         }
     }
 
-    /// Waits for other migrating processes; a migration may take longer than a statement usually may.
+    /// Waits for other migrating processes, as long as it takes; for everybody else only as [`GIVE_WAY`] says. A step
+    /// may take longer than a statement usually may.
     async fn take_turn(&self, conn: &mut PgConnection) -> Result<(), StoreError> {
         let script = format!(
             "set local statement_timeout = '15min';
-             select pg_advisory_xact_lock(hashtextextended('windlass migrations {}', 0))",
+             set local lock_timeout = 0;
+             select pg_advisory_xact_lock(hashtextextended('windlass migrations {}', 0));
+             {GIVE_WAY}",
             self.schema
         );
         sqlx::raw_sql(self.dynamic(&script)).execute(conn).await.map_err(failed("wait to migrate"))?;

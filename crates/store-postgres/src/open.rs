@@ -57,6 +57,8 @@ pub struct PostgresStore {
     pub(crate) hints: Arc<Hints>,
     /// Queues with a global concurrency.
     pub(crate) limited: Arc<Noted>,
+    /// Queues with lanes, now or once.
+    pub(crate) laned: Arc<Noted>,
     /// Queues where slots are offered.
     pub(crate) turned: Arc<Noted>,
     pub(crate) together: Arc<Together>,
@@ -148,6 +150,7 @@ impl PostgresStore {
             waker,
             hints,
             limited: Arc::default(),
+            laned: Arc::default(),
             turned: Arc::default(),
             together: Arc::default(),
             offset: Arc::default(),

@@ -11,7 +11,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 use windlass_core::store::WorkerInfo;
 use windlass_core::{KindSpec, Store};
 
-use crate::claim::{CLAIM, CLAIM_TURNS};
+use crate::claim::{CLAIM, CLAIM_PLAIN, CLAIM_TURNS};
 use crate::hint::{BOTTOM, PRIORITIES};
 use crate::late::LATE;
 use crate::row::PgTime;
@@ -81,7 +81,7 @@ async fn nothing_is_sorted_at_a_million_rows() {
     sqlx::raw_sql(AssertSqlSafe(store.render(FILL))).execute(&mut conn).await.unwrap();
     let low = || [PgTime(BOTTOM); PRIORITIES].to_vec();
     let explain = |sql| AssertSqlSafe(format!("explain (format json) {}", store.render(sql)));
-    let claim = |sql| {
+    let plain = |sql| {
         sqlx::query(explain(sql))
             .bind(0_i64)
             .bind(1_i64)
@@ -89,8 +89,12 @@ async fn nothing_is_sorted_at_a_million_rows() {
             .bind(500_i64)
             .bind(vec![1_i32])
             .bind(low())
-            .bind(vec![PgTime(BOTTOM); 2])
     };
+    let row = plain(CLAIM_PLAIN).fetch_one(&store.pool).await.unwrap();
+    judge(&row, reads_ready);
+    let text: &str = row.try_get_unchecked(0).unwrap();
+    assert!(!text.contains("\"turns\"") && !text.contains("\"looks\""), "a look at lanes: {text}");
+    let claim = |sql| plain(sql).bind(vec![PgTime(BOTTOM); 2]);
     judge(&claim(CLAIM).fetch_one(&store.pool).await.unwrap(), reads_ready);
     // Beside offers, as many as are wanted are put in order, however many wait.
     judge(&claim(CLAIM_TURNS).fetch_one(&store.pool).await.unwrap(), reads_many);

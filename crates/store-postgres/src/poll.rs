@@ -17,7 +17,7 @@ use crate::row::{PgTime, duration_or_none, get, most, time, time_or_none};
 /// which is a claim's business. Suspects stand apart: they are due, but an ordinary claim does not take them. The left join answers
 /// with the time even when no queue was asked about. A question's kinds come as the text of an array, because arrays of
 /// arrays are rectangular. Lists come through subqueries, whose length the planner cannot see: it would plan anew each
-/// time for the sake of it, which takes longer than the poll.
+/// time for the sake of it, which takes longer than the poll. `offset 0` keeps it from asking about lanes twice.
 const POLL: &str = "
     with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
     s as materialized (
@@ -44,12 +44,7 @@ const POLL: &str = "
                    and r.kind = any (s.kinds)
                  order by r.run_at, r.id limit 1) r
              where p.asked = s.asked),
-            (select t.run_at from windlass.turns t
-             where t.queue = s.queue and t.run_at >= s.turns and t.kind = any (s.kinds) order by t.run_at limit 1),
-            (select min(o.at)
-             from unnest(s.kinds) k (id), lateral (
-                 select o.at from windlass.looks o where o.kind = k.id and o.at >= s.looks order by o.at limit 1) o))
-            as next_due,
+            lanes.next) as next_due, lanes.next is not null as laned,
            exists (select from windlass.ready r
                    where r.queue = s.queue and r.suspect is not null and r.run_at <= n.now
                      and r.kind = any (s.kinds)) as suspect,
@@ -61,6 +56,14 @@ const POLL: &str = "
         left join windlass.resources r on r.name = coalesce(k.resource, q.resource)
         where k.id = any ((select $8::int[])::int[]) and (k.rate is not null or k.live_rate is not null or r.name is not null)) l
     left join s on true left join windlass.queues q on q.id = s.queue
+    left join lateral (
+        select least(
+            (select t.run_at from windlass.turns t
+             where t.queue = s.queue and t.run_at >= s.turns and t.kind = any (s.kinds) order by t.run_at limit 1),
+            (select min(o.at)
+             from unnest(s.kinds) k (id), lateral (
+                 select o.at from windlass.looks o where o.kind = k.id and o.at >= s.looks order by o.at limit 1) o))
+            as next offset 0) lanes on true
     order by s.asked";
 
 impl PostgresStore {
@@ -117,6 +120,9 @@ impl PostgresStore {
             let next_due = time_or_none(row, "next_due")?;
             let global_concurrency = most(row, "global_concurrency")?;
             self.limited.set(QueueId(queue), global_concurrency.is_some());
+            if get(row, "laned")? {
+                self.laned.set(QueueId(queue), true);
+            }
             if let (Some(due), Some(of)) = (next_due, served.get(asked)) {
                 // Found below the hints, it would be announced and never claimed.
                 self.hints.lower_of(of.queue, &of.kinds, due);

@@ -13,7 +13,7 @@ use windlass_core::{Backoff, KindId, KindSpec, QueueId, QueueSpec, Rate, Resourc
 
 use crate::PostgresStore;
 use crate::audit::Subject;
-use crate::error::{failed, is_conflict};
+use crate::error::failed;
 use crate::row::{big_in, count, duration_or_none, from_micros, get, most, priority, small, small_in};
 
 const PUT_QUEUE: &str = "
@@ -149,8 +149,6 @@ const NO_RATE: &str = "none";
 
 const OP: &str = "write the registry";
 
-const READ_TRIES: usize = 5;
-
 impl PostgresStore {
     /// In name order, so that processes starting together wait for each other in one direction.
     pub(crate) async fn sync_registry(
@@ -280,16 +278,13 @@ impl PostgresStore {
     }
 
     pub(crate) async fn queues(&self) -> Result<Vec<QueueState>, StoreError> {
-        let mut tries = 0;
-        loop {
-            let query = sqlx::query(self.sql(QUEUES)).bind(self.offset()).bind(big_in(DEPTH_SHOWN));
-            match query.fetch_all(&self.pool).await.map_err(failed("read the queues")) {
-                Ok(rows) => return rows.iter().map(read_queue).collect(),
-                // Among so many tables it may meet a migration that locks them in another order.
-                Err(error) if is_conflict(&error) && tries < READ_TRIES => tries += 1,
-                Err(error) => return Err(error),
-            }
-        }
+        let rows = sqlx::query(self.sql(QUEUES))
+            .bind(self.offset())
+            .bind(big_in(DEPTH_SHOWN))
+            .fetch_all(&self.pool)
+            .await
+            .map_err(failed("read the queues"))?;
+        rows.iter().map(read_queue).collect()
     }
 
     pub(crate) async fn update_queue(

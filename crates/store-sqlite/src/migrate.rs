@@ -141,6 +141,12 @@ pub(crate) const STEPS: &[Step] = &[
         up: include_str!("schema/0020_live_keys.up.sql"),
         down: include_str!("schema/0020_live_keys.down.sql"),
     },
+    Step {
+        version: 21,
+        name: "laned",
+        up: include_str!("schema/0021_laned.up.sql"),
+        down: include_str!("schema/0021_laned.down.sql"),
+    },
 ];
 
 pub(crate) fn newest() -> i64 {

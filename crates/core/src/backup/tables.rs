@@ -354,6 +354,7 @@ pub const COLUMNS_LEFT_OUT: &[(&str, &str, &str)] = &[
         "a note that slots above a limit may be taken, which either database is careful to assume",
     ),
     ("ready", "slot", "Postgres' number of a slot, which a restore gives anew"),
+    ("queues", "laned", "Postgres' note that it has lanes, which a restore is careful to assume"),
     ("queues", "limited_claims", "Postgres' count of claims, which only ever has to change"),
     ("rollups", "seq", "SQLite's row number, which nothing refers to"),
 ];

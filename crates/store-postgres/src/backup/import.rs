@@ -100,7 +100,9 @@ impl Import for PgImport {
 
     async fn finish(mut self: Box<Self>) -> Result<(), StoreError> {
         self.go_on_above().await?;
-        self.run(SLOTS.replace("windlass.", &format!("{}.", self.schema))).await?;
+        for statement in [SLOTS, LANED] {
+            self.run(statement.replace("windlass.", &format!("{}.", self.schema))).await?;
+        }
         self.tx.commit().await.map_err(failed(OP))?;
         self.hints.forget();
         self.waker.any();
@@ -117,6 +119,8 @@ const SLOTS: &str = "
         where r.id = h.id
         returning r.lane, r.slot)
     insert into windlass.slots (lane, slot) select lane, slot from h";
+
+const LANED: &str = "update windlass.queues set laned = true";
 
 impl PgImport {
     async fn run(&mut self, sql: String) -> Result<(), StoreError> {

@@ -282,6 +282,7 @@ table queues
     live_concurrency_max integer
     boost_after_us bigint default 600000000
     live_boost_after_us bigint
+    laned boolean not null default false
     queues_boost_after_us_check: CHECK ((boost_after_us > 0))
     queues_check1: CHECK ((live_concurrency_max >= live_concurrency_min))
     queues_check: CHECK ((concurrency_max >= concurrency_min))

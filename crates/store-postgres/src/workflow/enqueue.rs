@@ -52,6 +52,7 @@ pub(super) struct Placed<'m> {
 
 impl PostgresStore {
     pub(super) async fn start_workflow(&self, workflow: &NewWorkflow) -> Result<Started, StoreError> {
+        self.announce_lanes(workflow.members.iter().map(|member| &member.job)).await?;
         let mut tries = 0;
         loop {
             let mut tx = self.pool.begin().await.map_err(failed(OP))?;
@@ -73,6 +74,7 @@ impl PostgresStore {
         workflow: &NewWorkflow,
     ) -> Result<Started, StoreError> {
         let conn = tx::connection(tx)?;
+        self.announce_lanes(workflow.members.iter().map(|member| &member.job)).await?;
         tx::savepoint(conn).await?;
         match self.write_workflow(conn, workflow).await {
             Ok((started, woken)) => {

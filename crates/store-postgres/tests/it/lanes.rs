@@ -425,3 +425,34 @@ async fn within<T, E: std::fmt::Debug>(call: impl Future<Output = Result<T, E>>)
         .unwrap_or_else(|_| panic!("it waits for the caller"))
         .unwrap()
 }
+
+const LANED: &str = "select count(*) from windlass.queues where laned";
+
+/// The first job of a lane says so in its queue's row, also when its own transaction is kept open.
+#[tokio::test]
+async fn a_queue_knows_that_it_has_lanes() {
+    let (place, worker) = worked_place().await;
+    place.put(3).await;
+    assert_eq!((place.number(LANED).await, place.lease(worker, 9).await.len()), (0, 3));
+    let mut tx = place.store.begin().await.unwrap();
+    let first = place.store.enqueue_in(tx.tx(), &[keyed(&place, "a")]).await.unwrap()[0].id;
+    assert_eq!(place.number(LANED).await, 1);
+    assert!(place.lease(worker, 9).await.is_empty());
+    tx.commit().await.unwrap();
+    assert_eq!(ids(&place.lease(worker, 9).await), [first]);
+    place.end().await;
+}
+
+/// As after a change of the database under a process that had announced them.
+#[tokio::test]
+async fn a_poll_finds_lanes_nobody_announced() {
+    let (place, worker) = worked_place().await;
+    let first = put(&place, "a").await;
+    place.sql("update windlass.queues set laned = false").await;
+    let other = place.other().await;
+    assert!(other.claim(&place.claim(worker, 9)).await.unwrap().is_empty());
+    other.poll(worker, &place.served()).await.unwrap();
+    assert_eq!(ids(&other.claim(&place.claim(worker, 9)).await.unwrap()), [first]);
+    other.close().await;
+    place.end().await;
+}

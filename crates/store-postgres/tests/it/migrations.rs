@@ -83,7 +83,7 @@ async fn two_processes_migrate_at_once() {
     let (here, there) = tokio::join!(place.store.migrate_up(None), other.migrate_up(None));
     let mut applied = [here.unwrap(), there.unwrap()].concat();
     applied.sort_unstable();
-    assert_eq!(applied, (1..=20).collect::<Vec<_>>(), "each step is applied by one of them");
+    assert_eq!(applied, (1..=21).collect::<Vec<_>>(), "each step is applied by one of them");
     other.close().await;
     place.end().await;
 }
@@ -98,5 +98,30 @@ async fn a_changed_and_a_newer_schema_are_told_apart() {
         .sql("delete from windlass.migrations; insert into windlass.migrations values (99, 'x', 'x', now())")
         .await;
     assert!(matches!(place.store.check_schema().await, Err(StoreError::SchemaNew { found: 99, .. })));
+    place.end().await;
+}
+
+/// A transaction has read `ready`, which the step comes to last, and then asks for `kinds`, which the step has locked.
+#[tokio::test]
+async fn a_migration_gives_way_to_statements_under_way() {
+    let place = Place::new().await;
+    let mut tx = place.pool.begin().await.unwrap();
+    // Looks for a deadlock before the step would have.
+    for sql in ["set local deadlock_timeout = '700ms'", "select count(*) from windlass.ready"] {
+        sqlx::raw_sql(AssertSqlSafe(place.rendered(sql))).execute(&mut *tx).await.unwrap();
+    }
+    let reader = async {
+        place.somebody_waits().await;
+        let kinds = place.rendered("select name from windlass.kinds");
+        let names: Vec<String> = sqlx::query_scalar(AssertSqlSafe(kinds)).fetch_all(&mut *tx).await.unwrap();
+        assert_eq!(names, ["k"]);
+        // The step waits again while others go on.
+        place.somebody_waits().await;
+        place.put(1).await;
+        tx.commit().await.unwrap();
+    };
+    let (reverted, ()) = tokio::join!(place.store.migrate_down(18), reader);
+    assert_eq!(reverted.unwrap(), [21, 20, 19]);
+    place.store.migrate_up(None).await.unwrap();
     place.end().await;
 }

@@ -57,14 +57,16 @@ impl Place {
         self.pool.close().await;
     }
 
+    pub(crate) fn rendered(&self, text: &str) -> String {
+        text.replace("windlass.", &format!("{}.", self.schema))
+    }
+
     pub(crate) async fn sql(&self, text: &str) {
-        let text = text.replace("windlass.", &format!("{}.", self.schema));
-        sqlx::raw_sql(AssertSqlSafe(text)).execute(&self.pool).await.unwrap();
+        sqlx::raw_sql(AssertSqlSafe(self.rendered(text))).execute(&self.pool).await.unwrap();
     }
 
     pub(crate) async fn number(&self, text: &str) -> i64 {
-        let text = text.replace("windlass.", &format!("{}.", self.schema));
-        sqlx::query_scalar(AssertSqlSafe(text)).fetch_one(&self.pool).await.unwrap()
+        sqlx::query_scalar(AssertSqlSafe(self.rendered(text))).fetch_one(&self.pool).await.unwrap()
     }
 
     /// Until one of the store's sessions waits for a lock that somebody holds in this schema.

@@ -1,0 +1,1 @@
+alter table windlass.queues drop column laned;

@@ -1,0 +1,2 @@
+-- Nothing here: Postgres notes which queues have lanes.
+select 1;
