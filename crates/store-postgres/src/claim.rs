@@ -93,7 +93,7 @@ macro_rules! claim {
 macro_rules! looks {
     () => {
         "exists (select from windlass.looks o where o.kind = any ($5::int[])
-                     and o.at >= ($7::timestamptz[])[1] and o.at <= statement_timestamp() + $1::bigint * interval '1 microsecond')"
+                     and o.at >= $7::timestamptz and o.at <= statement_timestamp() + $1::bigint * interval '1 microsecond')"
     };
 }
 
@@ -145,9 +145,13 @@ macro_rules! claim_due {
     ($blocked:expr, $counted:expr, $from:literal, $unless:expr) => {
         claim_ready!(
             looks: looks!(),
-            turns: "exists (select from windlass.turns t where t.queue = $3 and t.kind = any ($5::int[])
-                     and t.run_at >= ($7::timestamptz[])[2]
-                     and t.run_at <= statement_timestamp() + $1::bigint * interval '1 microsecond')",
+            turns: "exists (
+                     select from unnest($6::timestamptz[]) with ordinality p (low, n) cross join lateral (
+                         select from windlass.turns t
+                         where t.queue = $3 and t.priority = (p.n - 1)::smallint and t.run_at >= p.low
+                           and t.run_at <= statement_timestamp() + $1::bigint * interval '1 microsecond'
+                           and t.kind = any ($5::int[])
+                         limit 1) t)",
             $blocked, $counted, $from, $unless
         )
     };
@@ -342,7 +346,7 @@ impl PostgresStore {
             .bind(i64::from(claim.limit))
             .bind(kinds(claim))
             .bind(low.ready.map(PgTime).to_vec())
-            .bind([low.looks, low.turns()].map(PgTime).to_vec());
+            .bind(PgTime(low.looks));
         let query = if counted.is_some() { query.bind(counted) } else { query };
         leased(claim, &query.fetch_all(&self.pool).await.map_err(failed(OP))?)
     }

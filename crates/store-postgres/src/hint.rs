@@ -88,7 +88,7 @@ impl Marks {
 /// Where scans start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Low {
-    /// In `ready`, by priority.
+    /// In `ready` and in `turns`, by priority.
     pub(crate) ready: [Time; PRIORITIES],
     /// In `looks`.
     pub(crate) looks: Time,
@@ -105,11 +105,6 @@ impl Low {
             *only = *low;
         }
         Low { ready, looks: NEVER }
-    }
-
-    /// In `turns`, whatever their priority.
-    pub(crate) fn turns(&self) -> Time {
-        self.ready.iter().copied().min().unwrap_or(BOTTOM)
     }
 }
 

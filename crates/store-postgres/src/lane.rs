@@ -41,9 +41,10 @@ const PROMOTE: &str = "
         select g.lane, g.freed_at, array(
                    select x.slot::smallint from generate_series(1, g.room) x (slot)
                    where x.slot <> all (g.taken) order by 1 limit greatest(g.room - cardinality(g.taken), 0)) as free
-        from (select o.lane, o.room, max(o.at) filter (where o.freed) as freed_at,
-                     array(select s.slot from windlass.slots s where s.lane = o.lane) as taken
-              from o group by o.lane, o.room) g),
+        from (select x.lane, x.room, x.freed_at,
+                     array(select s.slot from windlass.slots s where s.lane = x.lane) as taken
+              from (select o.lane, o.room, max(o.at) filter (where o.freed) as freed_at
+                    from o group by o.lane, o.room order by min(o.at) limit $5) x) g),
     f as materialized (
         select l.lane, l.freed_at, r.id, r.ctid,
                (select true from windlass.ready z where z.ctid = r.ctid) as seen,
@@ -70,7 +71,8 @@ const PROMOTE: &str = "
                  and (r.id in (select id from f)) is not true limit 1)),
     d as (
         delete from windlass.looks where ctid = any (array(
-            select ctid from o where (lane in (select lane from stay)) is not true)))
+            select ctid from o
+            where (lane in (select lane from l)) is true and (lane in (select lane from stay)) is not true)))
     select queue, min(run_at) as run_at, count(*) as heads from p group by queue";
 
 const RELEASE: &str = "
@@ -90,8 +92,10 @@ const LOOK_EVERYWHERE: &str = "
 
 const ANNOUNCE: &str = "update windlass.queues set laned = true where id = any ($1::int[]) and not laned";
 
-/// Looks followed in one claim per kind; the next goes on. Many of a lane cost little more than one.
-const LOOKS: i64 = 5_000;
+/// Looks read in one claim per kind, and lanes looked at; the next goes on. Many of a lane cost little more than one, and
+/// whoever enqueues in bulk leaves many.
+const LOOKS: i64 = 20_000;
+const LANES: i64 = 5_000;
 const OP: &str = "promote";
 
 /// What a claim brought to the front.
@@ -129,6 +133,7 @@ impl PostgresStore {
             .bind(kinds.iter().map(|kind| kind.0).collect::<Vec<_>>())
             .bind(PgTime(low))
             .bind(LOOKS)
+            .bind(LANES)
             .fetch_all(&self.pool)
             .await
             .map_err(failed(OP))?;

@@ -94,7 +94,7 @@ async fn nothing_is_sorted_at_a_million_rows() {
     judge(&row, reads_ready);
     let text: &str = row.try_get_unchecked(0).unwrap();
     assert!(!text.contains("\"turns\"") && !text.contains("\"looks\""), "a look at lanes: {text}");
-    let claim = |sql| plain(sql).bind(vec![PgTime(BOTTOM); 2]);
+    let claim = |sql| plain(sql).bind(PgTime(BOTTOM));
     judge(&claim(CLAIM).fetch_one(&store.pool).await.unwrap(), reads_ready);
     // Beside offers, as many as are wanted are put in order, however many wait.
     judge(&claim(CLAIM_TURNS).fetch_one(&store.pool).await.unwrap(), reads_many);
@@ -171,7 +171,7 @@ async fn dead_turns_are_not_read() {
             .bind(100_i64)
             .bind(vec![1_i32])
             .bind(low.to_vec())
-            .bind(vec![PgTime(BOTTOM), low[0]]);
+            .bind(PgTime(BOTTOM));
         let read = pages(&claim.fetch_one(&store.pool).await.unwrap(), "turns");
         assert!(read < 200, "{read} pages");
     }
@@ -185,6 +185,32 @@ async fn dead_turns_are_not_read() {
     let read = pages(&late.fetch_one(&store.pool).await.unwrap(), "turns");
     assert!(read < 200, "{read} pages");
     holder.close().await.unwrap();
+    end(store, conn).await;
+}
+
+const LEAST_URGENT: &str = "
+    insert into windlass.turns (queue, priority, run_at, kind, lanes, ids, addresses)
+    select 1, 10, now() - interval '1 hour', 1, array[n], array[n], array['(0,1)'::tid]
+    from generate_series(1, 50000) n";
+
+/// Where the planner has nothing to choose by: whoever looks for urgent turns does not walk over the others.
+#[tokio::test]
+async fn turns_are_read_by_priority() {
+    let (store, mut conn, worker) = worked("urgent").await;
+    sqlx::raw_sql(AssertSqlSafe(store.render(LEAST_URGENT))).execute(&mut conn).await.unwrap();
+    for sql in [CLAIM, CLAIM_TURNS] {
+        let explain = AssertSqlSafe(format!("explain (analyze, buffers, format json) {}", store.render(sql)));
+        let claim = sqlx::query(explain)
+            .bind(0_i64)
+            .bind(worker)
+            .bind(1_i32)
+            .bind(10_i64)
+            .bind(vec![1_i32])
+            .bind([PgTime(BOTTOM); PRIORITIES].to_vec())
+            .bind(PgTime(BOTTOM));
+        let read = pages(&claim.fetch_one(&store.pool).await.unwrap(), "turns");
+        assert!(read < 300, "{read} pages");
+    }
     end(store, conn).await;
 }
 

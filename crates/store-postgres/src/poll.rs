@@ -13,7 +13,7 @@ use crate::error::failed;
 use crate::registry::{bounds, parse_rate};
 use crate::row::{PgTime, duration_or_none, get, most, time, time_or_none};
 
-/// Eleven index probes per question, each from where the hints say, one for turns, and one per kind for lanes to look at,
+/// Eleven index probes per question, each from where the hints say, as many for turns, and one per kind for lanes to look at,
 /// which is a claim's business. Suspects stand apart: they are due, but an ordinary claim does not take them. The left join answers
 /// with the time even when no queue was asked about. A question's kinds come as the text of an array, because arrays of
 /// arrays are rectangular. Lists come through subqueries, whose length the planner cannot see: it would plan anew each
@@ -21,9 +21,9 @@ use crate::row::{PgTime, duration_or_none, get, most, time, time_or_none};
 const POLL: &str = "
     with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
     s as materialized (
-        select s.asked, s.queue, s.kinds::int[] as kinds, s.looks, s.turns
-        from unnest((select $3::int[]), (select $4::text[]), (select $9::timestamptz[]), (select $11::timestamptz[]))
-             with ordinality s (queue, kinds, looks, turns, asked))
+        select s.asked, s.queue, s.kinds::int[] as kinds, s.looks
+        from unnest((select $3::int[]), (select $4::text[]), (select $9::timestamptz[]))
+             with ordinality s (queue, kinds, looks, asked))
     select n.now, s.asked, q.id as queue, q.paused, coalesce(q.live_concurrency, q.concurrency) as concurrency,
            case when q.live_concurrency_max is null then q.concurrency_min else q.live_concurrency_min end as concurrency_min,
            coalesce(q.live_concurrency_max, q.concurrency_max) as concurrency_max,
@@ -58,8 +58,13 @@ const POLL: &str = "
     left join s on true left join windlass.queues q on q.id = s.queue
     left join lateral (
         select least(
-            (select t.run_at from windlass.turns t
-             where t.queue = s.queue and t.run_at >= s.turns and t.kind = any (s.kinds) order by t.run_at limit 1),
+            (select min(t.run_at)
+             from unnest((select $5::bigint[]), (select $6::smallint[]), (select $7::timestamptz[]))
+                      p (asked, priority, low), lateral (
+                 select t.run_at from windlass.turns t
+                 where t.queue = s.queue and t.priority = p.priority and t.run_at >= p.low and t.kind = any (s.kinds)
+                 order by t.run_at limit 1) t
+             where p.asked = s.asked),
             (select min(o.at)
              from unnest(s.kinds) k (id), lateral (
                  select o.at from windlass.looks o where o.kind = k.id and o.at >= s.looks order by o.at limit 1) o))
@@ -69,7 +74,7 @@ const POLL: &str = "
 impl PostgresStore {
     pub(crate) async fn poll(&self, worker: WorkerId, served: &[QueueKinds]) -> Result<Poll, StoreError> {
         let (mut places, mut priorities, mut lows) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut looks, mut turns) = (Vec::new(), Vec::new());
+        let mut looks = Vec::new();
         let begun = Instant::now();
         let mut from_bottom = Vec::new();
         let ticks = self.hints.ticks.start(begun);
@@ -82,7 +87,6 @@ impl PostgresStore {
                 lows.push(PgTime(low));
             }
             looks.push(PgTime(low.looks));
-            turns.push(PgTime(low.turns()));
         }
         let rows = sqlx::query(self.sql(POLL))
             .bind(self.offset())
@@ -95,7 +99,6 @@ impl PostgresStore {
             .bind(served.iter().flat_map(|s| s.kinds.iter().map(|k| k.0)).collect::<Vec<_>>())
             .bind(looks)
             .bind(PgTime(ticks.low))
-            .bind(turns)
             .fetch_all(&self.pool)
             .await
             .map_err(failed("poll"))?;

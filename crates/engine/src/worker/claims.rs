@@ -23,6 +23,9 @@ const SURPLUS_AFTER: Duration = Duration::from_secs(2);
 /// A statement whose connection broke may still commit for this long.
 const DOUBT: Duration = Duration::from_secs(120);
 const DOUBT_EVERY: Duration = Duration::from_secs(5);
+/// A claim that brought less than it asked for is followed by the next so much later, unless a hint comes: without hints it
+/// is what keeps up with a steady trickle.
+const REST: Duration = Duration::from_millis(10);
 /// An emptied queue is looked at for what comes next, but not more often than this.
 const POLL_GAP: Duration = Duration::from_millis(100);
 
@@ -103,7 +106,7 @@ impl Dispatcher {
     fn claim_more(&mut self, queue: usize, group: usize, now: Instant) {
         let work = &self.queues[queue];
         let of = &work.groups[group];
-        if !of.due || of.claiming || work.paused || self.unsettled.len() > MAX_UNSETTLED {
+        if !of.is_due(now) || of.claiming || work.paused || self.unsettled.len() > MAX_UNSETTLED {
             return;
         }
         let ahead = if work.limited || of.pool.is_some() || work.is_shared(group, now) {
@@ -284,6 +287,7 @@ impl Dispatcher {
             // An empty-handed claim proves the queue empty unless a hint came meanwhile. A hint may have been about a
             // delayed job, whose time only a poll tells.
             of.due = of.due_again || !jobs.is_empty();
+            of.rests_until = (!of.due_again && (jobs.len() as u32) < limit).then(|| now + REST);
             if !of.due && std::mem::take(&mut of.hinted) {
                 self.poll_at = self.poll_at.min(self.polled_at + POLL_GAP);
             }

@@ -128,6 +128,8 @@ pub(super) struct Group {
     /// What makes it due is a hint, which may have been about a delayed job.
     pub(super) hinted: bool,
     pub(super) claiming: bool,
+    /// The last claim brought all there was: what has come since without a hint is looked for then.
+    pub(super) rests_until: Option<Instant>,
     pub(super) next_due: Option<Time>,
     pub(super) suspect: bool,
     pub(super) suspect_rest: Option<Instant>,
@@ -149,6 +151,7 @@ impl Group {
             due_again: false,
             hinted: false,
             claiming: false,
+            rests_until: None,
             next_due: None,
             suspect: false,
             suspect_rest: None,
@@ -159,6 +162,12 @@ impl Group {
     pub(super) fn wake(&mut self) {
         self.due = true;
         self.due_again = true;
+        self.rests_until = None;
+    }
+
+    /// Something may be due, and it is time to look for it.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.due && self.rests_until.is_none_or(|until| now >= until)
     }
 
     /// Its limits allow one more job, or may before long.
@@ -168,7 +177,7 @@ impl Group {
     }
 
     fn wants(&self, now: Instant) -> bool {
-        self.claiming || !self.buffer.is_empty() || (self.due && self.may_start(now))
+        self.claiming || !self.buffer.is_empty() || (self.is_due(now) && self.may_start(now))
     }
 
     fn share(&self, now: Instant) -> Share {

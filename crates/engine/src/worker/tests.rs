@@ -265,6 +265,22 @@ async fn a_hint_of_due_work_asks_for_no_poll() {
     }
 }
 
+/// Nothing is left to claim but what comes now, and that is hinted at, or found a moment later.
+#[tokio::test]
+async fn a_claim_that_brought_all_there_was_is_not_followed_at_once() {
+    let (mut bench, _) = Bench::with(4, 1, "Done").await;
+    bench.until(|d| d.queues[0].running() == 1).await;
+    assert!(!claiming(&bench.dispatcher), "three slots are open");
+    let due = Hints { due: vec![bench.dispatcher.queues[0].id], ..Hints::default() };
+    bench.put(1, "Done").await;
+    bench.dispatcher.woken(due);
+    bench.dispatcher.tick(Instant::now());
+    assert!(claiming(&bench.dispatcher), "a hint came");
+    bench.until(|d| d.queues[0].running() == 2).await;
+    bench.put(1, "Done").await;
+    bench.until(|d| d.queues[0].running() == 3).await;
+}
+
 #[tokio::test]
 async fn a_stop_hands_back_what_has_not_ended_and_burns_nothing() {
     let (mut bench, ids) = Bench::with(2, 12, "Done").await;

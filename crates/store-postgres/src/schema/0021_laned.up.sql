@@ -2,3 +2,7 @@
 -- that are here already nobody knows.
 alter table windlass.queues add laned boolean not null default true;
 alter table windlass.queues alter laned set default false;
+
+-- Only they are asked for turns, by priority. An index of another order was taken for that too where the planner had nothing to
+-- choose by, and each priority walked over the turns of all.
+drop index windlass.turns_at;
