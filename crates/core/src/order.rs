@@ -3,11 +3,13 @@
 //! A job that has been due for longer than its queue's `boost_after`, or for three quarters of its SLA, is **late**. One
 //! slot in four is reserved for late jobs, whatever their priority: those due longest first, which are the nearest to
 //! their SLA or the furthest beyond. So urgent work never waits for more than a quarter of the slots, and no work waits
-//! for ever. Pure rules; a store finds who is due, a worker keeps the reserve.
+//! for ever. In the line of a lane, where only one is next, it is now and then the longest due of those who are late and
+//! less urgent than who stands first. Pure rules; a store finds who is due, a worker keeps the reserve, the sweeper looks
+//! at lines.
 
 use std::time::Duration;
 
-use crate::Time;
+use crate::{JobId, Time};
 
 pub const DEFAULT_BOOST_AFTER: Duration = Duration::from_secs(600);
 /// One slot in so many is for late jobs.
@@ -60,6 +62,23 @@ pub fn longest_due(due: &[(u8, Time)], most: u32) -> Vec<(u8, u32)> {
         }
     }
     counts
+}
+
+/// Who stands first in the line of a lane, and the longest due of each priority behind him.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    pub first: (u8, Time),
+    pub behind: Vec<(u8, Time, JobId)>,
+}
+
+/// Who goes ahead of the first, and under which priority: one step above his, where there is one. Nobody who has not been
+/// due since `late`, and nobody while the first has been due for longer: that may be one who went ahead before.
+pub fn goes_ahead(line: &Waiting, late: Time) -> Option<(JobId, u8)> {
+    let (first, since) = line.first;
+    let waited =
+        line.behind.iter().filter(|(priority, at, _)| *priority > first && *at <= late && *at < since);
+    let (_, _, job) = waited.min_by_key(|(priority, at, _)| (*at, *priority))?;
+    Some((*job, first.saturating_sub(1)))
 }
 
 #[cfg(test)]
@@ -117,5 +136,20 @@ mod tests {
         assert_eq!(longest_due(&due, 4), [(7, 1), (9, 2), (0, 1)]);
         assert_eq!(longest_due(&due, 1), [(7, 1)], "of two due as long the more urgent");
         assert_eq!(longest_due(&[], 4), []);
+    }
+
+    #[test]
+    fn the_longest_due_of_a_line_goes_ahead_of_younger_ones() {
+        let behind = vec![(7, Time(4), JobId(1)), (9, Time(3), JobId(2)), (10, Time(3), JobId(3))];
+        let line = |first| Waiting { first, behind: behind.clone() };
+        assert_eq!(goes_ahead(&line((2, Time(50))), Time(10)), Some((JobId(2), 1)));
+        assert_eq!(goes_ahead(&line((0, Time(50))), Time(10)), Some((JobId(2), 0)), "beside him");
+        assert_eq!(goes_ahead(&line((2, Time(50))), Time(2)), None, "nobody is late");
+        assert_eq!(goes_ahead(&line((2, Time(3))), Time(10)), None, "the first has waited as long");
+        assert_eq!(
+            goes_ahead(&line((9, Time(50))), Time(10)),
+            Some((JobId(3), 8)),
+            "he is as urgent himself"
+        );
     }
 }

@@ -34,6 +34,10 @@ impl Noted {
         self.queues.read().unwrap_or_else(PoisonError::into_inner).contains(&queue)
     }
 
+    pub(crate) fn any(&self) -> bool {
+        !self.queues.read().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     pub(crate) fn set(&self, queue: QueueId, is: bool) {
         if self.contains(queue) == is {
             return;

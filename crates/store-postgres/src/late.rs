@@ -1,17 +1,20 @@
 //! Leasing jobs that have been due too long, whatever their priority.
 //!
-//! Owns the look for them. Who of them comes first is decided by `windlass_core::order`; each is then leased by the
-//! claim of its priority. Never follows looks at lanes: a claim of all priorities comes right after.
+//! Owns the look for them, and their way ahead in the line of a lane. Who of them comes first is decided by
+//! `windlass_core::order`; each is then leased by the claim of its priority. Never follows looks at lanes: a claim of all
+//! priorities comes right after.
 
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use windlass_core::order::longest_due;
-use windlass_core::store::{Claim, LateJobs};
-use windlass_core::{StoreError, Time};
+use sqlx::postgres::PgRow;
+use windlass_core::order::{Waiting, goes_ahead, late_after, longest_due};
+use windlass_core::store::{Boosted, Claim, LateJobs};
+use windlass_core::{JobId, LaneId, QueueId, StoreError, Time};
 
 use crate::PostgresStore;
 use crate::error::failed;
-use crate::row::{PgTime, delay_in, priority, time};
+use crate::row::{PgTime, delay_in, duration_or_none, get, priority, time, time_or_none};
 
 /// The first of each priority, each straight from its index range: at most eleven times as many rows as are wanted, and
 /// nothing is sorted here, however many wait. Offers count as ready, and are read in the same way.
@@ -36,7 +39,49 @@ pub(crate) const LATE: &str = "
               order by t.run_at limit $6) t
         cross join unnest(t.ids) limit $6) t";
 
+/// From lane to lane by one probe each, and one for who stands first. Most lines have one priority, and that there is no other
+/// is one probe too; otherwise the longest due of each. `offset 0` keeps that one where it saves the others.
+const LINES: &str = "
+    with recursive n as materialized (
+        select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
+    lanes (lane) as (
+        (select r.lane from windlass.ready r where -r.queue > 0 and r.lane > $2 order by r.lane limit 1)
+        union all
+        select (select r.lane from windlass.ready r where -r.queue > 0 and r.lane > l.lane order by r.lane limit 1)
+        from lanes l where l.lane is not null),
+    seen as materialized (select lane from lanes where lane is not null limit $3)
+    select n.now, s.lane, f.queue, f.priority as first, f.run_at as since, b.id, b.priority, b.run_at
+    from n cross join seen s cross join lateral (
+        select -r.queue as queue, r.priority, r.run_at from windlass.ready r
+        where -r.queue > 0 and r.lane = s.lane order by r.priority, r.run_at, r.id limit 1) f
+    cross join lateral (
+        select (select r.priority from windlass.ready r
+                where -r.queue > 0 and r.lane = s.lane and r.priority > f.priority
+                order by r.priority limit 1) as next offset 0) m
+    left join lateral (
+        select r.* from generate_series(m.next::int, 10) p (no) cross join lateral (
+            select r.id, r.priority, r.run_at from windlass.ready r
+            where -r.queue > 0 and r.lane = s.lane and r.priority = p.no::smallint and r.suspect is null
+            order by r.run_at, r.id limit 1) r) b
+        on f.run_at <= n.now and b.run_at < f.run_at
+    order by s.lane";
+
+/// Whoever another session has locked is left for the next look.
+const AHEAD: &str = "
+    with w as materialized (
+        select r.ctid, u.priority
+        from unnest($1::bigint[], $2::smallint[]) u (id, priority) join windlass.ready r on r.id = u.id
+        where -r.queue > 0 order by r.id for update of r skip locked)
+    update windlass.ready r set priority = w.priority from w where r.ctid = w.ctid";
+
+const PATIENCE: &str = "
+    select id, nullif(coalesce(live_boost_after_us, boost_after_us), 0) as boost_after_us, sla_us
+    from windlass.queues where laned";
+
+/// Lines in one look.
+const MOST: usize = 1_000;
 const OP: &str = "claim late jobs";
+const BOOST: &str = "boost late jobs in line";
 
 impl PostgresStore {
     pub(crate) async fn claim_late(&self, claim: &Claim, after: Duration) -> Result<LateJobs, StoreError> {
@@ -67,4 +112,72 @@ impl PostgresStore {
             .map_err(failed(OP))?;
         rows.iter().map(|row| Ok((priority(row, "priority")?, time(row, "run_at")?))).collect()
     }
+
+    /// A process that never met a lane does not ask.
+    pub(crate) async fn boost_lines(&self, after: Option<LaneId>) -> Result<Boosted, StoreError> {
+        if !self.laned.any() {
+            return Ok(Boosted::default());
+        }
+        let rows = sqlx::query(self.sql(LINES))
+            .bind(self.offset())
+            .bind(after.map_or(i64::MIN, |lane| lane.0))
+            .bind(MOST as i64)
+            .fetch_all(&self.pool)
+            .await
+            .map_err(failed(BOOST))?;
+        let (lines, last) = lines(&rows)?;
+        let last = last.filter(|_| lines.len() >= MOST);
+        if lines.values().all(|(_, line)| line.behind.is_empty()) {
+            return Ok(Boosted { jobs: 0, last });
+        }
+        let now = rows.first().map_or(Ok(Time(0)), |row| time(row, "now"))?;
+        let patience = self.patience().await?;
+        let ahead: Vec<(JobId, u8)> = lines
+            .values()
+            .filter_map(|(queue, line)| goes_ahead(line, now.minus(*patience.get(queue)?)))
+            .collect();
+        let jobs = self.go_ahead(&ahead).await?;
+        Ok(Boosted { jobs, last })
+    }
+
+    async fn go_ahead(&self, ahead: &[(JobId, u8)]) -> Result<u64, StoreError> {
+        if ahead.is_empty() {
+            return Ok(0);
+        }
+        let query = sqlx::query(self.sql(AHEAD))
+            .bind(ahead.iter().map(|(job, _)| job.0).collect::<Vec<_>>())
+            .bind(ahead.iter().map(|(_, priority)| i16::from(*priority)).collect::<Vec<_>>());
+        Ok(query.execute(&self.pool).await.map_err(failed(BOOST))?.rows_affected())
+    }
+
+    /// When a job of each queue with lanes is late, where it ever is.
+    async fn patience(&self) -> Result<HashMap<QueueId, Duration>, StoreError> {
+        let rows = sqlx::query(self.sql(PATIENCE)).fetch_all(&self.pool).await.map_err(failed(BOOST))?;
+        let mut patience = HashMap::new();
+        for row in &rows {
+            let after =
+                late_after(duration_or_none(row, "boost_after_us")?, duration_or_none(row, "sla_us")?);
+            if let Some(after) = after {
+                patience.insert(QueueId(get(row, "id")?), after);
+            }
+        }
+        Ok(patience)
+    }
+}
+
+type Lines = BTreeMap<i64, (QueueId, Waiting)>;
+
+/// The lines, and the last lane.
+fn lines(rows: &[PgRow]) -> Result<(Lines, Option<LaneId>), StoreError> {
+    let mut lines = Lines::new();
+    for row in rows {
+        let first = (u8::try_from(get::<i16>(row, "first")?).unwrap_or(u8::MAX), time(row, "since")?);
+        let line = (QueueId(get(row, "queue")?), Waiting { first, behind: Vec::new() });
+        let (_, line) = lines.entry(get(row, "lane")?).or_insert(line);
+        if let Some(at) = time_or_none(row, "run_at")? {
+            line.behind.push((priority(row, "priority")?, at, JobId(get(row, "id")?)));
+        }
+    }
+    let last = lines.keys().next_back().copied().map(LaneId);
+    Ok((lines, last))
 }

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use windlass_core::store::{
-    Action, Backlog, Beat, Bulk, Change, Claim, DeadCount, Enqueued, Finding, JobDetail, JobFilter,
+    Action, Backlog, Beat, Boosted, Bulk, Change, Claim, DeadCount, Enqueued, Finding, JobDetail, JobFilter,
     KindUpdate, LateJobs, Migration, OnWake, Overruled, Page, Poll, Prune, QueueKinds, QueueState,
     QueueUpdate, Reclaimed, Report, Rollup, Settled, StoreTx, TokenLease, WorkerInfo, WorkerLimits,
     WorkerRow,
 };
 use windlass_core::{
-    JobId, JobRecord, KindId, KindSpec, LeasedJob, NewJob, QueueId, QueueSpec, Settlement, Store, StoreError,
-    Time, Token, TxRef, WorkerId,
+    JobId, JobRecord, KindId, KindSpec, LaneId, LeasedJob, NewJob, QueueId, QueueSpec, Settlement, Store,
+    StoreError, Time, Token, TxRef, WorkerId,
 };
 
 use crate::PostgresStore;
@@ -107,6 +107,10 @@ impl Store for PostgresStore {
 
     async fn claim(&self, claim: &Claim) -> Result<Vec<LeasedJob>> {
         self.claim(claim).await
+    }
+
+    async fn boost_lines(&self, after: Option<LaneId>) -> Result<Boosted> {
+        self.boost_lines(after).await
     }
 
     async fn claim_late(&self, claim: &Claim, after: Duration) -> Result<LateJobs> {

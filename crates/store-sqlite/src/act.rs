@@ -193,7 +193,7 @@ fn copy_last_attempt(scope: &Scope<'_>, id: JobId) -> Answer<()> {
 }
 
 /// Where a waiting job stands.
-struct Stood {
+pub(crate) struct Stood {
     /// Of its queue, or its negative in line.
     number: i32,
     priority: u8,
@@ -215,7 +215,7 @@ fn standing_of(scope: &Scope<'_>, id: JobId) -> Answer<Option<Stood>> {
 }
 
 /// Gives a waiting job another priority or time. None when there is no such job, or it waits for others and has no time.
-fn move_to(
+pub(crate) fn move_to(
     scope: &Scope<'_>,
     id: JobId,
     priority: Option<u8>,

@@ -94,6 +94,48 @@ pub(crate) fn leave_line(connection: &Connection, lane: LaneId, (priority, run_a
     Ok(())
 }
 
+/// The next lane after this one in which somebody stood, and the queue of who stands there.
+pub(crate) fn next_line(
+    connection: &Connection,
+    after: Option<LaneId>,
+) -> Answer<Option<(LaneId, Option<QueueId>)>> {
+    let lane: Option<i64> = connection
+        .prepare_cached("select min(lane) from windlass_lines where lane > ?1")?
+        .query_row([after.map_or(i64::MIN, |lane| lane.0)], |row| row.get(0))?;
+    let Some(lane) = lane else { return Ok(None) };
+    let queue = connection
+        .prepare_cached(
+            "select -r.queue from windlass_lines l join windlass_ready r on r.id = l.id
+             where l.lane = ?1 and r.queue < 0 limit 1",
+        )?
+        .query_row([lane], |row| row.get(0).map(QueueId))
+        .optional()?;
+    Ok(Some((LaneId(lane), queue)))
+}
+
+/// The longest due of each priority behind `first`; suspects are left out.
+pub(crate) fn less_urgent(
+    connection: &Connection,
+    queue: QueueId,
+    lane: LaneId,
+    first: u8,
+) -> Answer<Vec<Place>> {
+    let mut statement = connection.prepare_cached(FROM)?;
+    let (mut from, mut found) = (first + 1, Vec::new());
+    while let Some(entry) = statement.query_row((queue.0, lane.0, from), Entry::read).optional()? {
+        let First { priority, run_at, id, attempt } = entry.first;
+        if !entry.there {
+            leave_line(connection, lane, (priority, run_at, id))?;
+            continue;
+        }
+        if attempt.is_some() {
+            found.push((priority, run_at, id));
+        }
+        from = priority + 1;
+    }
+    Ok(found)
+}
+
 /// Looked up once per call, not once per lane.
 pub(crate) struct Line<'c> {
     behind: CachedStatement<'c>,

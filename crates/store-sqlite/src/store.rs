@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use windlass_core::store::{
-    Action, Backlog, Beat, Bulk, Change, Claim, DeadCount, Enqueued, Finding, JobDetail, JobFilter,
+    Action, Backlog, Beat, Boosted, Bulk, Change, Claim, DeadCount, Enqueued, Finding, JobDetail, JobFilter,
     KindUpdate, LateJobs, Migration, OnWake, Overruled, Page, Poll, Prune, QueueKinds, QueueState,
     QueueUpdate, Reclaimed, Report, Rollup, Settled, StoreTx, TokenLease, WorkerInfo, WorkerLimits,
     WorkerRow,
 };
 use windlass_core::{
-    JobId, JobRecord, KindId, KindSpec, LeasedJob, NewJob, QueueId, QueueSpec, Settlement, Store, StoreError,
-    Time, Token, TxRef, WorkerId,
+    JobId, JobRecord, KindId, KindSpec, LaneId, LeasedJob, NewJob, QueueId, QueueSpec, Settlement, Store,
+    StoreError, Time, Token, TxRef, WorkerId,
 };
 
 use crate::query::Selection;
@@ -127,6 +127,10 @@ impl Store for SqliteStore {
     async fn claim(&self, claim: &Claim) -> Result<Vec<LeasedJob>, StoreError> {
         let claim = claim.clone();
         self.write("claim jobs", claim.limit as usize, move |scope| claim::claim(scope, &claim)).await
+    }
+
+    async fn boost_lines(&self, after: Option<LaneId>) -> Result<Boosted, StoreError> {
+        self.write("boost late jobs in line", late::MOST, move |scope| late::boost_lines(scope, after)).await
     }
 
     async fn claim_late(&self, claim: &Claim, after: Duration) -> Result<LateJobs, StoreError> {

@@ -6,6 +6,7 @@
 mod backup;
 mod budgets;
 mod deadline;
+mod lines;
 mod listeners;
 mod place;
 mod schedules;

@@ -319,6 +319,10 @@ macro_rules! conformance_cases {
                 patience_is_changed_live
                 low_priority_is_served_within_its_bound_under_full_high_load
                 without_a_boost_it_would_starve
+                low_priority_is_served_within_its_bound_inside_one_lane
+                low_priority_is_served_beside_the_most_urgent
+                without_a_boost_it_would_starve_inside_one_lane
+                one_of_each_line_goes_ahead
             }
             poll {
                 an_idle_queue

@@ -6,7 +6,7 @@ use windlass_core::order::{DEFAULT_BOOST_AFTER, Reserve};
 use windlass_core::store::{LateJobs, Live, QueueKinds, QueueUpdate};
 use windlass_core::{JobId, JobState, NewJob, Outcome, QueueSpec, RunAt};
 
-use super::lane::{ids, put_keyed, sound};
+use super::lane::{ids, keyed, put_keyed, sound};
 use super::{Harness, QUEUE, settlement};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -151,4 +151,69 @@ pub async fn low_priority_is_served_within_its_bound_under_full_high_load(h: Har
 
 pub async fn without_a_boost_it_would_starve(h: Harness) {
     assert_eq!(minutes_until_served(&h, false).await, None);
+}
+
+/// In the line of one key: each minute more urgent jobs come than its one slot works off.
+async fn minutes_until_next_in_line(h: &Harness, urgent: u8, minutes: u32) -> Option<u32> {
+    let worker = h.worker().await;
+    let of = |priority| NewJob { priority, ..keyed(h, "a") };
+    let low = h.put(of(10)).await;
+    for minute in 0..minutes {
+        h.store.enqueue(&[of(urgent), of(urgent)]).await.unwrap();
+        h.store.boost_lines(None).await.unwrap();
+        let leased = h.claim(worker, 5).await;
+        assert_eq!(leased.len(), 1, "one slot");
+        h.done(&leased[0]).await;
+        sound(h).await;
+        if leased[0].id == low {
+            return Some(minute);
+        }
+        h.advance(MINUTE);
+    }
+    None
+}
+
+pub async fn low_priority_is_served_within_its_bound_inside_one_lane(h: Harness) {
+    let served = minutes_until_next_in_line(&h, 3, 30).await.expect("it starves");
+    assert!((4..=6).contains(&served), "after {served} minutes: late are three quarters of five");
+}
+
+/// There is no step above the most urgent: a store may take some hand-overs to come to him.
+pub async fn low_priority_is_served_beside_the_most_urgent(h: Harness) {
+    assert!(minutes_until_next_in_line(&h, 0, 600).await.is_some(), "it starves");
+}
+
+pub async fn without_a_boost_it_would_starve_inside_one_lane(h: Harness) {
+    let off = QueueUpdate { boost_after: Some(Live::Set(None)), ..QueueUpdate::default() };
+    h.store.update_queue(h.queue, &off).await.unwrap();
+    assert_eq!(minutes_until_next_in_line(&h, 3, 30).await, None);
+}
+
+/// One at a time: the others of the line wait until he had his turn, and lines where nobody is late stay as they are.
+pub async fn one_of_each_line_goes_ahead(h: Harness) {
+    let of = |key: &str, priority| NewJob { priority, ..keyed(&h, key) };
+    let mut late = Vec::new();
+    for key in ["a", "b"] {
+        for priority in [9, 7, 9] {
+            late.push(h.put(of(key, priority)).await);
+        }
+    }
+    h.advance(20 * MINUTE);
+    let young = h.put(of("c", 9)).await;
+    for key in ["a", "b", "c"] {
+        h.put(of(key, 4)).await;
+    }
+    let boosted = h.store.boost_lines(None).await.unwrap();
+    assert_eq!((boosted.jobs, boosted.last), (2, None));
+    assert_eq!(h.store.boost_lines(None).await.unwrap().jobs, 0, "he is first now");
+    let worker = h.worker().await;
+    let got = h.claim(worker, 5).await;
+    assert_eq!(ids(&got)[..2], [late[0], late[3]], "the longest due of two lines");
+    assert_eq!(got.len(), 3);
+    assert_eq!(h.state(young).await, JobState::Pending);
+    // What comes back stands under its own priority again.
+    let back = Outcome::Snooze { delay: Duration::ZERO, why: None };
+    h.store.settle(&[settlement(&got[0], back)]).await.unwrap();
+    assert_eq!(h.store.job(late[0]).await.unwrap().unwrap().job.priority, 9);
+    sound(&h).await;
 }
