@@ -6,6 +6,7 @@ mod audit;
 mod backup;
 mod budgets;
 mod examples;
+mod paging;
 mod registry;
 mod schedules;
 mod top;
@@ -23,6 +24,7 @@ use windlass_core::{EntityRef, JobState, OnConflict, Time};
 pub(crate) use audit::{Audit, AuditVerb, ListAudit};
 pub(crate) use backup::{Backup, BackupVerb, Restore};
 pub(crate) use budgets::{Budgets, BudgetsVerb};
+pub(crate) use paging::Paging;
 pub(crate) use registry::{Kinds, KindsVerb, Queues, QueuesVerb};
 pub(crate) use schedules::{
     CalendarAt, NextTicks, OneSchedule, PutSchedule, RunSchedule, ScheduleNames, Schedules, SchedulesVerb,
@@ -313,12 +315,8 @@ pub(crate) struct Filter {
 pub(crate) struct List {
     #[command(flatten)]
     pub(crate) filter: Filter,
-    /// Most rows to print
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub(crate) limit: u32,
-    /// Go on where the last page ended
-    #[arg(long, value_name = "ID")]
-    pub(crate) cursor: Option<i64>,
+    #[command(flatten)]
+    pub(crate) paging: Paging,
     #[command(flatten)]
     pub(crate) json: Json,
 }

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::Json;
+use super::{Json, Paging};
 
 #[derive(Args)]
 #[command(after_help = "Examples:\n  windlass audit\n  windlass audit list --limit 10 --json\n\n\
@@ -22,12 +22,8 @@ pub(crate) enum AuditVerb {
 
 #[derive(Args)]
 pub(crate) struct ListAudit {
-    /// Most rows to print
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub(crate) limit: u32,
-    /// Go on where the last page ended
-    #[arg(long, value_name = "ID")]
-    pub(crate) cursor: Option<i64>,
+    #[command(flatten)]
+    pub(crate) paging: Paging,
     #[command(flatten)]
     pub(crate) json: Json,
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use windlass_core::workflow::{UnknownWorkflowState, WorkflowState};
 
-use super::Json;
 use super::value::patience;
+use super::{Json, Paging};
 
 #[derive(Args)]
 #[command(after_help = "Examples:\n  windlass workflows --state failed\n  \
@@ -51,12 +51,8 @@ pub(crate) struct ListWorkflows {
     /// Only this state: running, completed, failed, cancelled, compensating or compensated
     #[arg(long, value_name = "STATE", value_parser = workflow_state)]
     pub(crate) state: Option<WorkflowState>,
-    /// Most workflows shown
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    pub(crate) limit: u32,
-    /// Go on after the page that ended with this id
-    #[arg(long, value_name = "ID")]
-    pub(crate) cursor: Option<i64>,
+    #[command(flatten)]
+    pub(crate) paging: Paging,
     #[command(flatten)]
     pub(crate) json: Json,
 }

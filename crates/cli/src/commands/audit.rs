@@ -15,13 +15,11 @@ pub(crate) async fn run(session: &Session, args: Audit) -> Result<(), Failure> {
         Some(AuditVerb::List(list)) => list,
         None => args.list,
     };
-    let ListAudit { limit, cursor, json } = list;
+    let ListAudit { paging, json } = list;
     let client = session.client().await?;
-    // One more than asked for tells whether there is a next page.
-    let mut acts = client.store().audit(cursor, limit + 1).await.during("cannot read the audit")?;
-    let more = acts.len() > limit as usize;
-    acts.truncate(limit as usize);
-    let next_cursor = acts.last().filter(|_| more).map(|act| act.seq.to_string());
+    let mut acts =
+        client.store().audit(paging.cursor, paging.asked()).await.during("cannot read the audit")?;
+    let next_cursor = paging.cut(&mut acts, |act| act.seq.to_string());
     if json.json {
         let items = acts.iter().map(ActView::from).collect();
         return session.output.json(&ListView { items, next_cursor });

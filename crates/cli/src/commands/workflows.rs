@@ -51,13 +51,10 @@ pub(crate) async fn run(session: &Session, args: Workflows) -> Result<(), Failur
 
 async fn list(session: &Session, args: &ListWorkflows) -> Result<(), Failure> {
     let client = session.client().await?;
-    // One more than asked for tells whether there is a next page.
-    let before = args.cursor.map(WorkflowId);
-    let filter = WorkflowFilter { state: args.state, before, limit: args.limit + 1 };
+    let before = args.paging.cursor.map(WorkflowId);
+    let filter = WorkflowFilter { state: args.state, before, limit: args.paging.asked() };
     let mut found = client.store().workflows(&filter).await.during("cannot list workflows")?;
-    let more = found.len() > args.limit as usize;
-    found.truncate(args.limit as usize);
-    let next_cursor = found.last().filter(|_| more).map(|record| record.id.to_string());
+    let next_cursor = args.paging.cut(&mut found, |record| record.id.to_string());
     if args.json.json {
         let items = found.iter().map(WorkflowView::from).collect();
         return session.output.json(&ListView { items, next_cursor });

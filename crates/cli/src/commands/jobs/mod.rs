@@ -67,12 +67,9 @@ fn unknown(what: &str, name: &str, known: &[&str]) -> Failure {
 pub(crate) async fn list(session: &Session, args: List, only: &[JobState]) -> Result<(), Failure> {
     let client = session.client().await?;
     let filter = filter(args.filter, &client.catalog(), only)?;
-    // One more than asked for tells whether there is a next page.
-    let page = Page { before: args.cursor.map(JobId), limit: args.limit + 1 };
+    let page = Page { before: args.paging.cursor.map(JobId), limit: args.paging.asked() };
     let mut jobs = client.store().list(&filter, &page).await.during("cannot list jobs")?;
-    let more = jobs.len() > args.limit as usize;
-    jobs.truncate(args.limit as usize);
-    let next_cursor = jobs.last().filter(|_| more).map(|job| job.id.to_string());
+    let next_cursor = args.paging.cut(&mut jobs, |job| job.id.to_string());
     if args.json.json {
         return session
             .output
