@@ -279,15 +279,15 @@ impl PostgresStore {
         }
         let mut start = self.hints.start(claim.queue, &claim.kinds);
         let mut answer = self.claim_from(claim, counted, &start.low).await?;
-        let (mut looked, mut promoted) = (true, 0);
+        let (mut looked, mut promoted, mut unlooked) = (true, 0, false);
         for _ in 0..FOLLOWED {
             // Slots that were given back have left looks.
             let follow = answer.looks || (answer.again && answer.jobs.is_empty());
             if !follow {
                 break;
             }
-            let Promoted { heads, places } = self.promote(&claim.kinds, start.low.looks).await?;
-            (looked, promoted) = (false, promoted + heads);
+            let Promoted { heads, places, more } = self.promote(&claim.kinds, start.low.looks).await?;
+            (looked, promoted, unlooked) = (false, promoted + heads, more);
             for (queue, place) in places {
                 self.hints.lower(queue, place);
             }
@@ -305,7 +305,7 @@ impl PostgresStore {
         }
         if promoted > jobs.len() as u64 {
             self.waker.jobs([(claim.queue, BOTTOM)]);
-        } else if again {
+        } else if again || unlooked {
             self.waker.jobs([(claim.queue, NEVER)]);
         }
         Ok(Some(jobs))

@@ -10,6 +10,7 @@ const NO_CONNECTION: &str = "no connection came free within `database.acquire_ti
                              connections of the pool are in use (`database.pool`)";
 const TOO_LONG: &str = "the server stopped it: statement timeout (`database.statement_timeout`); somebody may hold a lock it \
                         needs (`pg_blocking_pids` tells who)";
+
 /// For `map_err`: says what was being done.
 pub(crate) fn failed(op: &'static str) -> impl Fn(sqlx::Error) -> StoreError {
     move |error| translate(op, error)

@@ -23,7 +23,7 @@ pub(crate) const BOTTOM: Time = Time(0);
 pub(crate) const NEVER: Time = Time(i64::MAX);
 
 /// Queues of which something was true when this process last looked: that they have a global concurrency, that slots are
-/// offered there. It says which statement to try first, and whom a settlement may wake.
+/// offered there, that they have or had lanes. It says which statement to try first, and whom a settlement may wake.
 #[derive(Default)]
 pub(crate) struct Noted {
     queues: RwLock<HashSet<QueueId>>,

@@ -32,7 +32,7 @@ const PROMOTE: &str = "
         where k.id = any ($2::int[])
         order by k.id for no key update of k),
     o as materialized (
-        select o.ctid, o.lane, o.at, o.freed, k.room
+        select o.ctid, k.id as kind, o.lane, o.at, o.freed, k.room
         from k cross join n cross join lateral (
             select o.ctid, o.lane, o.at, o.freed from windlass.looks o
             where o.kind = k.id and o.at >= $3 and o.at <= n.now
@@ -43,8 +43,10 @@ const PROMOTE: &str = "
                    where x.slot <> all (g.taken) order by 1 limit greatest(g.room - cardinality(g.taken), 0)) as free
         from (select x.lane, x.room, x.freed_at,
                      array(select s.slot from windlass.slots s where s.lane = x.lane) as taken
-              from (select o.lane, o.room, max(o.at) filter (where o.freed) as freed_at
-                    from o group by o.lane, o.room order by min(o.at) limit $5) x) g),
+              from (select o.lane, o.room, max(o.at) filter (where o.freed) as freed_at,
+                           row_number() over (partition by o.kind order by min(o.at)) as nth
+                    from o group by o.kind, o.lane, o.room) x
+              where x.nth <= $5) g),
     f as materialized (
         select l.lane, l.freed_at, r.id, r.ctid,
                (select true from windlass.ready z where z.ctid = r.ctid) as seen,
@@ -72,8 +74,13 @@ const PROMOTE: &str = "
     d as (
         delete from windlass.looks where ctid = any (array(
             select ctid from o
-            where (lane in (select lane from l)) is true and (lane in (select lane from stay)) is not true)))
-    select queue, min(run_at) as run_at, count(*) as heads from p group by queue";
+            where (lane in (select lane from l)) is true and (lane in (select lane from stay)) is not true))
+        returning lane)
+    select queue, min(run_at) as run_at, count(*) as heads from p group by queue
+    union all
+    select null, null, count(*) from d
+    where exists (select from o where (lane in (select lane from l)) is not true)
+       or exists (select from o group by kind having count(*) >= $4)";
 
 const RELEASE: &str = "
     with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
@@ -92,10 +99,14 @@ const LOOK_EVERYWHERE: &str = "
 
 const ANNOUNCE: &str = "update windlass.queues set laned = true where id = any ($1::int[]) and not laned";
 
-/// Looks read in one claim per kind, and lanes looked at; the next goes on. Many of a lane cost little more than one, and
-/// whoever enqueues in bulk leaves many.
-const LOOKS: i64 = 20_000;
-const LANES: i64 = 5_000;
+/// What a claim follows of each kind: so many looks, at so many lanes. The next goes on. Many looks at a lane cost little more
+/// than one, and whoever enqueues in bulk leaves many.
+struct Most {
+    looks: i64,
+    lanes: i64,
+}
+
+const MOST: Most = Most { looks: 20_000, lanes: 5_000 };
 const OP: &str = "promote";
 
 /// What a claim brought to the front.
@@ -103,6 +114,8 @@ pub(crate) struct Promoted {
     pub(crate) heads: u64,
     /// Where the first of them stands, per queue.
     pub(crate) places: Vec<(QueueId, Time)>,
+    /// Looks were followed and there are more than one claim follows.
+    pub(crate) more: bool,
 }
 
 impl PostgresStore {
@@ -128,19 +141,29 @@ impl PostgresStore {
 
     /// Follows the looks from `low` on that are due in the lanes of these kinds.
     pub(crate) async fn promote(&self, kinds: &[KindId], low: Time) -> Result<Promoted, StoreError> {
+        self.promote_within(MOST, kinds, low).await
+    }
+
+    async fn promote_within(&self, most: Most, kinds: &[KindId], low: Time) -> Result<Promoted, StoreError> {
         let rows = sqlx::query(self.sql(PROMOTE))
             .bind(self.offset())
             .bind(kinds.iter().map(|kind| kind.0).collect::<Vec<_>>())
             .bind(PgTime(low))
-            .bind(LOOKS)
-            .bind(LANES)
+            .bind(most.looks)
+            .bind(most.lanes)
             .fetch_all(&self.pool)
             .await
             .map_err(failed(OP))?;
-        let mut promoted = Promoted { heads: 0, places: Vec::with_capacity(rows.len()) };
+        let mut promoted = Promoted { heads: 0, places: Vec::with_capacity(rows.len()), more: false };
         for row in &rows {
-            promoted.heads += count(row, "heads")?;
-            promoted.places.push((QueueId(get(row, "queue")?), time(row, "run_at")?));
+            let heads = count(row, "heads")?;
+            match get::<Option<i32>>(row, "queue")? {
+                Some(queue) => {
+                    promoted.heads += heads;
+                    promoted.places.push((QueueId(queue), time(row, "run_at")?));
+                }
+                None => promoted.more = heads > 0,
+            }
         }
         Ok(promoted)
     }
@@ -173,5 +196,69 @@ impl PostgresStore {
         let query = sqlx::query(self.sql(LOOK_EVERYWHERE)).bind(self.offset()).bind(kinds);
         query.execute(conn).await.map_err(failed("look at lanes"))?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::{AssertSqlSafe, Executor};
+
+    use super::*;
+    use crate::hint::BOTTOM;
+    use crate::plans::{end, worked};
+
+    const FEW: Most = Most { looks: 9, lanes: 2 };
+
+    /// Jobs `from..=to` of a kind, each in a lane of its own with two looks at it.
+    async fn line_up(store: &PostgresStore, kind: i32, from: i32, to: i32) {
+        let sql = format!(
+            "insert into windlass.ready (queue, priority, run_at, id, kind, lane)
+             select -1, 5, now() - interval '1 minute', n, {kind}, n from generate_series({from}, {to}) n;
+             insert into windlass.looks (kind, at, lane, freed)
+             select {kind}, now() - interval '1 minute', n, false
+             from generate_series({from}, {to}) n, generate_series(1, 2)"
+        );
+        store.pool.execute(sqlx::raw_sql(AssertSqlSafe(store.render(&sql)))).await.unwrap();
+    }
+
+    /// More lanes than one claim looks at, and more looks than it reads: each is looked at, and none of those left is forgotten.
+    #[tokio::test]
+    async fn what_one_claim_does_not_look_at_is_left_for_the_next() {
+        let (store, conn, _) = worked("most").await;
+        line_up(&store, 1, 1, 7).await;
+        let mut heads = Vec::new();
+        loop {
+            let promoted = store.promote_within(FEW, &[KindId(1)], BOTTOM).await.unwrap();
+            heads.push(promoted.heads);
+            if !promoted.more {
+                break;
+            }
+        }
+        assert_eq!(heads.iter().sum::<u64>(), 7, "{heads:?}");
+        assert!(heads.len() > 3 && heads.iter().all(|heads| *heads <= 2), "{heads:?}");
+        let left: i64 = sqlx::query_scalar(store.sql("select count(*) from windlass.looks"))
+            .fetch_one(&store.pool)
+            .await
+            .unwrap();
+        assert_eq!(left, 0);
+        end(store, conn).await;
+    }
+
+    /// Somebody holds all of one kind that a claim would look at.
+    #[tokio::test]
+    async fn lanes_that_are_stuck_leave_other_kinds_alone() {
+        let (store, mut conn, _) = worked("stuck").await;
+        let other = windlass_core::KindSpec::new("other", "Q");
+        windlass_core::Store::sync_registry(&store, &[], &[other]).await.unwrap();
+        line_up(&store, 1, 1, 3).await;
+        line_up(&store, 2, 4, 4).await;
+        let hold = store.render("begin; select from windlass.ready where kind = 1 for update");
+        conn.execute(sqlx::raw_sql(AssertSqlSafe(hold))).await.unwrap();
+        let promoted = store.promote_within(FEW, &[KindId(1), KindId(2)], BOTTOM).await.unwrap();
+        assert_eq!((promoted.heads, promoted.more), (1, true));
+        let stuck = store.promote_within(FEW, &[KindId(1), KindId(2)], BOTTOM).await.unwrap();
+        assert_eq!((stuck.heads, stuck.more), (0, false), "nothing got on: no reason to come again");
+        conn.execute("rollback").await.unwrap();
+        end(store, conn).await;
     }
 }

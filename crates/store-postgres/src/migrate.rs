@@ -14,16 +14,18 @@ use crate::PostgresStore;
 use crate::error::{code, failed, is_conflict, is_locked_out, translate};
 use crate::row::{PgTime, get};
 
-/// How long a step tries to get at tables that others use, and how long it leaves them alone in between.
+/// How long a step tries to get at tables that others use. In between it leaves them alone for as long as it waited, but no
+/// shorter than this.
 const PATIENCE: Duration = Duration::from_secs(300);
 const PAUSE: Duration = Duration::from_millis(100);
 
 const LOCKED_OUT: &str = "others use its tables without a break for five minutes: end transactions that are open for long \
-                          (`pg_blocking_pids` tells whose), then migrate again";
+                          (`select pid, query from pg_stat_activity order by xact_start`), then migrate again";
 
-/// Half of what a session waits before it looks for a deadlock: in each that a step has part in, the step gives way.
+/// Half of what a session waits before it looks for a deadlock, and half a second at most: whoever waits for the step looks
+/// later than it gives way, unless told to be quicker than the server's other sessions.
 const GIVE_WAY: &str = "
-    select set_config('lock_timeout', (setting::bigint / 2 + 1)::text, true)
+    select set_config('lock_timeout', greatest(least(setting::bigint / 2, 500), 1)::text, true)
     from pg_settings where name = 'deadlock_timeout'";
 
 struct Step {
@@ -208,7 +210,7 @@ impl PostgresStore {
     pub(crate) async fn migrate_up(&self, to: Option<i64>) -> Result<Vec<i64>, StoreError> {
         let mut done = Vec::new();
         for step in STEPS.iter().filter(|s| to.is_none_or(|to| s.version <= to)) {
-            if self.insist(step, Way::Up).await? {
+            if self.insist(step, Way::Up).await.map_err(|error| stopped(error, &done))? {
                 done.push(step.version);
             }
         }
@@ -219,10 +221,13 @@ impl PostgresStore {
     }
 
     /// A step locks tables in its own order, statements under way in theirs, and a caller's transaction keeps them for as
-    /// long as it likes. The step lets go of what it has and begins anew: nobody else is ended or kept waiting for it.
+    /// long as it likes. The step lets go of what it has and begins anew, so that nobody else is ended for it or waits for
+    /// longer than it does.
     async fn insist(&self, step: &Step, way: Way) -> Result<bool, StoreError> {
         let begun = Instant::now();
+        let mut told = false;
         loop {
+            let tried = Instant::now();
             let answer = match way {
                 Way::Up => self.apply(step).await,
                 Way::Down => self.revert(step).await,
@@ -230,9 +235,14 @@ impl PostgresStore {
             match answer {
                 Err(error) if is_conflict(&error) || is_locked_out(&error) => {
                     if begun.elapsed() > PATIENCE {
-                        return Err(StoreError::Busy { op: "migrate", source: LOCKED_OUT.into() });
+                        let why = format!("step {}: {LOCKED_OUT}", step.version);
+                        return Err(StoreError::Busy { op: "migrate", source: why.into() });
                     }
-                    tokio::time::sleep(PAUSE).await;
+                    if !std::mem::replace(&mut told, true) {
+                        let step = step.version;
+                        tracing::warn!(step, "a migration waits for transactions that use its tables");
+                    }
+                    tokio::time::sleep(tried.elapsed().max(PAUSE)).await;
                 }
                 answer => return answer,
             }
@@ -276,7 +286,7 @@ impl PostgresStore {
     pub(crate) async fn migrate_down(&self, to: i64) -> Result<Vec<i64>, StoreError> {
         let mut done = Vec::new();
         for step in STEPS.iter().rev().filter(|s| s.version > to) {
-            if self.insist(step, Way::Down).await? {
+            if self.insist(step, Way::Down).await.map_err(|error| stopped(error, &done))? {
                 done.push(step.version);
             }
         }
@@ -354,6 +364,16 @@ impl PostgresStore {
                 })
             })
             .collect()
+    }
+}
+
+/// Steps before the one that found its tables in use are done, and stay so.
+fn stopped(error: StoreError, done: &[i64]) -> StoreError {
+    match error {
+        StoreError::Busy { op, source } if !done.is_empty() => {
+            StoreError::Busy { op, source: format!("{source} (done before that: {done:?})").into() }
+        }
+        error => error,
     }
 }
 

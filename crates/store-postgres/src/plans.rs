@@ -112,7 +112,7 @@ async fn nothing_is_sorted_at_a_million_rows() {
 }
 
 /// A kind and a worker of queue 1.
-async fn worked(name: &str) -> (PostgresStore, PgConnection, i64) {
+pub(crate) async fn worked(name: &str) -> (PostgresStore, PgConnection, i64) {
     let url = format!("{}?schema=wl_plans_{name}_{}", url(), std::process::id());
     let store = PostgresStore::connect(&url, Options::default()).await.unwrap();
     store.migrate_up(None).await.unwrap();
@@ -124,7 +124,7 @@ async fn worked(name: &str) -> (PostgresStore, PgConnection, i64) {
     (store, PgConnection::connect(&self::url()).await.unwrap(), worker.0)
 }
 
-async fn end(store: PostgresStore, mut conn: PgConnection) {
+pub(crate) async fn end(store: PostgresStore, mut conn: PgConnection) {
     let end = AssertSqlSafe(format!("drop schema {} cascade", store.schema));
     sqlx::raw_sql(end).execute(&mut conn).await.unwrap();
     store.close().await;

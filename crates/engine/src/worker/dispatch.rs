@@ -339,11 +339,10 @@ impl Dispatcher {
                 next = next.min(instant + due.since(at));
             }
         }
-        let limited = || self.queues.iter().filter(|q| !q.paused).flat_map(|q| &q.groups);
+        let open = || self.queues.iter().filter(|q| !q.paused).flat_map(|q| &q.groups);
         let resting =
-            limited().filter(|group| group.due && !group.claiming).filter_map(|group| group.rests_until);
-        let tokens =
-            limited().filter_map(|group| group.tokens.as_ref()?.wakes_at(group.due || group.suspect));
+            open().filter(|group| group.due && !group.claiming).filter_map(|group| group.rests_until);
+        let tokens = open().filter_map(|group| group.tokens.as_ref()?.wakes_at(group.due || group.suspect));
         let tuning = self.queues.iter().any(|queue| queue.tuner.is_some()).then_some(self.tune_at);
         let ticks = self.tick_at().filter(|_| !self.is_troubled(now));
         for at in tokens.chain(tuning).chain(resting).filter(|at| *at > self.last_round).chain(ticks) {

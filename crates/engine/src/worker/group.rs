@@ -128,7 +128,7 @@ pub(super) struct Group {
     /// What makes it due is a hint, which may have been about a delayed job.
     pub(super) hinted: bool,
     pub(super) claiming: bool,
-    /// The last claim brought all there was: what has come since without a hint is looked for then.
+    /// The last claim brought less than it asked for: what has come since without a hint is looked for then.
     pub(super) rests_until: Option<Instant>,
     pub(super) next_due: Option<Time>,
     pub(super) suspect: bool,

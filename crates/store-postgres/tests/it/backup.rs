@@ -1,9 +1,9 @@
 //! The list of what a backup holds is that of the schema, and restored jobs lie in their days.
 
 use sqlx::{AssertSqlSafe, Row};
-use windlass_core::Store;
 use windlass_core::backup::{COLUMNS_LEFT_OUT, TABLES, TABLES_LEFT_OUT, table};
 use windlass_core::store::BackupStore;
+use windlass_core::{NewJob, Store};
 
 use crate::place::Place;
 
@@ -40,13 +40,8 @@ async fn every_column_is_in_a_backup_or_left_out_for_a_reason() {
     place.end().await;
 }
 
-#[tokio::test]
-async fn restored_jobs_lie_in_their_days() {
-    let place = Place::new().await;
-    place.store.set_clock_offset(-40 * 86_400_000_000);
-    place.put(3).await;
-    place.store.set_clock_offset(0);
-    place.put(2).await;
+/// Everything goes out, the schema goes and comes back, everything comes in.
+async fn there_and_back(place: &Place) {
     let mut export = place.store.export().await.unwrap();
     let mut batches = Vec::new();
     while let Some(batch) = export.next().await.unwrap() {
@@ -60,6 +55,31 @@ async fn restored_jobs_lie_in_their_days() {
         import.put(batch.table, &columns, batch.rows).await.unwrap();
     }
     import.finish().await.unwrap();
+}
+
+/// Another process claims a job with a key that nobody announced since.
+#[tokio::test]
+async fn a_restored_queue_is_taken_for_one_with_lanes() {
+    let place = Place::new().await;
+    let keyed = NewJob { concurrency_key: Some("a".to_owned()), ..place.job() };
+    let put = place.store.enqueue(&[keyed]).await.unwrap()[0].id;
+    there_and_back(&place).await;
+    let other = place.other().await;
+    let worker = place.worker().await;
+    let leased = other.claim(&place.claim(worker, 5)).await.unwrap();
+    assert_eq!(leased.iter().map(|job| job.id).collect::<Vec<_>>(), [put]);
+    other.close().await;
+    place.end().await;
+}
+
+#[tokio::test]
+async fn restored_jobs_lie_in_their_days() {
+    let place = Place::new().await;
+    place.store.set_clock_offset(-40 * 86_400_000_000);
+    place.put(3).await;
+    place.store.set_clock_offset(0);
+    place.put(2).await;
+    there_and_back(&place).await;
     assert_eq!(place.number("select count(*) from windlass.jobs").await, 5);
     assert_eq!(place.number("select count(*) from windlass.jobs_default").await, 0);
     place.end().await;
