@@ -39,7 +39,7 @@ pub(crate) const LATE: &str = "
               order by t.run_at limit $6) t
         cross join unnest(t.ids) limit $6) t";
 
-/// From lane to lane by one probe each, and one for who stands first. Most lines have one priority, and that there is no other
+/// From lane to lane by one probe each, and one for the first that is due, if somebody is. Most lines have one priority, and that there is no other
 /// is one probe too; otherwise the longest due of each. `offset 0` keeps that one where it saves the others.
 const LINES: &str = "
     with recursive n as materialized (
@@ -51,9 +51,10 @@ const LINES: &str = "
         from lanes l where l.lane is not null),
     seen as materialized (select lane from lanes where lane is not null limit $3)
     select n.now, s.lane, f.queue, f.priority as first, f.run_at as since, b.id, b.priority, b.run_at
-    from n cross join seen s cross join lateral (
+    from n cross join seen s left join lateral (
         select -r.queue as queue, r.priority, r.run_at from windlass.ready r
-        where -r.queue > 0 and r.lane = s.lane order by r.priority, r.run_at, r.id limit 1) f
+        where -r.queue > 0 and r.lane = s.lane and r.run_at <= n.now
+        order by r.priority, r.run_at, r.id limit 1) f on true
     cross join lateral (
         select (select r.priority from windlass.ready r
                 where -r.queue > 0 and r.lane = s.lane and r.priority > f.priority
@@ -63,15 +64,15 @@ const LINES: &str = "
             select r.id, r.priority, r.run_at from windlass.ready r
             where -r.queue > 0 and r.lane = s.lane and r.priority = p.no::smallint and r.suspect is null
             order by r.run_at, r.id limit 1) r) b
-        on f.run_at <= n.now and b.run_at < f.run_at
+        on b.run_at < f.run_at
     order by s.lane";
 
-/// Whoever another session has locked is left for the next look.
+/// Whoever another session has locked is left for the next look; one who was made more urgent meanwhile stays so.
 const AHEAD: &str = "
     with w as materialized (
         select r.ctid, u.priority
         from unnest($1::bigint[], $2::smallint[]) u (id, priority) join windlass.ready r on r.id = u.id
-        where -r.queue > 0 order by r.id for update of r skip locked)
+        where -r.queue > 0 and r.priority > u.priority order by r.id for update of r skip locked)
     update windlass.ready r set priority = w.priority from w where r.ctid = w.ctid";
 
 const PATIENCE: &str = "
@@ -125,15 +126,16 @@ impl PostgresStore {
             .fetch_all(&self.pool)
             .await
             .map_err(failed(BOOST))?;
-        let (lines, last) = lines(&rows)?;
-        let last = last.filter(|_| lines.len() >= MOST);
-        if lines.values().all(|(_, line)| line.behind.is_empty()) {
+        let lines = lines(&rows)?;
+        let last = lines.keys().next_back().filter(|_| lines.len() >= MOST).copied().map(LaneId);
+        if lines.values().flatten().all(|(_, line)| line.behind.is_empty()) {
             return Ok(Boosted { jobs: 0, last });
         }
         let now = rows.first().map_or(Ok(Time(0)), |row| time(row, "now"))?;
         let patience = self.patience().await?;
         let ahead: Vec<(JobId, u8)> = lines
             .values()
+            .flatten()
             .filter_map(|(queue, line)| goes_ahead(line, now.minus(*patience.get(queue)?)))
             .collect();
         let jobs = self.go_ahead(&ahead).await?;
@@ -165,19 +167,19 @@ impl PostgresStore {
     }
 }
 
-type Lines = BTreeMap<i64, (QueueId, Waiting)>;
+/// By lane; none where nobody is due.
+type Lines = BTreeMap<i64, Option<(QueueId, Waiting)>>;
 
-/// The lines, and the last lane.
-fn lines(rows: &[PgRow]) -> Result<(Lines, Option<LaneId>), StoreError> {
+fn lines(rows: &[PgRow]) -> Result<Lines, StoreError> {
     let mut lines = Lines::new();
     for row in rows {
-        let first = (u8::try_from(get::<i16>(row, "first")?).unwrap_or(u8::MAX), time(row, "since")?);
-        let line = (QueueId(get(row, "queue")?), Waiting { first, behind: Vec::new() });
-        let (_, line) = lines.entry(get(row, "lane")?).or_insert(line);
+        let line = lines.entry(get(row, "lane")?).or_default();
+        let Some(queue) = get::<Option<i32>>(row, "queue")? else { continue };
+        let first = (priority(row, "first")?, time(row, "since")?);
+        let (_, line) = line.get_or_insert((QueueId(queue), Waiting { first, behind: Vec::new() }));
         if let Some(at) = time_or_none(row, "run_at")? {
             line.behind.push((priority(row, "priority")?, at, JobId(get(row, "id")?)));
         }
     }
-    let last = lines.keys().next_back().copied().map(LaneId);
-    Ok((lines, last))
+    Ok(lines)
 }

@@ -321,6 +321,7 @@ macro_rules! conformance_cases {
                 without_a_boost_it_would_starve
                 low_priority_is_served_within_its_bound_inside_one_lane
                 low_priority_is_served_beside_the_most_urgent
+                one_ahead_of_his_time_keeps_nobody_from_going_ahead
                 without_a_boost_it_would_starve_inside_one_lane
                 one_of_each_line_goes_ahead
             }

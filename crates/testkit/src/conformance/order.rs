@@ -178,6 +178,12 @@ pub async fn low_priority_is_served_within_its_bound_inside_one_lane(h: Harness)
     assert!((4..=6).contains(&served), "after {served} minutes: late are three quarters of five");
 }
 
+/// He is more urgent than all, and not due: the line is that of the others.
+pub async fn one_ahead_of_his_time_keeps_nobody_from_going_ahead(h: Harness) {
+    h.put(NewJob { priority: 0, concurrency_key: Some("a".to_owned()), ..h.delayed(600 * MINUTE) }).await;
+    assert!(minutes_until_next_in_line(&h, 3, 30).await.is_some(), "it starves");
+}
+
 /// There is no step above the most urgent: a store may take some hand-overs to come to him.
 pub async fn low_priority_is_served_beside_the_most_urgent(h: Harness) {
     assert!(minutes_until_next_in_line(&h, 0, 600).await.is_some(), "it starves");
