@@ -20,7 +20,7 @@ use super::late::{Caught, Late};
 use super::permits::Permit;
 use super::quarantine::Quarantine;
 use super::runs::hand_back;
-use super::settles::{MAX_SETTLE, REPORT_EVERY, ROLLUP_EVERY, write_reports};
+use super::settles::{COMPANY, MAX_SETTLE, REPORT_EVERY, ROLLUP_EVERY, write_reports};
 use super::tally::{ClaimTimes, Ran, Tally};
 use super::wake::{Hints, WakeBox};
 use super::{Roster, Served, WorkerOptions, heart};
@@ -125,6 +125,8 @@ pub(super) struct Dispatcher {
     pub(super) next_run: u64,
     pub(super) unsettled: VecDeque<Ended>,
     pub(super) settling: bool,
+    /// Since when the first of the unsettled waits for company.
+    pub(super) gathering: Option<Instant>,
     pub(super) desk: Desk,
     pub(super) reporting: bool,
     pub(super) tally: Tally,
@@ -202,6 +204,7 @@ impl Dispatcher {
             next_run: 0,
             unsettled: VecDeque::new(),
             settling: false,
+            gathering: None,
             desk: Desk::new(client.clone()),
             ticker: Some(Ticker::new(client.clone())),
             next_tick: None,
@@ -259,11 +262,7 @@ impl Dispatcher {
             let timer = tokio::time::sleep_until(self.next_timer().into());
             tokio::select! {
                 biased;
-                _ = self.inbox.recv_many(&mut batch, 512) => {
-                    for event in batch.drain(..) {
-                        self.handle(event).await?;
-                    }
-                }
+                _ = self.inbox.recv_many(&mut batch, 512) => self.take_in(&mut batch).await?,
                 hints = wakes.woken() => self.woken(hints),
                 _ = stop.changed(), if matches!(self.phase, Phase::Working) => self.begin_stop(Instant::now()),
                 () = timer => {}
@@ -277,6 +276,15 @@ impl Dispatcher {
                 return self.end().await;
             }
         }
+    }
+
+    /// Events, and the hints beside them: those follow each other without a gap while short jobs run.
+    pub(super) async fn take_in(&mut self, events: &mut Vec<Event>) -> Result<(), EngineError> {
+        for event in events.drain(..) {
+            self.handle(event).await?;
+        }
+        self.woken(self.wakes.take());
+        Ok(())
     }
 
     /// One round: start what can start, write what has ended, ask for more.
@@ -353,6 +361,9 @@ impl Dispatcher {
         }
         if !self.runs.is_empty() {
             next = next.min(self.report_at);
+        }
+        if let (Some(since), false, false) = (self.gathering, self.settling, self.is_troubled(now)) {
+            next = next.min(since + COMPANY);
         }
         if let Phase::Stopping { deadline } = self.phase {
             next = next.min(deadline.max(now)).min(now + Duration::from_millis(100));

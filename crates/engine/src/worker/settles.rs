@@ -5,9 +5,11 @@ use std::time::{Duration, Instant};
 use windlass_core::store::{Counted, Report, Settled};
 use windlass_core::{JobState, Settlement, Store, StoreError, Verdict};
 
-use super::dispatch::{Dispatcher, Ended, Event, answered, can_return};
+use super::dispatch::{Dispatcher, Ended, Event, Phase, answered, can_return};
 
 pub(super) const MAX_SETTLE: usize = 2_000;
+/// What has ended waits so long for what is about to: a statement for one costs half as much as one for hundreds.
+pub(super) const COMPANY: Duration = Duration::from_millis(1);
 const REFUSED_EVERY: Duration = Duration::from_secs(30);
 pub(super) const ROLLUP_EVERY: Duration = Duration::from_secs(10);
 pub(super) const REPORT_EVERY: Duration = Duration::from_millis(200);
@@ -17,9 +19,16 @@ impl Dispatcher {
         if !self.refused.is_empty() && now >= self.refused_at {
             self.unsettled.extend(self.refused.drain(..));
         }
-        if self.settling || self.unsettled.is_empty() || self.trouble.is_some_and(|(until, _)| now < until) {
+        if self.unsettled.is_empty() {
+            self.gathering = None;
             return;
         }
+        let since = *self.gathering.get_or_insert(now);
+        let gathers = now < since + COMPANY && self.more_end_soon(now);
+        if self.settling || gathers || self.trouble.is_some_and(|(until, _)| now < until) {
+            return;
+        }
+        self.gathering = None;
         let size = self.unsettled.len().min(self.settle_limit);
         let batch: Vec<Ended> = self.unsettled.drain(..size).collect();
         self.settling_tokens = batch.iter().map(|ended| ended.settlement.token).collect();
@@ -32,6 +41,15 @@ impl Dispatcher {
             let (batch, result) = settle(&*store, batch).await;
             let _ = events.send(Event::Settled { batch, result });
         });
+    }
+
+    /// Jobs so short that they are leased ahead are running.
+    fn more_end_soon(&self, now: Instant) -> bool {
+        let mut groups = self.queues.iter().flat_map(|work| &work.groups);
+        matches!(self.phase, Phase::Working)
+            && groups.any(|of| {
+                (!of.buffer.is_empty() || of.running > 0) && of.pace.prefetch(self.options.prefetch, now) > 0
+            })
     }
 
     pub(super) fn settled(&mut self, batch: Vec<Ended>, result: Result<Vec<Settled>, StoreError>) {

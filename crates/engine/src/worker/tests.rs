@@ -8,7 +8,7 @@ use serde::Deserialize;
 use tempfile::TempDir;
 use tokio::sync::{Semaphore, watch};
 use windlass_core::schedule::{RuleSpec, ScheduleSpec};
-use windlass_core::store::{Action, JobFilter};
+use windlass_core::store::{Action, JobFilter, Wake};
 use windlass_core::{JobId, JobState, KindSpec, QueueSpec, Store, StoreError};
 use windlass_store_sqlite::SqliteStore;
 
@@ -16,6 +16,7 @@ mod limits;
 
 use super::dispatch::{Dispatcher, Ended, Event, Phase};
 use super::pace::Pace;
+use super::settles::COMPANY;
 use super::wake::Hints;
 use super::{Roster, WorkerOptions};
 use crate::{Client, Completion, Handlers, JobError, JobRequest, handler};
@@ -246,6 +247,47 @@ async fn a_hint_during_a_claim_leads_to_another() {
     bench.dispatcher.tick(Instant::now());
     assert!(claiming(&bench.dispatcher), "the hint was lost with the empty answer");
     bench.until(|d| d.queues[0].running() == 1).await;
+}
+
+/// While short jobs run there is always another event.
+#[tokio::test]
+async fn a_hint_is_heard_between_events() {
+    let (mut bench, _) = Bench::with(2, 0, "Done").await;
+    bench.until(|d| d.clock.is_some() && quiet(d)).await;
+    let queue = bench.dispatcher.queues[0].id;
+    bench.dispatcher.wakes.listener()(Wake::Due(queue));
+    bench.dispatcher.take_in(&mut vec![Event::Reported]).await.unwrap();
+    bench.dispatcher.tick(Instant::now());
+    assert!(claiming(&bench.dispatcher));
+}
+
+/// One ends while others are about to: they are settled together, but none waits for long.
+#[tokio::test]
+async fn short_jobs_are_settled_in_company() {
+    let (mut bench, _) = Bench::with(2, 12, "Done").await;
+    bench.hurry();
+    bench.until(|d| held(d) == (2, 7) && quiet(d)).await;
+    bench.gate.add_permits(1);
+    let ran = bench.event().await;
+    bench.dispatcher.handle(ran).await.unwrap();
+    let now = Instant::now();
+    bench.dispatcher.tick(now);
+    assert_eq!((bench.dispatcher.unsettled.len(), bench.dispatcher.settling), (1, false));
+    assert!(bench.dispatcher.next_timer() <= Instant::now() + COMPANY, "nothing else need happen");
+    bench.dispatcher.tick(now + COMPANY);
+    assert!(bench.dispatcher.settling);
+}
+
+/// The next may end in an hour.
+#[tokio::test]
+async fn long_jobs_are_settled_at_once() {
+    let (mut bench, _) = Bench::with(2, 2, "Done").await;
+    bench.until(|d| d.queues[0].running() == 2 && quiet(d)).await;
+    bench.gate.add_permits(1);
+    let ran = bench.event().await;
+    bench.dispatcher.handle(ran).await.unwrap();
+    bench.dispatcher.tick(Instant::now());
+    assert!(bench.dispatcher.settling);
 }
 
 /// What a job of later time waits for only a poll can tell; about one that is due now the claim has said everything.

@@ -43,6 +43,11 @@ impl WakeBox {
 
     pub(crate) async fn woken(&self) -> Hints {
         self.inner.notify.notified().await;
+        self.take()
+    }
+
+    /// What has come so far.
+    pub(crate) fn take(&self) -> Hints {
         match self.inner.hints.lock() {
             Ok(mut hints) => std::mem::take(&mut *hints),
             Err(_) => Hints { any: true, ..Hints::default() },
