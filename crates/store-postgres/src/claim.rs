@@ -409,7 +409,7 @@ struct Answer {
     looks: bool,
     /// Nothing was taken for the sake of a global concurrency.
     blocked: bool,
-    /// Slots are offered: to be served, or served.
+    /// Slots are offered: to be served, or served. To a claim that takes the queue for one without lanes: it has them.
     turns: bool,
     /// Somebody holds what stands before the last that was taken.
     passed: bool,

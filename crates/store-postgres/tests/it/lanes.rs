@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Postgres, Transaction};
-use windlass_core::store::{Action, Change, Claim, JobFilter, Settled};
+use windlass_core::schedule::{RuleSpec, ScheduleSpec};
+use windlass_core::store::{
+    Action, Change, Claim, JobFilter, ScheduleRecord, ScheduleStore, Settled, Tick, WorkflowStore,
+};
+use windlass_core::workflow::{NewMember, NewWorkflow, OnFailure};
 use windlass_core::{JobId, JobState, KindSpec, LaneId, LeasedJob, NewJob, Store, Time, TxRef};
 use windlass_store_postgres::PostgresStore;
 
@@ -441,6 +445,63 @@ async fn a_queue_knows_that_it_has_lanes() {
     tx.commit().await.unwrap();
     assert_eq!(ids(&place.lease(worker, 9).await), [first]);
     place.end().await;
+}
+
+/// Each in a queue of which nobody has said so yet, by a process that has not either.
+#[tokio::test]
+async fn ticks_and_workflows_say_that_there_are_lanes() {
+    let (place, worker) = worked_place().await;
+    let member = NewMember {
+        name: "only".to_owned(),
+        job: keyed(&place, "workflow"),
+        parents: Vec::new(),
+        goes_on: false,
+        undo: None,
+    };
+    let workflow = NewWorkflow { name: None, on_failure: OnFailure::Stop, members: vec![member] };
+    for door in ["tick", "workflow", "workflow in a transaction"] {
+        place.sql("update windlass.queues set laned = false").await;
+        let other = place.other().await;
+        match door {
+            "tick" => tick(&place, &other).await,
+            "workflow" => drop(other.enqueue_workflow(&workflow).await.unwrap()),
+            _ => {
+                let mut tx = other.begin().await.unwrap();
+                other.enqueue_workflow_in(tx.tx(), &workflow).await.unwrap();
+                tx.commit().await.unwrap();
+            }
+        }
+        assert_eq!(place.number(LANED).await, 1, "{door}");
+        let fresh = place.other().await;
+        let leased = fresh.claim(&place.claim(worker, 9)).await.unwrap();
+        assert_eq!(leased.len(), 1, "{door}");
+        fresh.settle(&[settlement(&leased[0], done())]).await.unwrap();
+        fresh.close().await;
+        other.close().await;
+    }
+    place.end().await;
+}
+
+async fn tick(place: &Place, store: &PostgresStore) {
+    let spec = ScheduleSpec {
+        name: "s".to_owned(),
+        kind: "k".to_owned(),
+        payload: b"{}".to_vec(),
+        rules: vec![RuleSpec { expr: "@daily".to_owned(), ..RuleSpec::default() }],
+        ..ScheduleSpec::default()
+    };
+    let ScheduleRecord { name, revision, last_tick, next_at, .. } =
+        store.put_schedule(&spec).await.unwrap().record;
+    let tick = Tick {
+        name,
+        revision,
+        from: last_tick,
+        last_tick,
+        next_at,
+        missed: 0,
+        jobs: vec![keyed(place, "tick")],
+    };
+    assert_eq!(store.tick(&[tick]).await.unwrap(), [true]);
 }
 
 /// As after a change of the database under a process that had announced them.
