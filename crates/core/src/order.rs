@@ -4,12 +4,13 @@
 //! slot in four is reserved for late jobs, whatever their priority: those due longest first, which are the nearest to
 //! their SLA or the furthest beyond. So urgent work never waits for more than a quarter of the slots, and no work waits
 //! for ever. In the line of a lane, where only one is next, it is now and then the longest due of those who are late and
-//! less urgent than who stands first. Pure rules; a store finds who is due, a worker keeps the reserve, the sweeper looks
-//! at lines.
+//! less urgent than who stands first, but nobody is passed so twice: late ones get half the turns of a line at most.
+//! Pure rules; a store finds who is due, a worker keeps the reserve, the sweeper looks at lines.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::{JobId, Time};
+use crate::{JobId, LaneId, Time};
 
 pub const DEFAULT_BOOST_AFTER: Duration = Duration::from_secs(600);
 /// One slot in so many is for late jobs.
@@ -67,18 +68,46 @@ pub fn longest_due(due: &[(u8, Time)], most: u32) -> Vec<(u8, u32)> {
 /// Who stands first in the line of a lane, and the longest due of each priority behind him.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
-    pub first: (u8, Time),
+    pub first: (u8, Time, JobId),
     pub behind: Vec<(u8, Time, JobId)>,
 }
 
 /// Who goes ahead of the first, and under which priority: one step above his, where there is one. Nobody who has not been
 /// due since `late`, and nobody while the first has been due for longer: that may be one who went ahead before.
-pub fn goes_ahead(line: &Waiting, late: Time) -> Option<(JobId, u8)> {
-    let (first, since) = line.first;
+fn goes_ahead(line: &Waiting, late: Time) -> Option<(JobId, u8)> {
+    let (first, since, _) = line.first;
     let waited =
         line.behind.iter().filter(|(priority, at, _)| *priority > first && *at <= late && *at < since);
     let (_, _, job) = waited.min_by_key(|(priority, at, _)| (*at, *priority))?;
     Some((*job, first.saturating_sub(1)))
+}
+
+/// Who was passed last in which lane. Known to one process, and forgotten with the line: what was not met in a whole round of
+/// looks is gone after it. So each process lets one ahead of a job at most.
+#[derive(Debug, Default)]
+pub struct Passed {
+    this_round: HashMap<LaneId, JobId>,
+    last_round: HashMap<LaneId, JobId>,
+}
+
+impl Passed {
+    /// Who goes ahead in this line, and under which priority: [`goes_ahead`], unless the first was passed before. Nobody is
+    /// late where no time is given.
+    pub fn lets_ahead(&mut self, lane: LaneId, line: &Waiting, late: Option<Time>) -> Option<(JobId, u8)> {
+        let (_, _, first) = line.first;
+        let known = self.this_round.get(&lane).or_else(|| self.last_round.get(&lane)).copied();
+        let goes = late.filter(|_| known != Some(first)).and_then(|late| goes_ahead(line, late));
+        // Who went ahead stands first meanwhile: whom he passed is not forgotten for that.
+        if let Some(passed) = goes.map(|_| first).or(known) {
+            self.this_round.insert(lane, passed);
+        }
+        goes
+    }
+
+    /// Every line was looked at.
+    pub fn round_ended(&mut self) {
+        self.last_round = std::mem::take(&mut self.this_round);
+    }
 }
 
 #[cfg(test)]
@@ -141,7 +170,7 @@ mod tests {
     #[test]
     fn the_longest_due_of_a_line_goes_ahead_of_younger_ones() {
         let behind = vec![(7, Time(4), JobId(1)), (9, Time(3), JobId(2)), (10, Time(3), JobId(3))];
-        let line = |first| Waiting { first, behind: behind.clone() };
+        let line = |(first, at)| Waiting { first: (first, at, JobId(7)), behind: behind.clone() };
         assert_eq!(goes_ahead(&line((2, Time(50))), Time(10)), Some((JobId(2), 1)));
         assert_eq!(goes_ahead(&line((0, Time(50))), Time(10)), Some((JobId(2), 0)), "beside him");
         assert_eq!(goes_ahead(&line((2, Time(50))), Time(2)), None, "nobody is late");
@@ -151,5 +180,25 @@ mod tests {
             Some((JobId(3), 8)),
             "he is as urgent himself"
         );
+    }
+
+    #[test]
+    fn nobody_is_passed_twice() {
+        let behind = vec![(9, Time(3), JobId(1))];
+        let line = |first| Waiting { first: (2, Time(50), JobId(first)), behind: behind.clone() };
+        let (mut passed, lane, late) = (Passed::default(), LaneId(1), Some(Time(10)));
+        assert_eq!(passed.lets_ahead(lane, &line(7), late), Some((JobId(1), 1)));
+        let ahead = Waiting { first: (1, Time(3), JobId(1)), behind: behind.clone() };
+        for round in 0..3 {
+            assert_eq!(passed.lets_ahead(lane, &ahead, late), None, "he is not gone yet, round {round}");
+            passed.round_ended();
+        }
+        assert_eq!(passed.lets_ahead(lane, &line(7), late), None);
+        assert!(passed.lets_ahead(LaneId(2), &line(7), late).is_some(), "another lane");
+        assert!(passed.lets_ahead(lane, &line(8), late).is_some(), "another is first");
+        for _ in 0..2 {
+            passed.round_ended();
+        }
+        assert!(passed.last_round.is_empty() && passed.this_round.is_empty(), "nobody stands there any more");
     }
 }

@@ -31,12 +31,15 @@ const PROMOTE: &str = "
             select from windlass.looks o where o.kind = k.id and o.at >= $3 and o.at <= n.now limit 1) o
         where k.id = any ($2::int[])
         order by k.id for no key update of k),
+    most as materialized (
+        select greatest($4::bigint / count(*), 1) as looks, greatest($5::bigint / count(*), 1) as lanes
+        from k having count(*) > 0),
     o as materialized (
         select o.ctid, k.id as kind, o.lane, o.at, o.freed, k.room
         from k cross join n cross join lateral (
             select o.ctid, o.lane, o.at, o.freed from windlass.looks o
             where o.kind = k.id and o.at >= $3 and o.at <= n.now
-            order by o.at limit $4) o),
+            order by o.at limit (select looks from most)) o),
     l as materialized (
         select g.lane, g.freed_at, array(
                    select x.slot::smallint from generate_series(1, g.room) x (slot)
@@ -46,7 +49,7 @@ const PROMOTE: &str = "
               from (select o.lane, o.room, max(o.at) filter (where o.freed) as freed_at,
                            row_number() over (partition by o.kind order by min(o.at)) as nth
                     from o group by o.kind, o.lane, o.room) x
-              where x.nth <= $5) g),
+              where x.nth <= (select lanes from most)) g),
     f as materialized (
         select l.lane, l.freed_at, r.id, r.ctid,
                (select true from windlass.ready z where z.ctid = r.ctid) as seen,
@@ -80,7 +83,7 @@ const PROMOTE: &str = "
     union all
     select null, null, count(*) from d
     where exists (select from o where (lane in (select lane from l)) is not true)
-       or exists (select from o group by kind having count(*) >= $4)";
+       or exists (select from o group by kind having count(*) >= (select looks from most))";
 
 const RELEASE: &str = "
     with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
@@ -99,8 +102,8 @@ const LOOK_EVERYWHERE: &str = "
 
 const ANNOUNCE: &str = "update windlass.queues set laned = true where id = any ($1::int[]) and not laned";
 
-/// What a claim follows of each kind: so many looks, at so many lanes. The next goes on. Many looks at a lane cost little more
-/// than one, and whoever enqueues in bulk leaves many.
+/// What a claim follows: so many looks, at so many lanes, of each of its kinds that have some an equal part. The next goes on.
+/// Many looks at a lane cost little more than one, and whoever enqueues in bulk leaves many.
 struct Most {
     looks: i64,
     lanes: i64,

@@ -5,10 +5,11 @@
 //! priorities comes right after.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use sqlx::postgres::PgRow;
-use windlass_core::order::{Waiting, goes_ahead, late_after, longest_due};
+use windlass_core::order::{Waiting, late_after, longest_due};
 use windlass_core::store::{Boosted, Claim, LateJobs};
 use windlass_core::{JobId, LaneId, QueueId, StoreError, Time};
 
@@ -39,9 +40,10 @@ pub(crate) const LATE: &str = "
               order by t.run_at limit $6) t
         cross join unnest(t.ids) limit $6) t";
 
-/// From lane to lane by one probe each, and one for the first that is due, if somebody is. Most lines have one priority, and that there is no other
-/// is one probe too; otherwise the longest due of each. `offset 0` keeps that one where it saves the others.
-const LINES: &str = "
+/// From lane to lane by one probe each, and one for who stands first. If he is not due, the first of each priority behind
+/// his is asked, so that delayed jobs cost nothing, however many they are. Most lines have one priority, and that there is
+/// no other is one probe too; otherwise the longest due of each. `offset 0` keeps that one where it saves the others.
+pub(crate) const LINES: &str = "
     with recursive n as materialized (
         select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
     lanes (lane) as (
@@ -50,11 +52,20 @@ const LINES: &str = "
         select (select r.lane from windlass.ready r where -r.queue > 0 and r.lane > l.lane order by r.lane limit 1)
         from lanes l where l.lane is not null),
     seen as materialized (select lane from lanes where lane is not null limit $3)
-    select n.now, s.lane, f.queue, f.priority as first, f.run_at as since, b.id, b.priority, b.run_at
+    select n.now, s.lane, f.queue, f.priority as first, f.run_at as since, f.id as standing, b.id, b.priority, b.run_at
     from n cross join seen s left join lateral (
-        select -r.queue as queue, r.priority, r.run_at from windlass.ready r
-        where -r.queue > 0 and r.lane = s.lane and r.run_at <= n.now
-        order by r.priority, r.run_at, r.id limit 1) f on true
+        select d.* from (
+            select -r.queue as queue, r.priority, r.run_at, r.id from windlass.ready r
+            where -r.queue > 0 and r.lane = s.lane
+            order by r.priority, r.run_at, r.id limit 1) first
+        cross join lateral (
+            select first.* where first.run_at <= n.now
+            union all
+            select d.* from generate_series(first.priority + 1, 10) p (no) cross join lateral (
+                select -r.queue as queue, r.priority, r.run_at, r.id from windlass.ready r
+                where -r.queue > 0 and r.lane = s.lane and r.priority = p.no::smallint and r.run_at <= n.now
+                order by r.run_at, r.id limit 1) d
+            limit 1) d) f on true
     cross join lateral (
         select (select r.priority from windlass.ready r
                 where -r.queue > 0 and r.lane = s.lane and r.priority > f.priority
@@ -67,7 +78,8 @@ const LINES: &str = "
         on b.run_at < f.run_at
     order by s.lane";
 
-/// Whoever another session has locked is left for the next look; one who was made more urgent meanwhile stays so.
+/// Whoever another session has locked is left for the next look; one who was made more urgent meanwhile stays so. Who had
+/// been offered the slot stands at another address now: the claim that finds the offer void leaves a look, and he is next.
 const AHEAD: &str = "
     with w as materialized (
         select r.ctid, u.priority
@@ -128,18 +140,33 @@ impl PostgresStore {
             .map_err(failed(BOOST))?;
         let lines = lines(&rows)?;
         let last = lines.keys().next_back().filter(|_| lines.len() >= MOST).copied().map(LaneId);
-        if lines.values().flatten().all(|(_, line)| line.behind.is_empty()) {
-            return Ok(Boosted { jobs: 0, last });
-        }
+        let patience = match lines.values().flatten().all(|(_, line)| line.behind.is_empty()) {
+            true => HashMap::new(),
+            false => self.patience().await?,
+        };
         let now = rows.first().map_or(Ok(Time(0)), |row| time(row, "now"))?;
-        let patience = self.patience().await?;
-        let ahead: Vec<(JobId, u8)> = lines
-            .values()
-            .flatten()
-            .filter_map(|(queue, line)| goes_ahead(line, now.minus(*patience.get(queue)?)))
-            .collect();
+        let ahead = self.who_goes_ahead(&lines, &patience, now, last.is_none());
         let jobs = self.go_ahead(&ahead).await?;
         Ok(Boosted { jobs, last })
+    }
+
+    fn who_goes_ahead(
+        &self,
+        lines: &Lines,
+        patience: &HashMap<QueueId, Duration>,
+        now: Time,
+        round_ends: bool,
+    ) -> Vec<(JobId, u8)> {
+        let mut passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = |(lane, line): (&i64, &Option<(QueueId, Waiting)>)| {
+            let (queue, line) = line.as_ref()?;
+            passed.lets_ahead(LaneId(*lane), line, patience.get(queue).map(|after| now.minus(*after)))
+        };
+        let ahead = lines.iter().filter_map(of).collect();
+        if round_ends {
+            passed.round_ended();
+        }
+        ahead
     }
 
     async fn go_ahead(&self, ahead: &[(JobId, u8)]) -> Result<u64, StoreError> {
@@ -175,7 +202,7 @@ fn lines(rows: &[PgRow]) -> Result<Lines, StoreError> {
     for row in rows {
         let line = lines.entry(get(row, "lane")?).or_default();
         let Some(queue) = get::<Option<i32>>(row, "queue")? else { continue };
-        let first = (priority(row, "first")?, time(row, "since")?);
+        let first = (priority(row, "first")?, time(row, "since")?, JobId(get(row, "standing")?));
         let (_, line) = line.get_or_insert((QueueId(queue), Waiting { first, behind: Vec::new() }));
         if let Some(at) = time_or_none(row, "run_at")? {
             line.behind.push((priority(row, "priority")?, at, JobId(get(row, "id")?)));

@@ -5,12 +5,13 @@
 use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgSslMode};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqlStr};
 use windlass_core::StoreError;
+use windlass_core::order::Passed;
 
 use crate::entity::Together;
 use crate::hint::{Hints, Noted};
@@ -61,6 +62,7 @@ pub struct PostgresStore {
     pub(crate) laned: Arc<Noted>,
     /// Queues where slots are offered.
     pub(crate) turned: Arc<Noted>,
+    pub(crate) passed: Arc<Mutex<Passed>>,
     pub(crate) together: Arc<Together>,
     offset: Arc<AtomicI64>,
     rendered: Arc<RwLock<Rendered>>,
@@ -152,6 +154,7 @@ impl PostgresStore {
             limited: Arc::default(),
             laned: Arc::default(),
             turned: Arc::default(),
+            passed: Arc::default(),
             together: Arc::default(),
             offset: Arc::default(),
             rendered: Arc::default(),

@@ -189,7 +189,10 @@ impl PostgresStore {
                 };
                 some.answer(&mut answers, settled);
                 if part.laned {
-                    some.batch.iter().for_each(|settlement| self.turned.set(settlement.queue, true));
+                    for settlement in &some.batch {
+                        self.turned.set(settlement.queue, true);
+                        self.laned.set(settlement.queue, true);
+                    }
                 }
             }
         }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use rusqlite::Connection;
-use windlass_core::order::{Waiting, goes_ahead, late_after, longest_due};
+use windlass_core::order::{Passed, Waiting, late_after, longest_due};
 use windlass_core::queue::MAX_PRIORITY;
 use windlass_core::store::{Boosted, Claim, LateJobs};
 use windlass_core::{LaneId, QueueId, Time};
@@ -14,7 +14,7 @@ use windlass_core::{LaneId, QueueId, Time};
 use crate::act::move_to;
 use crate::claim::{May, may_claim, take_all, walk};
 use crate::error::Answer;
-use crate::line::{Line, less_urgent, next_line};
+use crate::line::{Line, less_urgent, mixed, next_line};
 use crate::row::duration;
 use crate::scope::Scope;
 use crate::turn;
@@ -51,15 +51,20 @@ pub(crate) fn claim_late(scope: &mut Scope<'_>, claim: &Claim, after: Duration) 
 }
 
 /// Lines of the lanes after `after`, as long as there are some and one look may take.
-pub(crate) fn boost_lines(scope: &mut Scope<'_>, after: Option<LaneId>) -> Answer<Boosted> {
+pub(crate) fn boost_lines(
+    scope: &mut Scope<'_>,
+    after: Option<LaneId>,
+    passed: &mut Passed,
+) -> Answer<Boosted> {
     let mut boosted = Boosted { jobs: 0, last: after };
     for _ in 0..MOST {
-        let Some((lane, queue)) = next_line(scope.connection, boosted.last)? else {
+        let Some(lane) = next_line(scope.connection, boosted.last)? else {
+            passed.round_ended();
             return Ok(Boosted { last: None, ..boosted });
         };
         boosted.last = Some(lane);
-        if let Some(queue) = queue
-            && boost_line(scope, queue, lane)?
+        if let Some(queue) = mixed(scope.connection, lane)?
+            && boost_line(scope, (queue, lane), passed)?
         {
             boosted.jobs += 1;
         }
@@ -69,12 +74,14 @@ pub(crate) fn boost_lines(scope: &mut Scope<'_>, after: Option<LaneId>) -> Answe
 
 /// A slot is handed to who stands right behind the job that had it, as long as nobody is more urgent: one who went ahead
 /// under the most urgent priority gets his when the line is next read from its beginning, which is one time in 32.
-fn boost_line(scope: &mut Scope<'_>, queue: QueueId, lane: LaneId) -> Answer<bool> {
+fn boost_line(scope: &mut Scope<'_>, (queue, lane): (QueueId, LaneId), passed: &mut Passed) -> Answer<bool> {
     let Some(after) = patience(scope.connection, queue)? else { return Ok(false) };
     let Ok(first) = Line::new(scope.connection)?.first(scope, queue, lane)? else { return Ok(false) };
     let behind = less_urgent(scope.connection, queue, lane, first.priority)?;
-    let line = Waiting { first: (first.priority, first.run_at), behind };
-    let Some((job, priority)) = goes_ahead(&line, scope.now.minus(after)) else { return Ok(false) };
+    let line = Waiting { first: (first.priority, first.run_at, first.id), behind };
+    let Some((job, priority)) = passed.lets_ahead(lane, &line, Some(scope.now.minus(after))) else {
+        return Ok(false);
+    };
     Ok(move_to(scope, job, Some(priority), None)?.is_some())
 }
 

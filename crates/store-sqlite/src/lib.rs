@@ -52,11 +52,12 @@ mod workflow;
 mod writer;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rusqlite::Connection;
+use windlass_core::order::Passed;
 use windlass_core::store::Wakers;
 use windlass_core::{StoreError, Time};
 
@@ -105,6 +106,7 @@ struct Shared {
     locks: Arc<Locks>,
     idle: Arc<Idle>,
     broken: Broken,
+    passed: Arc<Mutex<Passed>>,
     closed: AtomicBool,
 }
 
@@ -153,7 +155,9 @@ impl SqliteStore {
         .map_err(thread)?;
         let (locks, idle) = (Arc::new(Locks::new(&path)), Arc::<Idle>::default());
         let closed = AtomicBool::new(false);
-        let shared = Shared { path, clock, wakers, gate, writer, readers, locks, idle, broken, closed };
+        let passed = Arc::default();
+        let shared =
+            Shared { path, clock, wakers, gate, writer, readers, locks, idle, broken, passed, closed };
         Ok(SqliteStore { shared: Arc::new(shared) })
     }
 

@@ -94,23 +94,34 @@ pub(crate) fn leave_line(connection: &Connection, lane: LaneId, (priority, run_a
     Ok(())
 }
 
-/// The next lane after this one in which somebody stood, and the queue of who stands there.
-pub(crate) fn next_line(
-    connection: &Connection,
-    after: Option<LaneId>,
-) -> Answer<Option<(LaneId, Option<QueueId>)>> {
+/// The next lane after this one in which somebody stood.
+pub(crate) fn next_line(connection: &Connection, after: Option<LaneId>) -> Answer<Option<LaneId>> {
     let lane: Option<i64> = connection
         .prepare_cached("select min(lane) from windlass_lines where lane > ?1")?
         .query_row([after.map_or(i64::MIN, |lane| lane.0)], |row| row.get(0))?;
-    let Some(lane) = lane else { return Ok(None) };
+    Ok(lane.map(LaneId))
+}
+
+/// The queue of who stands in a lane whose line may have more than one priority. Where all entries have one, as in most,
+/// nothing else is read.
+pub(crate) fn mixed(connection: &Connection, lane: LaneId) -> Answer<Option<QueueId>> {
+    let mixed: bool = connection
+        .prepare_cached(
+            "select (select min(priority) from windlass_lines where lane = ?1)
+                    < (select max(priority) from windlass_lines where lane = ?1)",
+        )?
+        .query_row([lane.0], |row| row.get(0))?;
+    if !mixed {
+        return Ok(None);
+    }
     let queue = connection
         .prepare_cached(
             "select -r.queue from windlass_lines l join windlass_ready r on r.id = l.id
              where l.lane = ?1 and r.queue < 0 limit 1",
         )?
-        .query_row([lane], |row| row.get(0).map(QueueId))
+        .query_row([lane.0], |row| row.get(0).map(QueueId))
         .optional()?;
-    Ok(Some((LaneId(lane), queue)))
+    Ok(queue)
 }
 
 /// The longest due of each priority behind `first`; suspects are left out.

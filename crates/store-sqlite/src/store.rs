@@ -3,6 +3,7 @@
 //! The work of a verb has the verb's name. Where it is a method of [`SqliteStore`] itself, that one is what `self.verb`
 //! finds here: Rust looks among a type's own methods before a trait's.
 
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -18,6 +19,7 @@ use windlass_core::{
 };
 
 use crate::query::Selection;
+use crate::scope::Scope;
 use crate::{
     SqliteStore, act, claim, enqueue, error, examine, late, migrate, overruled, poll, query, rate, reclaim,
     registry, report, resource, rollup, settle, worker,
@@ -130,7 +132,12 @@ impl Store for SqliteStore {
     }
 
     async fn boost_lines(&self, after: Option<LaneId>) -> Result<Boosted, StoreError> {
-        self.write("boost late jobs in line", late::MOST, move |scope| late::boost_lines(scope, after)).await
+        let passed = self.shared.passed.clone();
+        let boost = move |scope: &mut Scope<'_>| {
+            let mut passed = passed.lock().unwrap_or_else(PoisonError::into_inner);
+            late::boost_lines(scope, after, &mut passed)
+        };
+        self.write("boost late jobs in line", late::MOST, boost).await
     }
 
     async fn claim_late(&self, claim: &Claim, after: Duration) -> Result<LateJobs, StoreError> {

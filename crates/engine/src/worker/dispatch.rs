@@ -262,9 +262,9 @@ impl Dispatcher {
             let timer = tokio::time::sleep_until(self.next_timer().into());
             tokio::select! {
                 biased;
+                _ = stop.changed(), if matches!(self.phase, Phase::Working) => self.begin_stop(Instant::now()),
                 _ = self.inbox.recv_many(&mut batch, 512) => self.take_in(&mut batch).await?,
                 hints = wakes.woken() => self.woken(hints),
-                _ = stop.changed(), if matches!(self.phase, Phase::Working) => self.begin_stop(Instant::now()),
                 () = timer => {}
             }
             if let Some(error) = self.broken.take() {

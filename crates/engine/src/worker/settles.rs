@@ -5,10 +5,12 @@ use std::time::{Duration, Instant};
 use windlass_core::store::{Counted, Report, Settled};
 use windlass_core::{JobState, Settlement, Store, StoreError, Verdict};
 
-use super::dispatch::{Dispatcher, Ended, Event, Phase, answered, can_return};
+use super::dispatch::{Dispatcher, Ended, Event, Phase, Run, answered, can_return};
+use super::group::Group;
 
 pub(super) const MAX_SETTLE: usize = 2_000;
-/// What has ended waits so long for what is about to: a statement for one costs half as much as one for hundreds.
+/// What has ended waits so long, a timer's grain more at most, for what is about to: a statement for one costs half as much
+/// as one for hundreds.
 pub(super) const COMPANY: Duration = Duration::from_millis(1);
 const REFUSED_EVERY: Duration = Duration::from_secs(30);
 pub(super) const ROLLUP_EVERY: Duration = Duration::from_secs(10);
@@ -24,7 +26,8 @@ impl Dispatcher {
             return;
         }
         let since = *self.gathering.get_or_insert(now);
-        let gathers = now < since + COMPANY && self.more_end_soon(now);
+        let full = self.unsettled.len() >= self.settle_limit;
+        let gathers = !full && now < since + COMPANY && self.more_end_soon(now);
         if self.settling || gathers || self.trouble.is_some_and(|(until, _)| now < until) {
             return;
         }
@@ -43,12 +46,19 @@ impl Dispatcher {
         });
     }
 
-    /// Jobs so short that they are leased ahead are running.
+    /// Short jobs that were leased ahead are about to run, or have just begun. Where leases are counted elsewhere, none is
+    /// held longer for this.
     fn more_end_soon(&self, now: Instant) -> bool {
-        let mut groups = self.queues.iter().flat_map(|work| &work.groups);
+        let begun = |of: &Group| {
+            let young = |run: &Run| now < run.started + COMPANY;
+            let of_it = |run: &Run| run.jobs.first().is_some_and(|held| of.kinds.contains(&held.job.kind));
+            self.runs.values().any(|run| young(run) && of_it(run))
+        };
+        let groups = self.queues.iter().filter(|work| !work.limited).flat_map(|work| &work.groups);
+        let mut free = groups.filter(|of| of.pool.is_none() && (of.running > 0 || !of.buffer.is_empty()));
         matches!(self.phase, Phase::Working)
-            && groups.any(|of| {
-                (!of.buffer.is_empty() || of.running > 0) && of.pace.prefetch(self.options.prefetch, now) > 0
+            && free.any(|of| {
+                of.pace.prefetch(self.options.prefetch, now) > 0 && (!of.buffer.is_empty() || begun(of))
             })
     }
 

@@ -1,6 +1,6 @@
 //! Collects wake-up hints from the store's threads for the dispatcher.
 
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::Notify;
 use windlass_core::QueueId;
@@ -48,16 +48,17 @@ impl WakeBox {
 
     /// What has come so far.
     pub(crate) fn take(&self) -> Hints {
-        match self.inner.hints.lock() {
-            Ok(mut hints) => std::mem::take(&mut *hints),
-            Err(_) => Hints { any: true, ..Hints::default() },
-        }
+        std::mem::take(&mut *self.inner.lock())
     }
 }
 
 impl Inner {
+    fn lock(&self) -> MutexGuard<'_, Hints> {
+        self.hints.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn put(&self, wake: Wake) {
-        let Ok(mut hints) = self.hints.lock() else { return };
+        let mut hints = self.lock();
         let fresh = match wake {
             Wake::Queue(queue) => add(&mut hints.queues, queue),
             Wake::Due(queue) => add(&mut hints.due, queue),

@@ -324,6 +324,7 @@ macro_rules! conformance_cases {
                 one_ahead_of_his_time_keeps_nobody_from_going_ahead
                 without_a_boost_it_would_starve_inside_one_lane
                 one_of_each_line_goes_ahead
+                nobody_in_line_is_passed_twice
             }
             poll {
                 an_idle_queue

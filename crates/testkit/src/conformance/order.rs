@@ -195,6 +195,28 @@ pub async fn without_a_boost_it_would_starve_inside_one_lane(h: Harness) {
     assert_eq!(minutes_until_next_in_line(&h, 3, 30).await, None);
 }
 
+/// However many are late in the line of a key, the urgent one lets one ahead and is next.
+pub async fn nobody_in_line_is_passed_twice(h: Harness) {
+    let worker = h.worker().await;
+    let of = |priority| NewJob { priority, ..keyed(&h, "a") };
+    let late: Vec<JobId> = h.store.enqueue(&vec![of(9); 6]).await.unwrap().iter().map(|e| e.id).collect();
+    h.advance(20 * MINUTE);
+    let mut running = h.claim(worker, 1).await.remove(0);
+    let urgent = h.put(of(2)).await;
+    let mut order = vec![running.id];
+    for _ in 0..3 {
+        // Several looks while one runs, as in a slow lane.
+        for _ in 0..3 {
+            h.store.boost_lines(None).await.unwrap();
+        }
+        h.done(&running).await;
+        running = h.claim(worker, 5).await.remove(0);
+        order.push(running.id);
+    }
+    assert_eq!(order, [late[0], late[1], urgent, late[2]]);
+    sound(&h).await;
+}
+
 /// One at a time: the others of the line wait until he had his turn, and lines where nobody is late stay as they are.
 pub async fn one_of_each_line_goes_ahead(h: Harness) {
     let of = |key: &str, priority| NewJob { priority, ..keyed(&h, key) };
