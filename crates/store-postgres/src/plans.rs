@@ -13,7 +13,7 @@ use windlass_core::{KindSpec, Store};
 
 use crate::claim::{CLAIM, CLAIM_PLAIN, CLAIM_TURNS};
 use crate::hint::{BOTTOM, PRIORITIES};
-use crate::late::LATE;
+use crate::late::{LATE, LINES};
 use crate::row::PgTime;
 use crate::settle::SETTLE_DONE_LANED;
 use crate::workflow::RIPE;
@@ -242,6 +242,20 @@ async fn jobs_ahead_of_their_time_are_not_read() {
     let offered = sqlx::query_scalar(AssertSqlSafe(store.render("select ids[1] from windlass.turns")));
     let offered: i64 = offered.fetch_one(&mut conn).await.unwrap();
     assert!(offered == 1_000_000 && read < 50, "{read} pages to find {offered}");
+    end(store, conn).await;
+}
+
+/// The sweeper's look at the same line.
+#[tokio::test]
+async fn jobs_ahead_of_their_time_are_not_looked_at() {
+    let (store, mut conn, _) = worked("lines").await;
+    sqlx::raw_sql(AssertSqlSafe(store.render(AHEAD))).execute(&mut conn).await.unwrap();
+    let look = |explain| AssertSqlSafe(format!("{explain} {}", store.render(LINES)));
+    let bound = |sql| sqlx::query(sql).bind(0_i64).bind(i64::MIN).bind(9_i64);
+    let found = bound(look("")).fetch_one(&store.pool).await.unwrap();
+    let read = bound(look("explain (analyze, buffers, format json)")).fetch_one(&store.pool).await.unwrap();
+    let (first, read): (i64, u64) = (found.get("standing"), pages(&read, "ready"));
+    assert!(first == 1_000_000 && read < 50, "{read} pages to find {first}");
     end(store, conn).await;
 }
 
