@@ -45,14 +45,16 @@ pub struct Verdict {
 }
 
 impl Entries {
-    /// Reads a ledger; a file that is not there has no entries. A torn or foreign line panics with its number.
+    /// Reads a ledger; a file that is not there has no entries. A torn or foreign line panics with its number; the last one is
+    /// being written as long as it has no end.
     pub fn read(path: &Path) -> io::Result<Entries> {
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
             Err(error) => return Err(error),
         };
-        let lines = text.lines().enumerate().map(|(n, line)| parse(path, n + 1, line)).collect();
+        let written = text.rfind('\n').map_or("", |end| &text[..end]);
+        let lines = written.lines().enumerate().map(|(n, line)| parse(path, n + 1, line)).collect();
         Ok(Entries { lines })
     }
 
@@ -90,6 +92,17 @@ pub fn path_in(directory: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A reader may see the first bytes of a line before the others.
+    #[test]
+    fn a_line_under_way_is_not_read_yet() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = path_in(directory.path());
+        for (text, lines) in [("75", 0), ("7 1\n75", 1), ("7 1\n75 2\n", 2)] {
+            std::fs::write(&path, text).unwrap();
+            assert_eq!(Entries::read(&path).unwrap().lines.len(), lines, "{text:?}");
+        }
+    }
 
     #[test]
     fn lost_repeated_and_doubled_are_told_apart() {
