@@ -4,7 +4,7 @@
 //! slot in four is reserved for late jobs, whatever their priority: those due longest first, which are the nearest to
 //! their SLA or the furthest beyond. So urgent work never waits for more than a quarter of the slots, and no work waits
 //! for ever. In the line of a lane, where only one is next, it is now and then the longest due of those who are late and
-//! less urgent than who stands first, but nobody is passed so twice: late ones get half the turns of a line at most.
+//! less urgent than who stands first, but no process lets two ahead of one: urgent work has its turns there too.
 //! Pure rules; a store finds who is due, a worker keeps the reserve, the sweeper looks at lines.
 
 use std::collections::HashMap;

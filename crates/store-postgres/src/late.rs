@@ -16,6 +16,7 @@ use windlass_core::{JobId, LaneId, QueueId, StoreError, Time};
 use crate::PostgresStore;
 use crate::error::failed;
 use crate::row::{PgTime, delay_in, duration_or_none, get, priority, time, time_or_none};
+use crate::turn::first_due;
 
 /// The first of each priority, each straight from its index range: at most eleven times as many rows as are wanted, and
 /// nothing is sorted here, however many wait. Offers count as ready, and are read in the same way.
@@ -40,10 +41,10 @@ pub(crate) const LATE: &str = "
               order by t.run_at limit $6) t
         cross join unnest(t.ids) limit $6) t";
 
-/// From lane to lane by one probe each, and one for who stands first. If he is not due, the first of each priority behind
-/// his is asked, so that delayed jobs cost nothing, however many they are. Most lines have one priority, and that there is
+/// From lane to lane by one probe each, and one for the first that is due. Most lines have one priority, and that there is
 /// no other is one probe too; otherwise the longest due of each. `offset 0` keeps that one where it saves the others.
-pub(crate) const LINES: &str = "
+pub(crate) const LINES: &str = concat!(
+    "
     with recursive n as materialized (
         select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
     lanes (lane) as (
@@ -53,19 +54,9 @@ pub(crate) const LINES: &str = "
         from lanes l where l.lane is not null),
     seen as materialized (select lane from lanes where lane is not null limit $3)
     select n.now, s.lane, f.queue, f.priority as first, f.run_at as since, f.id as standing, b.id, b.priority, b.run_at
-    from n cross join seen s left join lateral (
-        select d.* from (
-            select -r.queue as queue, r.priority, r.run_at, r.id from windlass.ready r
-            where -r.queue > 0 and r.lane = s.lane
-            order by r.priority, r.run_at, r.id limit 1) first
-        cross join lateral (
-            select first.* where first.run_at <= n.now
-            union all
-            select d.* from generate_series(first.priority + 1, 10) p (no) cross join lateral (
-                select -r.queue as queue, r.priority, r.run_at, r.id from windlass.ready r
-                where -r.queue > 0 and r.lane = s.lane and r.priority = p.no::smallint and r.run_at <= n.now
-                order by r.run_at, r.id limit 1) d
-            limit 1) d) f on true
+    from n cross join seen s left join lateral (select r.* from ",
+    first_due!("s.lane"),
+    ") f on true
     cross join lateral (
         select (select r.priority from windlass.ready r
                 where -r.queue > 0 and r.lane = s.lane and r.priority > f.priority
@@ -76,7 +67,8 @@ pub(crate) const LINES: &str = "
             where -r.queue > 0 and r.lane = s.lane and r.priority = p.no::smallint and r.suspect is null
             order by r.run_at, r.id limit 1) r) b
         on b.run_at < f.run_at
-    order by s.lane";
+    order by s.lane"
+);
 
 /// Whoever another session has locked is left for the next look; one who was made more urgent meanwhile stays so. Who had
 /// been offered the slot stands at another address now: the claim that finds the offer void leaves a look, and he is next.

@@ -62,6 +62,7 @@ pub struct PostgresStore {
     pub(crate) laned: Arc<Noted>,
     /// Queues where slots are offered.
     pub(crate) turned: Arc<Noted>,
+    /// Who let a late job ahead in line.
     pub(crate) passed: Arc<Mutex<Passed>>,
     pub(crate) together: Arc<Together>,
     offset: Arc<AtomicI64>,

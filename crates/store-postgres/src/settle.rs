@@ -189,9 +189,10 @@ impl PostgresStore {
                 };
                 some.answer(&mut answers, settled);
                 if part.laned {
-                    for settlement in &some.batch {
-                        self.turned.set(settlement.queue, true);
-                        self.laned.set(settlement.queue, true);
+                    for queue in some.batch.iter().map(|settlement| settlement.queue).collect::<BTreeSet<_>>()
+                    {
+                        self.turned.set(queue, true);
+                        self.laned.set(queue, true);
                     }
                 }
             }

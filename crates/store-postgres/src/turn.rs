@@ -13,6 +13,32 @@ use windlass_core::StoreError;
 use crate::PostgresStore;
 use crate::error::failed;
 
+/// Who stands first in a lane and is due, as `r`. Who stands first is most often due. If he is not, the first of each
+/// priority behind his is asked, so that delayed jobs cost nothing, however many they are.
+macro_rules! first_due {
+    ($lane:literal) => {
+        concat!(
+            "(select -r.queue as queue, r.priority, r.run_at, r.ctid as address, r.id, r.suspect
+              from windlass.ready r
+              where -r.queue > 0 and r.lane = ",
+            $lane,
+            " order by r.priority, r.run_at, r.id limit 1) first
+             cross join lateral (
+                 select first.* where first.run_at <= n.now
+                 union all
+                 select r.* from generate_series(first.priority + 1, 10) p (no) cross join lateral (
+                     select -r.queue as queue, r.priority, r.run_at, r.ctid as address, r.id, r.suspect
+                     from windlass.ready r
+                     where -r.queue > 0 and r.lane = ",
+            $lane,
+            " and r.priority = p.no::smallint and r.run_at <= n.now
+                     order by r.run_at, r.id limit 1) r
+                 limit 1) r"
+        )
+    };
+}
+pub(crate) use first_due;
+
 /// Hands over the slots of the jobs in `j`. The slot of a lane with one is offered; a suspect is nobody's offer, it is
 /// leased alone, by a claim that looks for heads. Where a lane has several, or had, who was offered one could not be
 /// told from who is next, so heads are moved, but not while a slot above a limit that was lowered is taken: whoever
@@ -20,27 +46,14 @@ use crate::error::failed;
 /// a head that did: one whose row changed under the lock is left in line. What nobody got is `unwanted`, given back
 /// with a look: who gets in line at this moment is not seen here, and whoever follows their look may see the slot
 /// taken.
-///
-/// Who stands first is most often due. If he is not, the first of each priority behind his is asked, so that delayed
-/// jobs cost nothing, however many they are.
 macro_rules! hand_over {
     () => {
-        " offered as materialized (
+        concat!(
+            " offered as materialized (
               select j.ord, j.id as ended, j.lane, j.kind, r.queue, r.priority, r.address, r.id
-              from j cross join n cross join lateral (
-                  select -r.queue as queue, r.priority, r.run_at, r.ctid as address, r.id, r.suspect
-                  from windlass.ready r
-                  where -r.queue > 0 and r.lane = j.lane
-                  order by r.priority, r.run_at, r.id limit 1) first
-              cross join lateral (
-                  select first.* where first.run_at <= n.now
-                  union all
-                  select r.* from generate_series(first.priority + 1, 10) p (no) cross join lateral (
-                      select -r.queue as queue, r.priority, r.run_at, r.ctid as address, r.id, r.suspect
-                      from windlass.ready r
-                      where -r.queue > 0 and r.lane = j.lane and r.priority = p.no::smallint and r.run_at <= n.now
-                      order by r.run_at, r.id limit 1) r
-                  limit 1) r
+              from j cross join n cross join lateral ",
+            $crate::turn::first_due!("j.lane"),
+            "
               where j.slot = 1 and r.suspect is null
                 and (j.kind in (select id from windlass.kinds where key_concurrency = 1 and not key_lowered)) is true),
           offers as (
@@ -69,6 +82,7 @@ macro_rules! hand_over {
                   select s.ctid from windlass.slots s where s.lane = j.lane and s.slot = j.slot limit 1) s
               where (j.id in (select ended from offered union all select ended from moved)) is not true),
           freed as (delete from windlass.slots where ctid = any (array(select ctid from unwanted))),"
+        )
     };
 }
 pub(crate) use hand_over;

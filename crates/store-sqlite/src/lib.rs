@@ -106,6 +106,7 @@ struct Shared {
     locks: Arc<Locks>,
     idle: Arc<Idle>,
     broken: Broken,
+    /// Who let a late job ahead in line.
     passed: Arc<Mutex<Passed>>,
     closed: AtomicBool,
 }

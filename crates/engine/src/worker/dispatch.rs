@@ -278,7 +278,7 @@ impl Dispatcher {
         }
     }
 
-    /// Events, and the hints beside them: those follow each other without a gap while short jobs run.
+    /// Events, and the hints that came meanwhile: while short jobs run there is always another event.
     pub(super) async fn take_in(&mut self, events: &mut Vec<Event>) -> Result<(), EngineError> {
         for event in events.drain(..) {
             self.handle(event).await?;

@@ -97,6 +97,13 @@ impl Bench {
         event.expect("something happens").expect("the dispatcher holds a sender")
     }
 
+    /// Handles that, and nothing else yet.
+    async fn one_ends(&mut self) {
+        self.gate.add_permits(1);
+        let ran = self.event().await;
+        self.dispatcher.handle(ran).await.unwrap();
+    }
+
     /// Ticks and handles events, as the loop does, until `is_so`. Deaf to the store's hints: those are the test's to give.
     async fn until(&mut self, is_so: impl Fn(&Dispatcher) -> bool) {
         self.steps(is_so, false).await;
@@ -267,9 +274,7 @@ async fn short_jobs_are_settled_in_company() {
     let (mut bench, _) = Bench::with(2, 12, "Done").await;
     bench.hurry();
     bench.until(|d| held(d) == (2, 7) && quiet(d)).await;
-    bench.gate.add_permits(1);
-    let ran = bench.event().await;
-    bench.dispatcher.handle(ran).await.unwrap();
+    bench.one_ends().await;
     let now = Instant::now();
     bench.dispatcher.tick(now);
     assert_eq!((bench.dispatcher.unsettled.len(), bench.dispatcher.settling), (1, false));
@@ -284,9 +289,7 @@ async fn who_has_nobody_behind_him_is_settled_at_once() {
     let (mut bench, _) = Bench::with(2, 2, "Done").await;
     bench.hurry();
     bench.until(|d| held(d) == (2, 0) && quiet(d)).await;
-    bench.gate.add_permits(1);
-    let ran = bench.event().await;
-    bench.dispatcher.handle(ran).await.unwrap();
+    bench.one_ends().await;
     let last = bench.dispatcher.runs.values().map(|run| run.started).max().unwrap();
     bench.dispatcher.flush_settles(last);
     assert!(!bench.dispatcher.settling, "it has just begun");
