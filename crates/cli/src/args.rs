@@ -621,7 +621,7 @@ pub(crate) struct BenchQueue {
     /// Jobs that run at once
     #[arg(long, value_name = "C", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) workers: u32,
-    /// Also work off jobs that share so many concurrency keys
+    /// Also work off jobs that share so many concurrency keys, in turns with those without
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) keys: Option<u64>,
     /// Jobs of one key that run at once

@@ -147,6 +147,13 @@ impl Hints {
         self.lock().get(&(queue, kinds.to_vec())).map_or(Low::BOTTOM, |marks| marks.low)
     }
 
+    /// Below which nobody of this process looks for looks at lanes of a queue.
+    pub(crate) fn looks(&self, queue: QueueId) -> Time {
+        let map = self.lock();
+        let of = map.iter().filter(|((of, _), _)| *of == queue).map(|(_, marks)| marks.low.looks);
+        of.min().unwrap_or(BOTTOM)
+    }
+
     pub(crate) fn start(&self, queue: QueueId, kinds: &[KindId]) -> Start {
         let mut map = self.lock();
         let now = Instant::now();

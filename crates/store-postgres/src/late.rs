@@ -71,13 +71,17 @@ pub(crate) const LINES: &str = concat!(
 );
 
 /// Whoever another session has locked is left for the next look; one who was made more urgent meanwhile stays so. Who had
-/// been offered the slot stands at another address now: the claim that finds the offer void leaves a look, and he is next.
+/// been offered the slot stands at another address now: the claim that finds the offer void leaves a look, and he is next. The
+/// look here is for those who remember the line as it was.
 const AHEAD: &str = "
     with w as materialized (
         select r.ctid, u.priority
         from unnest($1::bigint[], $2::smallint[]) u (id, priority) join windlass.ready r on r.id = u.id
-        where -r.queue > 0 and r.priority > u.priority order by r.id for update of r skip locked)
-    update windlass.ready r set priority = w.priority from w where r.ctid = w.ctid";
+        where -r.queue > 0 and r.priority > u.priority order by r.id for update of r skip locked),
+    a as (
+        update windlass.ready r set priority = w.priority from w where r.ctid = w.ctid returning r.kind, r.lane)
+    insert into windlass.looks (kind, at, lane, freed)
+    select kind, statement_timestamp() + $3::bigint * interval '1 microsecond', lane, false from a";
 
 const PATIENCE: &str = "
     select id, nullif(coalesce(live_boost_after_us, boost_after_us), 0) as boost_after_us, sla_us
@@ -167,7 +171,8 @@ impl PostgresStore {
         }
         let query = sqlx::query(self.sql(AHEAD))
             .bind(ahead.iter().map(|(job, _)| job.0).collect::<Vec<_>>())
-            .bind(ahead.iter().map(|(_, priority)| i16::from(*priority)).collect::<Vec<_>>());
+            .bind(ahead.iter().map(|(_, priority)| i16::from(*priority)).collect::<Vec<_>>())
+            .bind(self.offset());
         Ok(query.execute(&self.pool).await.map_err(failed(BOOST))?.rows_affected())
     }
 

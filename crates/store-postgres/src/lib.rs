@@ -20,6 +20,7 @@ mod hint;
 mod lane;
 mod late;
 mod limit;
+mod line;
 mod migrate;
 mod open;
 mod overruled;

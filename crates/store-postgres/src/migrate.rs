@@ -168,6 +168,12 @@ const STEPS: &[Step] = &[
         up: include_str!("schema/0021_laned.up.sql"),
         down: include_str!("schema/0021_laned.down.sql"),
     },
+    Step {
+        version: 22,
+        name: "lines",
+        up: include_str!("schema/0022_lines.up.sql"),
+        down: include_str!("schema/0022_lines.down.sql"),
+    },
 ];
 
 pub(crate) fn newest() -> i64 {

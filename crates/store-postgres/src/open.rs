@@ -15,6 +15,7 @@ use windlass_core::order::Passed;
 
 use crate::entity::Together;
 use crate::hint::{Hints, Noted};
+use crate::line::Lines;
 use crate::pool::{Pool, settings};
 use crate::wake::Waker;
 
@@ -62,6 +63,8 @@ pub struct PostgresStore {
     pub(crate) laned: Arc<Noted>,
     /// Queues where slots are offered.
     pub(crate) turned: Arc<Noted>,
+    /// Who stands behind whom in lanes.
+    pub(crate) lines: Arc<Lines>,
     /// Who let a late job ahead in line.
     pub(crate) passed: Arc<Mutex<Passed>>,
     pub(crate) together: Arc<Together>,
@@ -155,6 +158,7 @@ impl PostgresStore {
             limited: Arc::default(),
             laned: Arc::default(),
             turned: Arc::default(),
+            lines: Arc::default(),
             passed: Arc::default(),
             together: Arc::default(),
             offset: Arc::default(),

@@ -14,7 +14,7 @@ use windlass_core::{KindSpec, Store};
 use crate::claim::{CLAIM, CLAIM_PLAIN, CLAIM_TURNS};
 use crate::hint::{BOTTOM, PRIORITIES};
 use crate::late::{LATE, LINES};
-use crate::row::PgTime;
+use crate::row::{PgAddress, PgTime};
 use crate::settle::SETTLE_DONE_LANED;
 use crate::workflow::RIPE;
 use crate::{Options, PostgresStore};
@@ -228,6 +228,8 @@ const AHEAD: &str = "
 async fn jobs_ahead_of_their_time_are_not_read() {
     let (store, mut conn, _) = worked("ahead").await;
     sqlx::raw_sql(AssertSqlSafe(store.render(AHEAD))).execute(&mut conn).await.unwrap();
+    let lines = AssertSqlSafe(store.render("select last_value from windlass.line_seq"));
+    let lines: i64 = sqlx::query_scalar(lines).fetch_one(&mut conn).await.unwrap();
     let sql = format!("explain (analyze, buffers, format json) {}", store.render(SETTLE_DONE_LANED));
     let done = sqlx::query(AssertSqlSafe(sql))
         .bind(0_i64)
@@ -237,7 +239,14 @@ async fn jobs_ahead_of_their_time_are_not_read() {
         .bind(vec![PgTime(store.now().await.unwrap())])
         .bind(vec![None::<Vec<u8>>])
         .bind(vec![1_i64])
-        .bind(vec![1_i32]);
+        .bind(vec![1_i32])
+        .bind(Vec::<i32>::new())
+        .bind(Vec::<i16>::new())
+        .bind(Vec::<i64>::new())
+        .bind(Vec::<PgAddress>::new())
+        .bind(lines)
+        .bind(PgTime(BOTTOM))
+        .bind(24_i64);
     let read = pages(&done.fetch_one(&store.pool).await.unwrap(), "ready");
     let offered = sqlx::query_scalar(AssertSqlSafe(store.render("select ids[1] from windlass.turns")));
     let offered: i64 = offered.fetch_one(&mut conn).await.unwrap();

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
+use sqlx::postgres::types::Oid;
 use sqlx::postgres::{
     PgArgumentBuffer, PgHasArrayType, PgRow, PgTypeInfo, PgValueFormat, PgValueRef, Postgres,
 };
@@ -55,6 +56,45 @@ impl<'r> Decode<'r, Postgres> for PgTime {
             }
             PgValueFormat::Text => Err("a timestamptz arrived as text".into()),
         }
+    }
+}
+
+/// Where a row lies (`tid`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PgAddress {
+    pub(crate) page: u32,
+    pub(crate) line: u16,
+}
+
+/// By number: by name each session would have to ask for it.
+impl Type<Postgres> for PgAddress {
+    fn type_info() -> PgTypeInfo {
+        PgTypeInfo::with_oid(Oid(27))
+    }
+}
+
+impl PgHasArrayType for PgAddress {
+    fn array_type_info() -> PgTypeInfo {
+        PgTypeInfo::with_oid(Oid(1010))
+    }
+}
+
+impl Encode<'_, Postgres> for PgAddress {
+    fn encode_by_ref(&self, buf: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
+        buf.extend_from_slice(&self.page.to_be_bytes());
+        buf.extend_from_slice(&self.line.to_be_bytes());
+        Ok(IsNull::No)
+    }
+
+    fn size_hint(&self) -> usize {
+        size_of::<u32>() + size_of::<u16>()
+    }
+}
+
+impl<'r> Decode<'r, Postgres> for PgAddress {
+    fn decode(value: PgValueRef<'r>) -> Result<Self, BoxDynError> {
+        let [a, b, c, d, e, f] = *value.as_bytes()?.as_array().ok_or("a tid has six bytes")?;
+        Ok(PgAddress { page: u32::from_be_bytes([a, b, c, d]), line: u16::from_be_bytes([e, f]) })
     }
 }
 

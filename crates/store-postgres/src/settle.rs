@@ -7,7 +7,8 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use sqlx::{Connection, PgConnection, Row};
+use sqlx::postgres::PgRow;
+use sqlx::{Connection, PgConnection};
 use windlass_core::entity::why_settled;
 use windlass_core::outcome::{Return, ReturnAt};
 use windlass_core::store::Settled;
@@ -15,10 +16,11 @@ use windlass_core::workflow;
 use windlass_core::{JobState, QueueId, Settlement, StoreError, Time, TxRef, Verdict};
 
 use crate::PostgresStore;
-use crate::error::{failed, is_conflict, translate};
+use crate::error::{failed, is_conflict};
 use crate::hint::{BOTTOM, Noted};
-use crate::row::{PgTime, delay_in, small_in, sparse, text_in};
-use crate::turn::hand_over;
+use crate::line::{Next, Read, Recalled};
+use crate::row::{PgTime, delay_in, get, small_in, sparse, text_in};
+use crate::turn::{hand_over, offer_first, offer_known};
 use crate::tx;
 use crate::workflow::Woken;
 
@@ -62,7 +64,7 @@ macro_rules! fenced {
 
 /// All completed: the answer lists only those that were stale.
 macro_rules! settle_done {
-    ($columns:literal, $types:literal, $lanes:expr) => {
+    ($columns:literal, $types:literal, $lanes:expr, $answer:literal, $told:literal) => {
         concat!(
             fenced!($columns, $types),
             $lanes,
@@ -71,21 +73,31 @@ macro_rules! settle_done {
                   select h.id, 3, h.attempt, h.token, h.worker, h.started_at, n.now, h.result from h, n order by h.id),
               k as (delete from windlass.cancels where job_id = any (array(
                         select id from h where exists (select from windlass.cancels))))
-              select ord, 3::smallint as answer from u where not exists (select from h where h.ord = u.ord)"
+              select ord, 3::smallint as answer",
+            $answer,
+            " from u where not exists (select from h where h.ord = u.ord)",
+            $told
         )
     };
 }
 
-const SETTLE_DONE: &str = settle_done!(", result", ", $6::bytea[]", "");
+const SETTLE_DONE: &str = settle_done!(", result", ", $6::bytea[]", "", "", "");
+
+/// Told beside who was stale: who stands behind whom, and the number of the lines.
 pub(crate) const SETTLE_DONE_LANED: &str = settle_done!(
-    ", result, lane, kind",
-    ", $6::bytea[], $7::bigint[], $8::int[]",
+    ", result, lane, kind, next_queue, next_priority, next_id, next_address",
+    ", $6::bytea[], $7::bigint[], $8::int[], $9::int[], $10::smallint[], $11::bigint[], $12::tid[]",
     concat!(
-        " j as materialized (select h.ord, h.id, h.lane, h.kind, h.slot from h where h.slot is not null),",
-        hand_over!(),
+        " j as materialized (
+              select h.ord, h.id, h.lane, h.kind, h.slot, h.next_queue, h.next_priority, h.next_id, h.next_address
+              from h where h.slot is not null),",
+        hand_over!(offer_known!()),
         " o as (insert into windlass.looks (kind, at, lane, freed)
                 select distinct u.kind, n.now, u.lane, true from unwanted u, n),"
-    )
+    ),
+    ", null::int as queue, null::smallint as priority, null::bigint[] as ids, null::tid[] as addresses, null::bigint as lines",
+    " union all select ord, null, queue, priority, ids, addresses, null from behind
+      union all select null, null, null, null, null, null, lines from quiet"
 );
 
 /// Anything: `state` null means the job returns; a suspect that is handed back was not run to an end and stays one. The
@@ -156,7 +168,7 @@ const SETTLE_ANY_LANED: &str = settle_any!(
               select e.ord, e.id, e.lane, e.kind, e.slot from e
               where e.slot is not null and (e.ended is not null or e.outcome <> 'handed_back')
                 and (select count(*) from r) >= 0),",
-        hand_over!(),
+        hand_over!(offer_first!()),
         " o as (
               insert into windlass.looks (kind, at, lane, freed)
               select u.kind, n.now, u.lane, true from unwanted u, n
@@ -209,7 +221,7 @@ impl PostgresStore {
         let mut session = self.pool.session().await.map_err(failed(OP))?;
         let concerned = self.concerned(&mut session, part).await?;
         let answers = if concerned.nobody() {
-            self.settle_part(&mut session, part).await?
+            self.settle_recalling(&mut session, part).await?
         } else {
             let mut tx = session.begin().await.map_err(failed(OP))?;
             let (answers, mut woken) = self.settle_telling(&mut tx, part, &concerned).await?;
@@ -235,6 +247,24 @@ impl PostgresStore {
         Ok(Concerned { boxes, workflows: workflows.into_iter().collect() })
     }
 
+    /// In a transaction of its own, of which it knows when it began.
+    async fn settle_recalling(
+        &self,
+        conn: &mut PgConnection,
+        part: &Part<'_>,
+    ) -> Result<Vec<Settled>, StoreError> {
+        let ended = part.batch.iter().map(|s| Some((s.slot?.lane.id, s.id)));
+        let recalled = self.lines.recall(ended);
+        let known = recalled.known;
+        let told = self.settle_part(conn, part, recalled).await.inspect_err(|_| self.lines.forget())?;
+        if let Some(now) = told.lines {
+            let lane = |place: usize| Some(part.batch.get(place)?.slot?.lane.id);
+            let read = told.behind.into_iter().filter_map(|(place, read)| Some((lane(place)?, read)));
+            self.lines.learn(known, now, read.collect());
+        }
+        Ok(told.answers)
+    }
+
     async fn settle_inside(
         &self,
         conn: &mut PgConnection,
@@ -243,7 +273,7 @@ impl PostgresStore {
         let part = Part::one(settlement);
         let concerned = self.concerned(conn, &part).await?;
         let (answers, woken) = match concerned.nobody() {
-            true => (self.settle_part(conn, &part).await?, Woken::default()),
+            true => (self.settle_part(conn, &part, Recalled::nothing()).await?.answers, Woken::default()),
             false => self.settle_telling(conn, &part, &concerned).await?,
         };
         Ok((answers.first().copied().unwrap_or(Settled::Stale), woken))
@@ -258,7 +288,7 @@ impl PostgresStore {
     ) -> Result<(Vec<Settled>, Woken), StoreError> {
         let waiting = self.lock_waiting(conn, &concerned.boxes).await?;
         self.lock_workflows(conn, &concerned.workflows).await?;
-        let answers = self.settle_part(conn, part).await?;
+        let answers = self.settle_part(conn, part, Recalled::nothing()).await?.answers;
         let both = || part.batch.iter().zip(&answers);
         let failed = both().filter_map(|(s, a)| Some((s.id.0, why_settled(s, *a)?)));
         self.fail_waiting(conn, &waiting, failed).await?;
@@ -304,8 +334,8 @@ impl PostgresStore {
     ) -> Result<Vec<Settled>, StoreError> {
         let mut answers = vec![Settled::Stale; some.len()];
         for part in Part::of(some) {
-            let settled = self.settle_part(conn, &part).await?;
-            part.answer(&mut answers, settled);
+            let told = self.settle_part(conn, &part, Recalled::nothing()).await?;
+            part.answer(&mut answers, told.answers);
         }
         Ok(answers)
     }
@@ -314,7 +344,8 @@ impl PostgresStore {
         &self,
         conn: &mut PgConnection,
         Part { laned, batch: first, .. }: &Part<'_>,
-    ) -> Result<Vec<Settled>, StoreError> {
+        recalled: Recalled,
+    ) -> Result<Told, StoreError> {
         let all_done = first.iter().all(|s| completed(s));
         let statement = match (all_done, laned) {
             (true, false) => SETTLE_DONE,
@@ -331,22 +362,49 @@ impl PostgresStore {
             .bind(sparse(first.iter().map(|s| result(s)).collect()));
         let query = if all_done { query } else { bind_rest(query, first) };
         let query = if *laned { bind_lanes(query, first) } else { query };
+        let query = match (all_done, laned) {
+            (true, true) => {
+                let queues = first.iter().map(|s| s.queue).collect::<BTreeSet<_>>();
+                let low = queues.into_iter().map(|queue| self.hints.looks(queue)).min().unwrap_or(BOTTOM);
+                bind_recalled(query, &recalled).bind(PgTime(low)).bind(recalled.length)
+            }
+            _ => query,
+        };
         let rows = query.fetch_all(conn).await.map_err(failed(OP))?;
-        let mut answers = vec![Settled::Accepted; first.len()];
+        Told::read(&rows, first.len(), statement == SETTLE_DONE_LANED)
+    }
+}
+
+/// What a settlement answers.
+struct Told {
+    answers: Vec<Settled>,
+    /// Where `line_seq` stands.
+    lines: Option<i64>,
+    /// Who stands behind those who were offered a slot, by the place of who had it.
+    behind: Vec<(usize, Read)>,
+}
+
+impl Told {
+    fn read(rows: &[PgRow], jobs: usize, with_lines: bool) -> Result<Told, StoreError> {
+        let mut told = Told { answers: vec![Settled::Accepted; jobs], lines: None, behind: Vec::new() };
         for row in rows {
-            let ord: i64 = row.try_get("ord").map_err(|e| translate(OP, e))?;
-            let answer: i16 = row.try_get("answer").map_err(|e| translate(OP, e))?;
-            let place = usize::try_from(ord - 1).ok().and_then(|n| answers.get_mut(n));
+            let Some(ord) = get::<Option<i64>>(row, "ord")? else {
+                told.lines = get(row, "lines")?;
+                continue;
+            };
+            let answer: Option<i16> = get(row, "answer")?;
+            let place = usize::try_from(ord - 1).ok().filter(|place| *place < jobs);
             let Some(place) = place else {
                 return Err(StoreError::Corrupt { what: format!("answer {ord}") });
             };
-            *place = match answer {
-                1 => Settled::Superseded,
-                2 => Settled::Cancelled,
-                _ => Settled::Stale,
-            };
+            match answer {
+                None if with_lines => told.behind.push((place, Read::of(row)?)),
+                Some(1) => told.answers[place] = Settled::Superseded,
+                Some(2) => told.answers[place] = Settled::Cancelled,
+                _ => told.answers[place] = Settled::Stale,
+            }
         }
-        Ok(answers)
+        Ok(told)
     }
 }
 
@@ -405,6 +463,18 @@ fn bind_rest<'q>(query: Query<'q>, batch: &[&Settlement]) -> Query<'q> {
 fn bind_lanes<'q>(query: Query<'q>, batch: &[&Settlement]) -> Query<'q> {
     let lanes = batch.iter().map(|s| s.slot.map(|slot| slot.lane.id.0)).collect::<Vec<_>>();
     query.bind(lanes).bind(batch.iter().map(|s| s.slot.map(|slot| slot.lane.kind.0)).collect::<Vec<_>>())
+}
+
+fn bind_recalled<'q>(query: Query<'q>, recalled: &Recalled) -> Query<'q> {
+    fn column<T>(recalled: &Recalled, f: impl Fn(&Next) -> T) -> Vec<Option<T>> {
+        sparse(recalled.next.iter().map(|next| next.as_ref().map(&f)).collect())
+    }
+    query
+        .bind(column(recalled, |next| next.queue))
+        .bind(column(recalled, |next| next.priority))
+        .bind(column(recalled, |next| next.id))
+        .bind(column(recalled, |next| next.address))
+        .bind(recalled.known)
 }
 
 /// Settlements for one statement: all of claims with lanes, or none. Without repeats, which are answered as stale: the

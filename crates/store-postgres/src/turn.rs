@@ -39,14 +39,17 @@ macro_rules! first_due {
 }
 pub(crate) use first_due;
 
-/// Hands over the slots of the jobs in `j`. The slot of a lane with one is offered; a suspect is nobody's offer, it is
-/// leased alone, by a claim that looks for heads. Where a lane has several, or had, who was offered one could not be
-/// told from who is next, so heads are moved, but not while a slot above a limit that was lowered is taken: whoever
-/// another session has locked is passed over, and two that free slots of one lane take two heads. A slot moves only to
-/// a head that did: one whose row changed under the lock is left in line. What nobody got is `unwanted`, given back
-/// with a look: who gets in line at this moment is not seen here, and whoever follows their look may see the slot
-/// taken.
-macro_rules! hand_over {
+/// Jobs whose slot is offered: those of lanes that have one. Where a lane has several, or had, who was offered one could not
+/// be told from who is next.
+macro_rules! offers_slot {
+    () => {
+        "j.slot = 1 and (j.kind in (select id from windlass.kinds where key_concurrency = 1 and not key_lowered)) is true"
+    };
+}
+
+/// Who is offered the slot of each job in `j`: who stands first in its lane. A suspect is nobody's offer, it is leased
+/// alone, by a claim that looks for heads.
+macro_rules! offer_first {
     () => {
         concat!(
             " offered as materialized (
@@ -54,9 +57,68 @@ macro_rules! hand_over {
               from j cross join n cross join lateral ",
             $crate::turn::first_due!("j.lane"),
             "
-              where j.slot = 1 and r.suspect is null
-                and (j.kind in (select id from windlass.kinds where key_concurrency = 1 and not key_lowered)) is true),
-          offers as (
+              where ",
+            $crate::turn::offers_slot!(),
+            " and r.suspect is null),"
+        )
+    };
+}
+pub(crate) use {offer_first, offers_slot};
+
+/// The same, but who is known to stand behind a job of `j` is asked for only where that may have changed since: somebody got
+/// in line, which a look says until it is followed, and `line_seq` from then on (see `line`). Whoever is asked for is
+/// told with those behind him, $15 in all: of his priority, and no suspect among them.
+macro_rules! offer_known {
+    () => {
+        concat!(
+            " quiet as materialized (
+              select s.last_value as lines, s.last_value = $13::bigint as same,
+                     s.last_value = $13::bigint and not exists (
+                         select from windlass.looks o
+                         where o.kind = any (array(select distinct kind from j)) and o.at >= $14::timestamptz
+                           and o.at <= n.now) as holds
+              from windlass.line_seq s cross join n),
+          offered as materialized (
+              select j.ord, j.id as ended, j.lane, j.kind, j.next_queue as queue, j.next_priority as priority,
+                     j.next_address as address, j.next_id as id, null::timestamptz as run_at
+              from j
+              where ",
+            $crate::turn::offers_slot!(),
+            " and j.next_id is not null and (select holds from quiet)
+              union all
+              select j.ord, j.id, j.lane, j.kind, r.queue, r.priority, r.address, r.id, r.run_at
+              from j cross join n cross join lateral ",
+            $crate::turn::first_due!("j.lane"),
+            "
+              where ",
+            $crate::turn::offers_slot!(),
+            " and (j.next_id is null or not (select holds from quiet)) and r.suspect is null),
+          behind as materialized (
+              select o.ord, o.queue, o.priority, b.ids, b.addresses
+              from offered o cross join n cross join lateral (
+                  select array_agg(b.id) as ids, array_agg(b.address) as addresses,
+                         bool_or(b.suspect is not null) as stops
+                  from (select r.id, r.ctid as address, r.suspect from windlass.ready r
+                        where -r.queue > 0 and r.lane = o.lane and r.priority = o.priority
+                          and (r.run_at, r.id) >= (o.run_at, o.id) and r.run_at <= n.now
+                        order by r.run_at, r.id limit $15) b) b
+              where o.run_at is not null and $15::bigint > 1 and (select same from quiet)
+                and not b.stops and cardinality(b.ids) > 1),"
+        )
+    };
+}
+pub(crate) use offer_known;
+
+/// Hands over the slots of the jobs in `j`. The slot of a lane with one is offered, as `$offered` says. Of others heads are
+/// moved, but not while a slot above a limit that was lowered is taken: whoever another session has locked is passed
+/// over, and two that free slots of one lane take two heads. A slot moves only to a head that did: one whose row changed
+/// under the lock is left in line. What nobody got is `unwanted`, given back with a look: who gets in line at this moment
+/// is not seen here, and whoever follows their look may see the slot taken.
+macro_rules! hand_over {
+    ($offered:expr) => {
+        concat!(
+            $offered,
+            " offers as (
               insert into windlass.turns (queue, priority, run_at, kind, lanes, ids, addresses)
               select o.queue, o.priority, (select now from n), o.kind,
                      array_agg(o.lane), array_agg(o.id), array_agg(o.address)

@@ -178,6 +178,7 @@ impl PgImport {
             };
             self.run(format!("select setval({sequence}, {last})")).await?;
         }
+        self.run(format!("select setval('{schema}.line_seq', {})", self.now.0)).await?;
         Ok(())
     }
 }

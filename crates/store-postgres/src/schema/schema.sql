@@ -232,6 +232,7 @@ table kinds
     kinds_priority_check: CHECK (((priority >= 0) AND (priority <= 10)))
     kinds_queue_fkey: FOREIGN KEY (queue) REFERENCES windlass.queues(id)
 sequence kinds_id_seq
+sequence line_seq
 table logs
     job_id bigint not null
     seq bigint not null identity

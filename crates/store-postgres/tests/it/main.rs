@@ -9,6 +9,7 @@ mod deadline;
 mod entities;
 mod keys;
 mod lanes;
+mod lines;
 mod migrations;
 mod operate;
 mod partitions;

@@ -329,8 +329,8 @@ async fn offers_and_leases_survive_the_way_back() {
     settle(&place, &running[..1]).await;
     running.remove(0);
     assert_eq!(place.number(OFFERS).await, 1);
-    assert_eq!(place.store.migrate_down(18).await.unwrap(), [21, 20, 19]);
-    assert_eq!(place.store.migrate_up(None).await.unwrap(), [19, 20, 21]);
+    assert_eq!(place.store.migrate_down(18).await.unwrap(), [22, 21, 20, 19]);
+    assert_eq!(place.store.migrate_up(None).await.unwrap(), [19, 20, 21, 22]);
     sound(&place).await;
     settle(&place, &running).await;
     let mut ran = 2;

@@ -7,7 +7,7 @@ use windlass_core::{Store, StoreError};
 use crate::contend::done;
 use crate::setup::{Setup, ask, open, worker};
 
-const NEWEST: i64 = 21;
+const NEWEST: i64 = 22;
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/schema/schema.sql");
 
 fn dump(path: &Path) -> String {

@@ -1,0 +1,1 @@
+drop sequence windlass.line_seq;
