@@ -9,6 +9,8 @@ from .peers import sqlite_file
 
 RATE = 3_000
 IDLE_SECONDS = 30
+# A session of Postgres tells what it did up to ten seconds later.
+SETTLE_SECONDS = 15
 BETWEEN_SAMPLES = 150
 RETAINED = 1_000_000
 
@@ -74,7 +76,7 @@ def measure_idle(binary, server):
         url = server.url_of(database)
         windlass.call(binary, "migrate", "up", "--database", url)
         with windlass.worker(binary, url, verb="serve") as check:
-            time.sleep(5)
+            time.sleep(SETTLE_SECONDS)
             before = server.commits(database)
             time.sleep(IDLE_SECONDS)
             check()

@@ -45,6 +45,7 @@ mod store;
 mod turn;
 mod tx;
 mod wake;
+mod warm;
 mod window;
 mod worker;
 mod workflow;

@@ -18,6 +18,7 @@ use crate::hint::{Hints, Noted};
 use crate::line::Lines;
 use crate::pool::{Pool, settings};
 use crate::wake::Waker;
+use crate::warm::TRUSTED_IDLE;
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -94,8 +95,6 @@ const A_POOLER: &str =
 /// How long a connection may be refused before the server counts as not there.
 const REFUSED_FOR: Duration = Duration::from_secs(2);
 const BETWEEN_KNOCKS: Duration = Duration::from_millis(200);
-/// A pooled connection idle for longer than this is asked whether it still lives before it is used.
-const TRUSTED_IDLE: Duration = Duration::from_secs(5);
 
 impl PostgresStore {
     /// `url` is a Postgres address; `schema=NAME` among its parameters names our schema.

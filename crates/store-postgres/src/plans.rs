@@ -27,7 +27,7 @@ const FILL: &str = "
     from generate_series(1, 1000) n;
     analyze windlass.ready, windlass.turns";
 
-fn url() -> String {
+pub(crate) fn url() -> String {
     std::env::var("WINDLASS_TEST_POSTGRES_URL")
         .unwrap_or_else(|_| "postgres://postgres@127.0.0.1:5432/test".to_owned())
 }

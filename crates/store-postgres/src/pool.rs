@@ -12,11 +12,12 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
 use futures_util::{StreamExt, TryStreamExt};
-use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgQueryResult, PgRow, PgStatement, PgTypeInfo};
 use sqlx::{
     AssertSqlSafe, Either, Error, Execute, Executor, PgConnection, PgPool, Postgres, SqlStr, Transaction,
 };
+
+use crate::warm::{Kept, Warm};
 
 /// What our statements want of a session: JIT would compile each batch statement anew for longer than the statement
 /// takes. A plan made while the tables were empty prefers sequential scans and is kept: measured at 11 ms per claim after
@@ -33,13 +34,15 @@ pub(crate) fn settings(statement_timeout: Duration) -> [(&'static str, String); 
 #[derive(Clone, Debug)]
 pub(crate) struct Pool {
     inner: PgPool,
+    /// Straight to the server.
+    warm: Arc<Warm>,
     /// Through a pooler: what follows each BEGIN.
     preamble: Option<Arc<str>>,
 }
 
 impl Pool {
     pub(crate) fn direct(inner: PgPool) -> Pool {
-        Pool { inner, preamble: None }
+        Pool { warm: Warm::new(inner.clone()), inner, preamble: None }
     }
 
     pub(crate) fn through_pooler(inner: PgPool, settings: &[(&str, String)]) -> Pool {
@@ -47,7 +50,7 @@ impl Pool {
         for (name, value) in settings {
             preamble.push_str(&format!("; set local {name} = '{value}'"));
         }
-        Pool { inner, preamble: Some(preamble.into()) }
+        Pool { warm: Warm::new(inner.clone()), inner, preamble: Some(preamble.into()) }
     }
 
     fn is_shared(&self) -> bool {
@@ -60,7 +63,7 @@ impl Pool {
     }
 
     pub(crate) async fn close(&self) {
-        self.inner.close().await;
+        self.warm.close().await;
     }
 
     pub(crate) async fn begin(&self) -> Result<Transaction<'static, Postgres>, Error> {
@@ -72,7 +75,7 @@ impl Pool {
         begin: &'static str,
     ) -> Result<Transaction<'static, Postgres>, Error> {
         match &self.preamble {
-            None => self.inner.begin_with(begin).await,
+            None => self.warm.lending(self.inner.begin_with(begin)).await,
             // Nothing of a caller's gets into the text.
             Some(preamble) => self.inner.begin_with(AssertSqlSafe(format!("{begin}; {preamble}"))).await,
         }
@@ -81,15 +84,26 @@ impl Pool {
     /// For several statements in a row. What they write is kept by [`Session::commit`].
     pub(crate) async fn session(&self) -> Result<Session, Error> {
         match self.is_shared() {
-            false => Ok(Session::Plain(self.inner.acquire().await?)),
+            false => Ok(Session::Plain(self.warm.acquire().await?)),
             true => Ok(Session::Transaction(self.begin().await?)),
         }
     }
 }
 
+#[cfg(test)]
+impl Pool {
+    pub(crate) fn resting(&self) -> usize {
+        self.warm.resting()
+    }
+
+    pub(crate) fn waiting(&self) -> usize {
+        self.warm.waiting()
+    }
+}
+
 /// One session for as long as it is kept.
 pub(crate) enum Session {
-    Plain(PoolConnection<Postgres>),
+    Plain(Kept),
     Transaction(Transaction<'static, Postgres>),
 }
 
@@ -97,7 +111,10 @@ impl Session {
     /// Straight at the server each statement has committed by itself.
     pub(crate) async fn commit(self) -> Result<(), Error> {
         match self {
-            Session::Plain(_) => Ok(()),
+            Session::Plain(connection) => {
+                connection.keep();
+                Ok(())
+            }
             Session::Transaction(transaction) => transaction.commit().await,
         }
     }
@@ -134,13 +151,10 @@ impl<'p> Executor<'p> for &'p Pool {
         'p: 'e,
         E: 'q + Execute<'q, Postgres>,
     {
-        if !self.is_shared() {
-            return (&self.inner).fetch_many(query);
-        }
         let steps = async move {
-            let mut tx = self.begin().await?;
-            let steps: Vec<Step> = (&mut *tx).fetch_many(query).try_collect().await?;
-            tx.commit().await?;
+            let mut session = self.session().await?;
+            let steps: Vec<Step> = (&mut *session).fetch_many(query).try_collect().await?;
+            session.commit().await?;
             Ok::<_, Error>(stream::iter(steps.into_iter().map(Ok)))
         };
         stream::once(steps).try_flatten().boxed()
@@ -151,13 +165,10 @@ impl<'p> Executor<'p> for &'p Pool {
         'p: 'e,
         E: 'q + Execute<'q, Postgres>,
     {
-        if !self.is_shared() {
-            return (&self.inner).fetch_optional(query);
-        }
         Box::pin(async move {
-            let mut tx = self.begin().await?;
-            let row = (&mut *tx).fetch_optional(query).await?;
-            tx.commit().await?;
+            let mut session = self.session().await?;
+            let row = (&mut *session).fetch_optional(query).await?;
+            session.commit().await?;
             Ok(row)
         })
     }
