@@ -21,7 +21,7 @@ use crate::row::{PgTime, count, get, time};
 /// cannot be moved by its address. The looks at a lane where that happened stay for the next claim, and so do those at
 /// a lane with room where somebody who is due could not be locked: whoever holds him may let go of him as he was.
 ///
-/// The number drawn tells whoever remembers lines (`line`) that somebody may have got in since.
+/// What it deletes draws a number (a trigger), which tells whoever remembers lines (`line`) that somebody may have got in.
 ///
 /// Whatever the statistics say, each lane is one probe of `ready_lined`, whose condition no other index answers, and
 /// parts are put together by hash or by address: `is true` keeps the subquery from becoming a join.
@@ -34,8 +34,7 @@ const PROMOTE: &str = "
         where k.id = any ($2::int[])
         order by k.id for no key update of k),
     most as materialized (
-        select greatest($4::bigint / count(*), 1) as looks, greatest($5::bigint / count(*), 1) as lanes,
-               nextval('windlass.line_seq') as drawn
+        select greatest($4::bigint / count(*), 1) as looks, greatest($5::bigint / count(*), 1) as lanes
         from k having count(*) > 0),
     o as materialized (
         select o.ctid, k.id as kind, o.lane, o.at, o.freed, k.room

@@ -5,12 +5,13 @@
 
 use std::time::Instant;
 
-use sqlx::{AssertSqlSafe, PgPool};
+use sqlx::AssertSqlSafe;
 use windlass_core::StoreError;
 use windlass_core::store::Limit;
 
 use crate::PostgresStore;
 use crate::error::translate;
+use crate::pool::Pool;
 
 const BULK: usize = 2_500;
 const BATCH: i64 = 500;
@@ -52,7 +53,7 @@ impl PostgresStore {
         let failed = |error| translate("measure the bare loop", error);
         sqlx::raw_sql(DROP).execute(&self.pool).await.map_err(failed)?;
         sqlx::raw_sql(TABLES).execute(&self.pool).await.map_err(failed)?;
-        let limit = run(self.pool.driver(), jobs).await.map_err(failed);
+        let limit = run(&self.pool, jobs).await.map_err(failed);
         sqlx::raw_sql(DROP).execute(&self.pool).await.map_err(failed)?;
         limit
     }
@@ -78,7 +79,7 @@ pub struct HeldSnapshot(
     #[expect(dead_code, reason = "it is held, not used")] sqlx::Transaction<'static, sqlx::Postgres>,
 );
 
-async fn run(pool: &PgPool, jobs: u64) -> sqlx::Result<Limit> {
+async fn run(pool: &Pool, jobs: u64) -> sqlx::Result<Limit> {
     let begun = Instant::now();
     let share = (jobs as usize).div_ceil(PRODUCERS);
     let mut producers = tokio::task::JoinSet::new();
@@ -105,7 +106,7 @@ async fn join(mut tasks: tokio::task::JoinSet<sqlx::Result<()>>) -> sqlx::Result
     Ok(())
 }
 
-async fn produce(pool: &PgPool, jobs: usize) -> sqlx::Result<()> {
+async fn produce(pool: &Pool, jobs: usize) -> sqlx::Result<()> {
     let payloads = vec![vec![b'x'; 200]; BULK];
     let mut left = jobs;
     while left > 0 {
@@ -116,7 +117,7 @@ async fn produce(pool: &PgPool, jobs: usize) -> sqlx::Result<()> {
     Ok(())
 }
 
-async fn drain(pool: &PgPool) -> sqlx::Result<()> {
+async fn drain(pool: &Pool) -> sqlx::Result<()> {
     loop {
         let rows: Vec<(i64, i64, Vec<u8>)> = sqlx::query_as(CLAIM).bind(BATCH).fetch_all(pool).await?;
         let Some((_, token, _)) = rows.first() else { return Ok(()) };

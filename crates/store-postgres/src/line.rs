@@ -1,10 +1,12 @@
 //! Lines as this process last read them: who stands behind whom, so that a settlement need not look for the next.
 //!
 //! Owns that memory and what is known of its age. Who gets in line, or stands elsewhere in it from then on, leaves a look in
-//! the same transaction, and whoever follows looks draws a number from `line_seq` before they are gone. So a line is as it
+//! the same transaction, and a number is drawn from `line_seq` before those that were followed are gone. So a line is as it
 //! was read, less those who left it, while there is no look and the sequence stands where it stood *before* it was
 //! read: read later, it could count somebody whom the reader did not see. Who is offered a slot by memory is looked at by
-//! the claim, as anybody is. Never decides who is next where it does not know.
+//! the claim, as anybody is. As claims do, it trusts the hints for what nobody announced: a commit that comes more than a
+//! second after its statement, and is not told of, is seen by the next claim. Never decides who is next where it does not
+//! know.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,7 +24,7 @@ const MOST: usize = 20_000;
 const UNKNOWN: i64 = 0;
 
 #[derive(Default)]
-pub(crate) struct Lines {
+pub(crate) struct Remembered {
     inner: Mutex<Inner>,
 }
 
@@ -67,7 +69,7 @@ impl Recalled {
     }
 }
 
-impl Lines {
+impl Remembered {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -133,12 +135,12 @@ mod tests {
         vec![(LANE, Read(Line { queue: 1, priority: 5, jobs }))]
     }
 
-    fn next(lines: &Lines, ended: i64) -> Option<i64> {
+    fn next(lines: &Remembered, ended: i64) -> Option<i64> {
         lines.recall([Some((LANE, JobId(ended)))].into_iter()).next[0].map(|next| next.id)
     }
 
-    fn steady() -> Lines {
-        let lines = Lines::default();
+    fn steady() -> Remembered {
+        let lines = Remembered::default();
         lines.learn(UNKNOWN, 3, Vec::new());
         lines.learn(3, 3, read(&[1, 2, 3]));
         lines
@@ -153,7 +155,7 @@ mod tests {
 
     #[test]
     fn lists_are_asked_for_while_nobody_gets_in_line() {
-        let lines = Lines::default();
+        let lines = Remembered::default();
         let length = || lines.recall(std::iter::empty()).length;
         assert_eq!(length(), 1);
         lines.learn(UNKNOWN, 3, Vec::new());

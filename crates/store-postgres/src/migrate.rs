@@ -199,6 +199,7 @@ impl PostgresStore {
     pub(crate) async fn migrations(&self) -> Result<Vec<Migration>, StoreError> {
         let mut conn = self.pool.session().await.map_err(failed(OP))?;
         let applied = self.applied(&mut conn).await?;
+        conn.commit().await.map_err(failed(OP))?;
         let mut all: Vec<Migration> = STEPS
             .iter()
             .map(|step| Migration {
@@ -322,6 +323,7 @@ impl PostgresStore {
     pub(crate) async fn check_schema(&self) -> Result<(), StoreError> {
         let mut conn = self.pool.session().await.map_err(failed(OP))?;
         let applied = self.applied(&mut conn).await?;
+        conn.commit().await.map_err(failed(OP))?;
         check_known(&applied)?;
         let needed = newest();
         match applied.last().map_or(0, |a| a.version) {

@@ -15,7 +15,7 @@ use windlass_core::order::Passed;
 
 use crate::entity::Together;
 use crate::hint::{Hints, Noted};
-use crate::line::Lines;
+use crate::line::Remembered;
 use crate::pool::{Pool, settings};
 use crate::wake::Waker;
 use crate::warm::TRUSTED_IDLE;
@@ -65,7 +65,7 @@ pub struct PostgresStore {
     /// Queues where slots are offered.
     pub(crate) turned: Arc<Noted>,
     /// Who stands behind whom in lanes.
-    pub(crate) lines: Arc<Lines>,
+    pub(crate) lines: Arc<Remembered>,
     /// Who let a late job ahead in line.
     pub(crate) passed: Arc<Mutex<Passed>>,
     pub(crate) together: Arc<Together>,
@@ -146,7 +146,7 @@ impl PostgresStore {
         };
         let hints = Arc::new(Hints::default());
         let notify = options.notify && !options.pooler;
-        let waker = Waker::start(pool.driver(), &ours, &schema, notify, hints.clone());
+        let waker = Waker::start(&pool, &ours, &schema, notify, hints.clone());
         Ok(PostgresStore {
             pool,
             callers,

@@ -17,7 +17,7 @@ use sqlx::{
     AssertSqlSafe, Either, Error, Execute, Executor, PgConnection, PgPool, Postgres, SqlStr, Transaction,
 };
 
-use crate::warm::{Kept, Warm};
+use crate::warm::{InUse, Warm};
 
 /// What our statements want of a session: JIT would compile each batch statement anew for longer than the statement
 /// takes. A plan made while the tables were empty prefers sequential scans and is kept: measured at 11 ms per claim after
@@ -34,7 +34,7 @@ pub(crate) fn settings(statement_timeout: Duration) -> [(&'static str, String); 
 #[derive(Clone, Debug)]
 pub(crate) struct Pool {
     inner: PgPool,
-    /// Straight to the server.
+    /// Straight to the server; a pooler keeps sessions of its own.
     warm: Arc<Warm>,
     /// Through a pooler: what follows each BEGIN.
     preamble: Option<Arc<str>>,
@@ -55,11 +55,6 @@ impl Pool {
 
     fn is_shared(&self) -> bool {
         self.preamble.is_some()
-    }
-
-    /// The driver's own, for what never goes through a pooler: notifications and measurements.
-    pub(crate) fn driver(&self) -> &PgPool {
-        &self.inner
     }
 
     pub(crate) async fn close(&self) {
@@ -92,18 +87,14 @@ impl Pool {
 
 #[cfg(test)]
 impl Pool {
-    pub(crate) fn resting(&self) -> usize {
-        self.warm.resting()
-    }
-
-    pub(crate) fn waiting(&self) -> usize {
-        self.warm.waiting()
+    pub(crate) fn warm(&self) -> &Warm {
+        &self.warm
     }
 }
 
 /// One session for as long as it is kept.
 pub(crate) enum Session {
-    Plain(Kept),
+    Plain(InUse),
     Transaction(Transaction<'static, Postgres>),
 }
 
@@ -112,7 +103,7 @@ impl Session {
     pub(crate) async fn commit(self) -> Result<(), Error> {
         match self {
             Session::Plain(connection) => {
-                connection.keep();
+                connection.give_back();
                 Ok(())
             }
             Session::Transaction(transaction) => transaction.commit().await,
@@ -142,7 +133,7 @@ impl DerefMut for Session {
 
 type Step = Either<PgQueryResult, PgRow>;
 
-/// Through a pooler nothing is answered before the commit.
+/// Nothing is answered before all of it came and is committed.
 impl<'p> Executor<'p> for &'p Pool {
     type Database = Postgres;
 

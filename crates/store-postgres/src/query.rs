@@ -161,7 +161,9 @@ impl PostgresStore {
 
     pub(crate) async fn list(&self, filter: &JobFilter, page: &Page) -> Result<Vec<JobRecord>, StoreError> {
         let mut conn = self.pool.session().await.map_err(failed(OP))?;
-        self.records(&mut conn, filter, page).await?.iter().map(record).collect()
+        let records = self.records(&mut conn, filter, page).await?;
+        conn.commit().await.map_err(failed(OP))?;
+        records.iter().map(record).collect()
     }
 
     pub(crate) async fn count(&self, filter: &JobFilter) -> Result<u64, StoreError> {

@@ -83,7 +83,7 @@ macro_rules! settle_done {
 
 const SETTLE_DONE: &str = settle_done!(", result", ", $6::bytea[]", "", "", "");
 
-/// Told beside who was stale: who stands behind whom, and the number of the lines.
+/// Told beside who was stale: who stands behind whom, and the number that was drawn last.
 pub(crate) const SETTLE_DONE_LANED: &str = settle_done!(
     ", result, lane, kind, next_queue, next_priority, next_id, next_address",
     ", $6::bytea[], $7::bigint[], $8::int[], $9::int[], $10::smallint[], $11::bigint[], $12::tid[]",
@@ -95,9 +95,9 @@ pub(crate) const SETTLE_DONE_LANED: &str = settle_done!(
         " o as (insert into windlass.looks (kind, at, lane, freed)
                 select distinct u.kind, n.now, u.lane, true from unwanted u, n),"
     ),
-    ", null::int as queue, null::smallint as priority, null::bigint[] as ids, null::tid[] as addresses, null::bigint as lines",
-    " union all select ord, null, queue, priority, ids, addresses, null from behind
-      union all select null, null, null, null, null, null, lines from quiet"
+    ", null::int as queue, null::smallint as priority, null::bigint[] as ids, null::tid[] as addresses, null::bigint as drawn",
+    " union all select ord, null, queue, priority, ids, addresses, null from line
+      union all select null, null, null, null, null, null, drawn from quiet"
 );
 
 /// Anything: `state` null means the job returns; a suspect that is handed back was not run to an end and stays one. The
@@ -257,9 +257,9 @@ impl PostgresStore {
         let recalled = self.lines.recall(ended);
         let known = recalled.known;
         let told = self.settle_part(conn, part, recalled).await.inspect_err(|_| self.lines.forget())?;
-        if let Some(now) = told.lines {
+        if let Some(now) = told.drawn {
             let lane = |place: usize| Some(part.batch.get(place)?.slot?.lane.id);
-            let read = told.behind.into_iter().filter_map(|(place, read)| Some((lane(place)?, read)));
+            let read = told.lines.into_iter().filter_map(|(place, read)| Some((lane(place)?, read)));
             self.lines.learn(known, now, read.collect());
         }
         Ok(told.answers)
@@ -365,7 +365,9 @@ impl PostgresStore {
         let query = match (all_done, laned) {
             (true, true) => {
                 let queues = first.iter().map(|s| s.queue).collect::<BTreeSet<_>>();
-                let low = queues.into_iter().map(|queue| self.hints.looks(queue)).min().unwrap_or(BOTTOM);
+                let told = self.waker.is_on();
+                let low = queues.into_iter().filter(|_| told).map(|queue| self.hints.looks(queue)).min();
+                let low = low.unwrap_or(BOTTOM);
                 bind_recalled(query, &recalled).bind(PgTime(low)).bind(recalled.length)
             }
             _ => query,
@@ -379,17 +381,17 @@ impl PostgresStore {
 struct Told {
     answers: Vec<Settled>,
     /// Where `line_seq` stands.
-    lines: Option<i64>,
-    /// Who stands behind those who were offered a slot, by the place of who had it.
-    behind: Vec<(usize, Read)>,
+    drawn: Option<i64>,
+    /// Those behind who was offered a slot, by the place of who had it.
+    lines: Vec<(usize, Read)>,
 }
 
 impl Told {
     fn read(rows: &[PgRow], jobs: usize, with_lines: bool) -> Result<Told, StoreError> {
-        let mut told = Told { answers: vec![Settled::Accepted; jobs], lines: None, behind: Vec::new() };
+        let mut told = Told { answers: vec![Settled::Accepted; jobs], drawn: None, lines: Vec::new() };
         for row in rows {
             let Some(ord) = get::<Option<i64>>(row, "ord")? else {
-                told.lines = get(row, "lines")?;
+                told.drawn = get(row, "drawn")?;
                 continue;
             };
             let answer: Option<i16> = get(row, "answer")?;
@@ -398,7 +400,7 @@ impl Told {
                 return Err(StoreError::Corrupt { what: format!("answer {ord}") });
             };
             match answer {
-                None if with_lines => told.behind.push((place, Read::of(row)?)),
+                None if with_lines => told.lines.push((place, Read::of(row)?)),
                 Some(1) => told.answers[place] = Settled::Superseded,
                 Some(2) => told.answers[place] = Settled::Cancelled,
                 _ => told.answers[place] = Settled::Stale,

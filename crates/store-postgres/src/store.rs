@@ -40,7 +40,7 @@ impl Store for PostgresStore {
     }
 
     async fn close(&self) {
-        self.waker.stop(self.pool.driver()).await;
+        self.waker.stop(&self.pool).await;
         self.callers.close().await;
         self.pool.close().await;
     }

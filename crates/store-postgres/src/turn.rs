@@ -66,13 +66,13 @@ macro_rules! offer_first {
 pub(crate) use {offer_first, offers_slot};
 
 /// The same, but who is known to stand behind a job of `j` is asked for only where that may have changed since: somebody got
-/// in line, which a look says until it is followed, and `line_seq` from then on (see `line`). Whoever is asked for is
+/// in line, which a look says until it is followed, and `line_seq` from then on (see `line.rs`). Whoever is asked for is
 /// told with those behind him, $15 in all: of his priority, and no suspect among them.
 macro_rules! offer_known {
     () => {
         concat!(
             " quiet as materialized (
-              select s.last_value as lines, s.last_value = $13::bigint as same,
+              select s.last_value as drawn, s.last_value = $13::bigint as same,
                      s.last_value = $13::bigint and not exists (
                          select from windlass.looks o
                          where o.kind = any (array(select distinct kind from j)) and o.at >= $14::timestamptz
@@ -93,7 +93,7 @@ macro_rules! offer_known {
               where ",
             $crate::turn::offers_slot!(),
             " and (j.next_id is null or not (select holds from quiet)) and r.suspect is null),
-          behind as materialized (
+          line as materialized (
               select o.ord, o.queue, o.priority, b.ids, b.addresses
               from offered o cross join n cross join lateral (
                   select array_agg(b.id) as ids, array_agg(b.address) as addresses,

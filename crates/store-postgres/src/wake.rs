@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use sqlx::Postgres;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
-use sqlx::{PgPool, Postgres};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -20,6 +20,7 @@ use windlass_core::store::{Wake, Wakers};
 use windlass_core::{QueueId, Time};
 
 use crate::hint::Hints;
+use crate::pool::Pool;
 
 const SEND_EVERY: Duration = Duration::from_millis(8);
 /// The sender speaks at least this often, so that a listener that hears nothing for longer knows it is cut off.
@@ -61,7 +62,7 @@ impl Pending {
 
 impl Waker {
     pub(crate) fn start(
-        pool: &PgPool,
+        pool: &Pool,
         connect: &PgConnectOptions,
         schema: &str,
         notify: bool,
@@ -87,7 +88,7 @@ impl Waker {
     }
 
     /// What was written last is told before the process goes.
-    pub(crate) async fn stop(&self, pool: &PgPool) {
+    pub(crate) async fn stop(&self, pool: &Pool) {
         if let Some(payload) = self.take() {
             notify(pool, &self.channel, &payload).await;
         }
@@ -219,7 +220,7 @@ fn payload(instance: u64, pending: &Pending) -> String {
     if pending.any || queues.len() > MAX_PAYLOAD { text + " any" } else { text + &queues }
 }
 
-async fn send(waker: Arc<Waker>, pool: PgPool) {
+async fn send(waker: Arc<Waker>, pool: Pool) {
     loop {
         let woken = timeout(PING_EVERY, waker.changed.notified()).await;
         let payload = match (waker.take(), woken) {
@@ -232,7 +233,7 @@ async fn send(waker: Arc<Waker>, pool: PgPool) {
     }
 }
 
-async fn notify(pool: &PgPool, channel: &str, payload: &str) {
+async fn notify(pool: &Pool, channel: &str, payload: &str) {
     let query = sqlx::query::<Postgres>("select pg_notify($1, $2)").bind(channel).bind(payload);
     if let Err(error) = query.execute(pool).await {
         tracing::debug!(%error, "a wake-up was not sent; others find the work by polling");

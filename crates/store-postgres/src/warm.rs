@@ -3,7 +3,8 @@
 //! The driver's pool hands out whichever connection rested longest, so that every session prepares and plans every statement
 //! anew, and it asks each that comes back whether it lives, which is a second round trip for every statement. A few
 //! connections rest here instead. One whose work did not end well, or whose caller went away in the middle, goes back to
-//! the driver, which knows what to do about it. Never keeps a connection from somebody who waits for one.
+//! the driver, which knows what to do about it, and so does one that nobody needs. Nothing rests here while somebody waits
+//! for a connection.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,9 +15,11 @@ use sqlx::{Connection, Error, PgConnection, PgPool, Postgres};
 
 /// A connection idle for longer than this is asked whether it still lives before it is used.
 pub(crate) const TRUSTED_IDLE: Duration = Duration::from_secs(5);
-/// Then it goes back to the driver, which ends those that are too old.
-const KEPT_FOR: Duration = Duration::from_secs(600);
-/// At hand at most, and so many fewer than there are: some of what we do asks the driver itself.
+/// One that came from the driver longer ago goes back when it is next given back: the driver ends those that are too old.
+const RENEWED_AFTER: Duration = Duration::from_secs(600);
+/// One that nobody needed for so long goes back.
+const RESTS_FOR: Duration = Duration::from_secs(60);
+/// Rest at most, and so many fewer than there are: transactions are asked of the driver.
 const MOST: u32 = 4;
 const LEFT_TO_THE_DRIVER: u32 = 2;
 
@@ -44,9 +47,9 @@ struct Resting {
 }
 
 /// Somebody waits for the driver.
-struct Waiting<'w>(&'w Warm);
+struct Asks<'w>(&'w Warm);
 
-impl Drop for Waiting<'_> {
+impl Drop for Asks<'_> {
     fn drop(&mut self) {
         self.0.lock().waiting -= 1;
     }
@@ -62,16 +65,24 @@ impl Warm {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) async fn acquire(self: &Arc<Warm>) -> Result<Kept, Error> {
+    pub(crate) async fn acquire(self: &Arc<Warm>) -> Result<InUse, Error> {
         while let Some(mut resting) = self.take_or_wait() {
-            if resting.since.elapsed() < TRUSTED_IDLE || resting.connection.ping().await.is_ok() {
+            if resting.since.elapsed() < TRUSTED_IDLE || self.lives(&mut resting.connection).await {
                 let Resting { connection, taken, .. } = resting;
-                return Ok(Kept { connection, taken, home: self.clone() });
+                return Ok(InUse { connection, taken, home: self.clone() });
             }
+            // Not to the driver, which would ask it again.
+            drop(resting.connection.detach());
         }
-        let _waiting = Waiting(self);
+        let _asks = Asks(self);
         let connection = self.driver.acquire().await?;
-        Ok(Kept { connection, taken: Instant::now(), home: self.clone() })
+        Ok(InUse { connection, taken: Instant::now(), home: self.clone() })
+    }
+
+    /// One that was cut off without a word answers never.
+    async fn lives(&self, connection: &mut PgConnection) -> bool {
+        let patience = self.driver.options().get_acquire_timeout() / 2;
+        matches!(tokio::time::timeout(patience, connection.ping()).await, Ok(Ok(())))
     }
 
     /// None: the caller is counted among those who wait. In one step, so that nobody lays a connection to rest in between.
@@ -82,25 +93,29 @@ impl Warm {
         resting
     }
 
-    /// For what the driver itself is asked for: it gets one back if it has none left.
+    /// For what the driver itself is asked for: it gets one back if it has too few for those who ask.
     pub(crate) async fn lending<T>(&self, ask: impl Future<Output = T>) -> T {
         let lent = {
             let mut state = self.lock();
             state.waiting += 1;
-            let out_of = self.driver.num_idle() == 0
-                && self.driver.size() >= self.driver.options().get_max_connections();
-            if out_of { state.resting.pop() } else { None }
+            let most = self.driver.options().get_max_connections();
+            let open = most.saturating_sub(self.driver.size()) as usize;
+            if state.waiting > self.driver.num_idle() + open { state.resting.pop() } else { None }
         };
-        let _waiting = Waiting(self);
+        let _asks = Asks(self);
         drop(lent);
         ask.await
     }
 
     fn rest(&self, connection: PoolConnection<Postgres>, taken: Instant) {
         let mut state = self.lock();
-        let wanted = state.waiting == 0 && state.resting.len() < self.most && taken.elapsed() < KEPT_FOR;
+        let now = Instant::now();
+        let wanted = state.waiting == 0 && state.resting.len() < self.most && taken.elapsed() < RENEWED_AFTER;
         if wanted && !self.driver.is_closed() {
-            state.resting.push(Resting { connection, taken, since: Instant::now() });
+            state.resting.push(Resting { connection, taken, since: now });
+        }
+        if state.resting.first().is_some_and(|longest| now.duration_since(longest.since) > RESTS_FOR) {
+            state.resting.remove(0);
         }
     }
 
@@ -109,17 +124,6 @@ impl Warm {
         let closed = self.driver.close();
         self.lock().resting.clear();
         closed.await;
-    }
-}
-
-#[cfg(test)]
-impl Warm {
-    pub(crate) fn resting(&self) -> usize {
-        self.lock().resting.len()
-    }
-
-    pub(crate) fn waiting(&self) -> usize {
-        self.lock().waiting
     }
 }
 
@@ -133,21 +137,21 @@ impl Drop for Warm {
 }
 
 /// A connection in use.
-pub(crate) struct Kept {
+pub(crate) struct InUse {
     connection: PoolConnection<Postgres>,
     taken: Instant,
     home: Arc<Warm>,
 }
 
-impl Kept {
+impl InUse {
     /// Its work ended well. Dropped, it goes back to the driver.
-    pub(crate) fn keep(self) {
-        let Kept { connection, taken, home } = self;
+    pub(crate) fn give_back(self) {
+        let InUse { connection, taken, home } = self;
         home.rest(connection, taken);
     }
 }
 
-impl Deref for Kept {
+impl Deref for InUse {
     type Target = PgConnection;
 
     fn deref(&self) -> &PgConnection {
@@ -155,7 +159,7 @@ impl Deref for Kept {
     }
 }
 
-impl DerefMut for Kept {
+impl DerefMut for InUse {
     fn deref_mut(&mut self) -> &mut PgConnection {
         &mut self.connection
     }
@@ -163,8 +167,13 @@ impl DerefMut for Kept {
 
 #[cfg(test)]
 mod tests {
+    use std::str::FromStr;
+
     use futures_util::future::join_all;
-    use sqlx::postgres::PgPoolOptions;
+    use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgSslMode};
+    use tokio::io::copy_bidirectional;
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::sync::watch;
 
     use super::*;
     use crate::plans::url;
@@ -217,7 +226,7 @@ mod tests {
         let pool = pool(3).await;
         let mut held = join_all((0..3).map(|_| pool.session())).await;
         let (came, ()) = tokio::join!(session(&pool, "select 7"), async {
-            while pool.waiting() == 0 {
+            while pool.warm().lock().waiting == 0 {
                 tokio::task::yield_now().await;
             }
             held.remove(0).unwrap().commit().await.unwrap();
@@ -232,12 +241,12 @@ mod tests {
     async fn the_driver_gets_back_what_it_needs() {
         let pool = pool(3).await;
         session(&pool, WHICH).await;
-        assert_eq!(pool.resting(), 1);
+        assert_eq!(pool.warm().lock().resting.len(), 1);
         let mut transactions = Vec::new();
         for _ in 0..3 {
             transactions.push(pool.begin().await.unwrap());
         }
-        assert_eq!(pool.resting(), 0);
+        assert_eq!(pool.warm().lock().resting.len(), 0);
         drop(transactions);
         pool.close().await;
     }
@@ -253,6 +262,66 @@ mod tests {
         assert_ne!(session(&pool, WHICH).await, died);
         other.close().await;
         pool.close().await;
+    }
+
+    /// Behind a firewall that forgot it a session neither answers nor ends.
+    #[tokio::test]
+    async fn one_that_rested_is_asked_and_not_waited_for_without_end() {
+        let (silence, silent) = watch::channel(false);
+        let port = relay(silent).await;
+        let through = PgConnectOptions::from_str(&url()).unwrap().host("127.0.0.1").port(port);
+        let through = through.ssl_mode(PgSslMode::Disable);
+        let options = PgPoolOptions::new().max_connections(3).acquire_timeout(Duration::from_secs(2));
+        let pool = Pool::direct(options.connect_with(through).await.unwrap());
+        let first = session(&pool, WHICH).await;
+        rewind(&pool, TRUSTED_IDLE);
+        assert_eq!(session(&pool, WHICH).await, first, "asked, and it lives");
+        rewind(&pool, TRUSTED_IDLE);
+        silence.send_replace(true);
+        let begun = Instant::now();
+        assert_ne!(session(&pool, WHICH).await, first);
+        assert!(begun.elapsed() < Duration::from_secs(2));
+    }
+
+    /// To the server and back. Connections that were there when it is told to be silent are kept and carry nothing more.
+    async fn relay(silent: watch::Receiver<bool>) -> u16 {
+        let server = PgConnectOptions::from_str(&url()).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        tokio::spawn(async move {
+            while let Ok((mut near, _)) = listener.accept().await {
+                let mut far = TcpStream::connect((server.get_host(), server.get_port())).await.unwrap();
+                let (old, mut silent) = (!*silent.borrow(), silent.clone());
+                tokio::spawn(async move {
+                    let silenced = async { silent.wait_for(|silent| old && *silent).await.is_ok() };
+                    tokio::select! {
+                        _ = copy_bidirectional(&mut near, &mut far) => {}
+                        _ = silenced => std::future::pending().await,
+                    }
+                });
+            }
+        });
+        port
+    }
+
+    #[tokio::test]
+    async fn those_whom_nobody_needs_go_back() {
+        let pool = pool(8).await;
+        join_all((0..4).map(|_| session(&pool, "select 1 from pg_sleep(0.1)"))).await;
+        assert_eq!(pool.warm().lock().resting.len(), 4);
+        rewind(&pool, RESTS_FOR + Duration::from_secs(1));
+        for left in [3, 2, 1, 1] {
+            session(&pool, WHICH).await;
+            assert_eq!(pool.warm().lock().resting.len(), left);
+        }
+        pool.close().await;
+    }
+
+    /// As if all had rested so much longer.
+    fn rewind(pool: &Pool, by: Duration) {
+        for resting in &mut pool.warm().lock().resting {
+            resting.since -= by;
+        }
     }
 
     #[test]

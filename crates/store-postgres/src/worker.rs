@@ -40,7 +40,9 @@ const BEATS: &str = "
 impl PostgresStore {
     pub(crate) async fn now(&self) -> Result<Time, StoreError> {
         let mut conn = self.pool.session().await.map_err(failed("read the clock"))?;
-        self.now_on(&mut conn).await
+        let now = self.now_on(&mut conn).await?;
+        conn.commit().await.map_err(failed("read the clock"))?;
+        Ok(now)
     }
 
     pub(crate) async fn now_on(&self, conn: &mut PgConnection) -> Result<Time, StoreError> {

@@ -13,7 +13,7 @@ use windlass_core::{
 
 use crate::error::Answer;
 use crate::lane::{Lanes, lanes, look, release, standing};
-use crate::line::leave_line;
+use crate::line::{leave_line, note_urgency};
 use crate::row::tags_text;
 use crate::scope::Scope;
 use crate::settle::{End, finish};
@@ -41,6 +41,19 @@ struct Inserts<'c> {
     ready: CachedStatement<'c>,
     lined: CachedStatement<'c>,
     lanes: Option<Lanes<'c>>,
+    /// The last kind and priority that was noted: jobs of a call are mostly alike.
+    noted: Option<(KindId, u8)>,
+}
+
+impl Inserts<'_> {
+    fn note_urgency(&mut self, connection: &Connection, job: &NewJob) -> Answer<()> {
+        let urgency = (job.kind, job.priority);
+        if self.noted != Some(urgency) {
+            note_urgency(connection, job.kind, job.priority)?;
+            self.noted = Some(urgency);
+        }
+        Ok(())
+    }
 }
 
 pub(crate) fn enqueue(scope: &mut Scope<'_>, jobs: &[NewJob]) -> Answer<Vec<Enqueued>> {
@@ -51,6 +64,7 @@ pub(crate) fn enqueue(scope: &mut Scope<'_>, jobs: &[NewJob]) -> Answer<Vec<Enqu
         ready: connection.prepare_cached(INSERT_READY)?,
         lined: connection.prepare_cached(INSERT_LINED)?,
         lanes: None,
+        noted: None,
     };
     for job in jobs {
         let one = match &job.idempotency {
@@ -161,6 +175,7 @@ fn insert<'c>(scope: &mut Scope<'c>, inserts: &mut Inserts<'c>, job: &NewJob, ru
     ))?;
     if let Some(lane) = lane_id {
         inserts.lined.execute((lane, job.priority, run_at.0, id))?;
+        inserts.note_urgency(scope.connection, job)?;
     }
     if let Some(lane) = call {
         look(scope, lane, run_at)?;

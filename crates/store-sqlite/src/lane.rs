@@ -142,13 +142,18 @@ struct Limit {
     slots: u16,
     /// More may be taken in some lane: it was lowered.
     lowered: bool,
+    /// Nobody stands in line under a more urgent priority.
+    lined: u8,
 }
 
 fn limit(connection: &Connection, kind: KindId) -> Answer<Limit> {
     let limit = connection
-        .prepare_cached("select queue, key_concurrency, key_lowered from windlass_kinds where id = ?1")?
+        .prepare_cached(
+            "select queue, key_concurrency, key_lowered, lined from windlass_kinds where id = ?1",
+        )?
         .query_row([kind.0], |row| {
-            Ok(Limit { kind, queue: QueueId(row.get(0)?), slots: row.get(1)?, lowered: row.get(2)? })
+            let queue = QueueId(row.get(0)?);
+            Ok(Limit { kind, queue, slots: row.get(1)?, lowered: row.get(2)?, lined: row.get(3)? })
         })?;
     Ok(limit)
 }
@@ -182,7 +187,8 @@ impl<'c> Lanes<'c> {
         })
     }
 
-    /// The same for a whole call: whoever changes it does so in a call of its own.
+    /// The same for a whole call: whoever changes it does so in a call of its own. One who comes back in this call, more
+    /// urgent than anybody before, is offered the slot he leaves, whatever is noted.
     fn limit(&mut self, connection: &Connection, kind: KindId) -> Answer<Limit> {
         if let Some(known) = self.limits.iter().find(|limit| limit.kind == kind) {
             return Ok(*known);
@@ -220,7 +226,7 @@ impl<'c> Lanes<'c> {
     ) -> Answer<()> {
         let limit = self.limit(scope.connection, lane.kind)?;
         let stood = stood.map(|(priority, run_at)| (priority, run_at, job));
-        match self.line.next(scope, queue, lane.id, stood)? {
+        match self.line.next(scope, queue, lane.id, (stood, limit.lined))? {
             Ok(_) if limit.lowered && self.taken(lane.id)? > limit.slots => release(scope, lane),
             Ok(first) => {
                 self.offer(queue, lane, &first, place(first.run_at, Some(scope.now)), lane.id.0);

@@ -6,7 +6,7 @@
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
 use windlass_core::queue::MAX_PRIORITY;
-use windlass_core::{JobId, LaneId, QueueId, Time};
+use windlass_core::{JobId, KindId, LaneId, QueueId, Time};
 
 use crate::claim::OUT;
 use crate::error::Answer;
@@ -43,10 +43,20 @@ const FROM: &str = from_line!("l.priority >= ?3", "1");
 const DUE: &str = from_line!("r.id is not null and l.priority = ?3 and l.run_at <= ?4", "?5");
 
 /// Who stands behind whom, and whether somebody more urgent is in line; reads nothing but the line.
-const BEHIND: &str = "select priority, run_at, id, attempt,
-            exists (select 1 from windlass_lines u where u.lane = ?1 and u.priority < ?2)
-     from windlass_lines where lane = ?1 and priority = ?2 and (run_at, id) > (?3, ?4)
-     order by run_at, id limit 1";
+macro_rules! behind {
+    ($urgent:literal) => {
+        concat!(
+            "select priority, run_at, id, attempt, ",
+            $urgent,
+            " from windlass_lines where lane = ?1 and priority = ?2 and (run_at, id) > (?3, ?4)
+             order by run_at, id limit 1"
+        )
+    };
+}
+
+const BEHIND: &str = behind!("exists (select 1 from windlass_lines u where u.lane = ?1 and u.priority < ?2)");
+/// Where nobody is more urgent.
+const BEHIND_FIRST: &str = behind!("0");
 
 /// What jobs left behind that stood before this one.
 const CLEAR: &str = "delete from windlass_lines as l
@@ -73,8 +83,22 @@ impl Entry {
     }
 }
 
+/// Jobs of the kind stand in line under this priority, from now on or before.
+pub(crate) fn note_urgency(connection: &Connection, kind: KindId, priority: u8) -> Answer<()> {
+    connection
+        .prepare_cached("update windlass_kinds set lined = ?2 where id = ?1 and lined > ?2")?
+        .execute((kind.0, priority))?;
+    Ok(())
+}
+
 /// The job, which stands in ready so already, stands in line from now on.
 pub(crate) fn get_in_line(connection: &Connection, id: JobId) -> Answer<()> {
+    let stands: Option<(i32, u8)> = connection
+        .prepare_cached("select kind, priority from windlass_ready where id = ?1 and queue < 0")?
+        .query_row([id.0], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let Some((kind, priority)) = stands else { return Ok(()) };
+    note_urgency(connection, KindId(kind), priority)?;
     connection
         .prepare_cached(
             "insert or replace into windlass_lines (lane, priority, run_at, id, attempt)
@@ -150,26 +174,32 @@ pub(crate) fn less_urgent(
 /// Looked up once per call, not once per lane.
 pub(crate) struct Line<'c> {
     behind: CachedStatement<'c>,
+    behind_first: CachedStatement<'c>,
     out: CachedStatement<'c>,
 }
 
 impl<'c> Line<'c> {
     pub(crate) fn new(connection: &'c Connection) -> Answer<Line<'c>> {
-        Ok(Line { behind: connection.prepare_cached(BEHIND)?, out: connection.prepare_cached(OUT)? })
+        Ok(Line {
+            behind: connection.prepare_cached(BEHIND)?,
+            behind_first: connection.prepare_cached(BEHIND_FIRST)?,
+            out: connection.prepare_cached(OUT)?,
+        })
     }
 
-    /// The first that is due now that the job is gone which `stood` there, or when the next one will be.
+    /// The first that is due now that the job is gone which `stood` there, or when the next one will be. Nobody of its kind
+    /// stands in line under a more urgent priority than `lined`.
     pub(crate) fn next(
         &mut self,
         scope: &Scope<'_>,
         queue: QueueId,
         lane: LaneId,
-        stood: Option<Place>,
+        (stood, lined): (Option<Place>, u8),
     ) -> Answer<Result<First, Option<Time>>> {
         match stood {
             Some(stood) if clears_up(stood.2) => clear(scope.connection, queue, lane, stood)?,
             Some(stood) => {
-                if let Some(first) = self.behind(scope.now, lane, stood)? {
+                if let Some(first) = self.behind(scope.now, lane, stood, lined)? {
                     return Ok(Ok(first));
                 }
             }
@@ -203,9 +233,15 @@ impl<'c> Line<'c> {
     }
 
     /// Who stands right behind a job that was first, unless somebody more urgent is in line or nobody behind is due.
-    fn behind(&mut self, now: Time, lane: LaneId, (priority, run_at, id): Place) -> Answer<Option<First>> {
-        let found = self
-            .behind
+    fn behind(
+        &mut self,
+        now: Time,
+        lane: LaneId,
+        (priority, run_at, id): Place,
+        lined: u8,
+    ) -> Answer<Option<First>> {
+        let behind = if priority <= lined { &mut self.behind_first } else { &mut self.behind };
+        let found = behind
             .query_row((lane.0, priority, run_at.0, id.0), |row| {
                 let first = First {
                     priority: row.get(0)?,

@@ -102,8 +102,8 @@ fn put_kind(connection: &Connection, kind: &KindSpec) -> Answer<Option<KindMoved
     connection
         .prepare_cached(
             "insert into windlass_kinds (name, queue, priority, max_attempts, timeout_us, backoff_base_us,
-                 backoff_cap_us, description, key_concurrency, configured_key_concurrency, rate, resource)
-             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11)
+                 backoff_cap_us, description, key_concurrency, configured_key_concurrency, rate, resource, lined)
+             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11, 11)
              on conflict (name) do update set priority = excluded.priority, max_attempts = excluded.max_attempts,
                  timeout_us = excluded.timeout_us, backoff_base_us = excluded.backoff_base_us,
                  backoff_cap_us = excluded.backoff_cap_us, description = excluded.description,

@@ -353,6 +353,11 @@ pub const COLUMNS_LEFT_OUT: &[(&str, &str, &str)] = &[
         "key_lowered",
         "a note that slots above a limit may be taken, which either database is careful to assume",
     ),
+    (
+        "kinds",
+        "lined",
+        "SQLite's note of how urgent anybody in line ever was, which a restore reads from those who are",
+    ),
     ("ready", "slot", "Postgres' number of a slot, which a restore gives anew"),
     ("queues", "laned", "Postgres' note that it has lanes, which a restore is careful to assume"),
     ("queues", "limited_claims", "Postgres' count of claims, which only ever has to change"),

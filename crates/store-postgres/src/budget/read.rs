@@ -59,6 +59,7 @@ impl PostgresStore {
             let alerts = alerts.iter().map(fired).collect::<Result<_, _>>()?;
             budgets.push(Budget { spec: known.spec, standing, live, alerts, now });
         }
+        conn.commit().await.map_err(failed(OP))?;
         Ok(budgets)
     }
 
@@ -88,6 +89,7 @@ impl PostgresStore {
             .fetch_all(&mut *conn)
             .await
             .map_err(failed(OP))?;
+        conn.commit().await.map_err(failed(OP))?;
         let mut all = rows.iter().map(standing).collect::<Result<Vec<_>, _>>()?;
         if !all.iter().any(|standing| standing.month == this) {
             let place = all.partition_point(|standing| standing.month > this);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass_core::outcome::{Return, ReturnAt, ReturnWhy};
 use windlass_core::store::{Action, Change, JobFilter};
-use windlass_core::{JobId, LeasedJob, NewJob, QueueSpec, Store, Verdict, WorkerId};
+use windlass_core::{JobId, LeasedJob, NewJob, QueueSpec, RunAt, Store, Verdict, WorkerId};
 use windlass_store_postgres::PostgresStore;
 
 use crate::lanes::{ids, keyed, sound, worked_place};
@@ -192,6 +192,40 @@ async fn a_settlement_in_a_callers_transaction_reads_the_line() {
     line.place.store.settle_in(tx.tx(), &settlement(&line.runs, done())).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(line.lease().await, smuggled);
+    line.end().await;
+}
+
+/// The number that was there from the beginning is no other's.
+#[tokio::test]
+async fn the_first_number_drawn_shows() {
+    let (place, _) = worked_place().await;
+    let number = "select last_value from windlass.line_seq";
+    let before = place.number(number).await;
+    place.sql("delete from windlass.looks").await;
+    assert_ne!(place.number(number).await, before);
+    place.end().await;
+}
+
+/// He was in line all the while.
+#[tokio::test]
+async fn an_urgent_one_whose_time_comes_is_next() {
+    let (place, worker) = worked_place().await;
+    let soon = place.store.now().await.unwrap().plus(Duration::from_secs(600));
+    let urgent = NewJob { priority: 0, run_at: RunAt::At(soon), ..keyed(&place, "a") };
+    let mut jobs = vec![urgent];
+    jobs.extend((0..JOBS).map(|_| keyed(&place, "a")));
+    let jobs: Vec<JobId> = place.store.enqueue(&jobs).await.unwrap().iter().map(|put| put.id).collect();
+    let runs = place.lease(worker, 5).await.remove(0);
+    let mut line = Remembered { place, worker, jobs: jobs[1..].to_vec(), runs, leased: 1 };
+    for _ in 0..3 {
+        let first = line.first();
+        assert_eq!(line.next().await, first);
+    }
+    line.smuggle().await;
+    let first = line.first();
+    assert_eq!(line.next().await, first, "remembered");
+    line.place.store.set_clock_offset(Duration::from_secs(601).as_micros() as i64);
+    assert_eq!(line.next().await, jobs[0]);
     line.end().await;
 }
 

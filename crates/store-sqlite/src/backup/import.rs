@@ -110,6 +110,8 @@ impl Import for SqliteImport {
 const LANES: &str = "
     insert into windlass_lines (lane, priority, run_at, id, attempt)
     select lane, priority, run_at, id, iif(suspect is null, attempt, null) from windlass_ready where queue < 0;
+    update windlass_kinds
+    set lined = coalesce((select min(r.priority) from windlass_ready r where r.queue < 0 and r.kind = windlass_kinds.id), 11);
     insert into windlass_slots (lane, slot)
     select lane, row_number() over (partition by lane) from windlass_ready where queue > 0 and lane is not null";
 

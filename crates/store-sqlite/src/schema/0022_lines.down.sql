@@ -1,1 +1,1 @@
-select 1;
+alter table windlass_kinds drop column lined;

@@ -297,7 +297,7 @@ CREATE TABLE windlass_kinds (
     backoff_base_us integer not null,
     backoff_cap_us  integer not null,
     description     text not null
-, key_concurrency integer not null default 1 check (key_concurrency > 0), rate text, live_rate text, resource text, key_lowered integer not null default 1 check (key_lowered in (0, 1)), configured_key_concurrency integer not null default 1, live_key_concurrency integer check (live_key_concurrency between 1 and 10000)) strict;
+, key_concurrency integer not null default 1 check (key_concurrency > 0), rate text, live_rate text, resource text, key_lowered integer not null default 1 check (key_lowered in (0, 1)), configured_key_concurrency integer not null default 1, live_key_concurrency integer check (live_key_concurrency between 1 and 10000), lined integer not null default 0 check (lined between 0 and 11)) strict;
 
 CREATE VIEW windlass_leases as
 select c.first_id + e.value as id, c.token, c.worker, c.queue, c.attempt, c.crashes, c.alone, c.claimed_at
