@@ -39,7 +39,6 @@ pub(crate) const NO_JOB: JobId = JobId(0);
 struct Inserts<'c> {
     job: CachedStatement<'c>,
     ready: CachedStatement<'c>,
-    lined: CachedStatement<'c>,
     lanes: Option<Lanes<'c>>,
     /// The last kind and priority that was noted: jobs of a call are mostly alike.
     noted: Option<(KindId, u8)>,
@@ -62,7 +61,6 @@ pub(crate) fn enqueue(scope: &mut Scope<'_>, jobs: &[NewJob]) -> Answer<Vec<Enqu
     let mut inserts = Inserts {
         job: connection.prepare_cached(INSERT_JOB)?,
         ready: connection.prepare_cached(INSERT_READY)?,
-        lined: connection.prepare_cached(INSERT_LINED)?,
         lanes: None,
         noted: None,
     };
@@ -174,7 +172,7 @@ fn insert<'c>(scope: &mut Scope<'c>, inserts: &mut Inserts<'c>, job: &NewJob, ru
         lane_id,
     ))?;
     if let Some(lane) = lane_id {
-        inserts.lined.execute((lane, job.priority, run_at.0, id))?;
+        scope.connection.prepare_cached(INSERT_LINED)?.execute((lane, job.priority, run_at.0, id))?;
         inserts.note_urgency(scope.connection, job)?;
     }
     if let Some(lane) = call {

@@ -7,33 +7,32 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 use windlass_core::order::{Passed, Waiting, late_after, longest_due};
-use windlass_core::queue::MAX_PRIORITY;
 use windlass_core::store::{Boosted, Claim, LateJobs};
 use windlass_core::{LaneId, QueueId, Time};
 
 use crate::act::move_to;
-use crate::claim::{May, may_claim, take_all, walk};
+use crate::claim::{May, may_claim, next_priority, take_all, walk};
 use crate::error::Answer;
 use crate::line::{Line, less_urgent, mixed, next_line};
 use crate::row::duration;
 use crate::scope::Scope;
-use crate::turn;
 
 /// Lines in one look: the writer is held for a few milliseconds.
 pub(crate) const MOST: usize = 200;
 
 /// Those that have been due for longer than `after`, the longest first.
 pub(crate) fn claim_late(scope: &mut Scope<'_>, claim: &Claim, after: Duration) -> Answer<LateJobs> {
-    let Some(May { limit, limited }) = may_claim(scope.connection, claim)? else {
+    let Some(May { limit, limited, turns, .. }) = may_claim(scope.connection, claim)? else {
         return Ok(LateJobs { jobs: Vec::new(), waiting: true });
     };
     let cut = limit < claim.limit;
     let claim = &Claim { limit, ..claim.clone() };
     let before = scope.now.minus(after);
-    let turns = turn::any(scope.connection, claim.queue)?;
     let mut next = Vec::new();
-    for priority in 0..=MAX_PRIORITY {
+    let mut from = 0;
+    while let Some(priority) = next_priority(scope.connection, claim.queue, from, turns)? {
         next.append(&mut walk(scope.connection, claim, priority, (before, turns), limit as usize)?);
+        from = priority + 1;
     }
     let places: Vec<(u8, Time)> = next.iter().map(|next| (next.priority(), next.place())).collect();
     let mut shares = longest_due(&places, limit);

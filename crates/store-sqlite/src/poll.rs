@@ -4,10 +4,10 @@
 //! were not asked about: the earliest of each priority is the first entry of an index range.
 
 use rusqlite::{Connection, OptionalExtension, Params, Statement};
-use windlass_core::queue::MAX_PRIORITY;
 use windlass_core::store::{Poll, QueueDue, QueueKinds};
 use windlass_core::{JobId, KindId, Time, WorkerId};
 
+use crate::claim::next_priority;
 use crate::error::Answer;
 use crate::registry::{bounds, kind_limits};
 use crate::row::duration;
@@ -62,10 +62,11 @@ fn next_due(connection: &Connection, served: &QueueKinds) -> Answer<Option<Time>
         "select run_at, kind from windlass_ready where queue = ?1 and priority = ?2 and suspect is null
          order by run_at, id",
     )?;
-    let mut earliest = None;
-    for priority in 0..=MAX_PRIORITY {
+    let (mut earliest, mut from) = (None, 0);
+    while let Some(priority) = next_priority(connection, served.queue, from, false)? {
         let first = first_of(&mut statement, (served.queue.0, priority), &served.kinds)?;
         earliest = earlier(earliest, first.map(Time));
+        from = priority + 1;
     }
     Ok(earliest)
 }
