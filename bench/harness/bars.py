@@ -57,7 +57,7 @@ def bars(results):
 
 
 def endurance(postgres):
-    empty = postgres.get("drain_per_s")
+    empty = postgres.get("empty_drain_per_s")
     return [
         Bar("Postgres 3,000/s offered, completed", postgres.get("soak_completed_per_s"), 0.99 * RATE, True, "/s"),
         Bar("Postgres 3,000/s offered, deepest", postgres.get("soak_depth_max"), RATE, False, "jobs", "a second's worth"),

@@ -13,6 +13,7 @@ IDLE_SECONDS = 30
 SETTLE_SECONDS = 15
 BETWEEN_SAMPLES = 150
 RETAINED = 1_000_000
+RETAINED_RUNS = 3
 
 
 def pickup(binary, url):
@@ -63,11 +64,17 @@ def measure_soak(binary, server, minutes, held):
 
 
 def measure_retained(binary, server, jobs, workers):
-    with server.database("windlass") as database:
-        figures = windlass.call_json(
-            binary, "bench", "queue", "--jobs", jobs, "--workers", workers, "--retain", RETAINED,
-            "--database", server.url_of(database))
-    return {"retained_drain_per_s": figures["drain_per_s"]}
+    """Both rates of one run, of the run whose share is the median: a machine may be half as fast a minute later. The
+    burn-downs are longer than elsewhere for the same reason."""
+    runs = []
+    for _ in range(RETAINED_RUNS):
+        with server.database("windlass") as database:
+            figures = windlass.call_json(
+                binary, "bench", "queue", "--jobs", 3 * jobs, "--workers", workers, "--retain", RETAINED,
+                "--database", server.url_of(database))
+        runs.append((figures["drain_per_s"] / figures["empty_drain_per_s"], figures))
+    _, figures = sorted(runs, key=lambda run: run[0])[RETAINED_RUNS // 2]
+    return {"retained_drain_per_s": figures["drain_per_s"], "empty_drain_per_s": figures["empty_drain_per_s"]}
 
 
 def measure_idle(binary, server):

@@ -17,6 +17,8 @@ const BULK: usize = 2_500;
 const BATCH: i64 = 500;
 const PRODUCERS: usize = 4;
 const TASKS: usize = 4;
+/// `insufficient_privilege`
+const DENIED: &str = "42501";
 
 const TABLES: &str = "
     create schema windlass_limit;
@@ -56,6 +58,14 @@ impl PostgresStore {
         let limit = run(&self.pool, jobs).await.map_err(failed);
         sqlx::raw_sql(DROP).execute(&self.pool).await.map_err(failed)?;
         limit
+    }
+
+    /// Of the whole server, where the role may: one that may not measures with the load's write-back beside it.
+    pub async fn checkpoint(&self) -> Result<(), StoreError> {
+        match sqlx::query("checkpoint").execute(&self.pool).await {
+            Err(sqlx::Error::Database(refused)) if refused.code().as_deref() == Some(DENIED) => Ok(()),
+            done => done.map(drop).map_err(|error| translate("write back what was loaded", error)),
+        }
     }
 
     /// A transaction that pins the oldest row version vacuum may remove, as a long report would. Ends when dropped.

@@ -137,6 +137,15 @@ impl Scratch {
         }
     }
 
+    /// Until what was written so far is on the disk for good, so that it does not weigh on what is measured next. A file has that
+    /// behind it with each commit and the copying beside it.
+    pub(crate) async fn rest(&self) -> Result<(), StoreError> {
+        match &self.place {
+            Place::File { .. } => Ok(()),
+            Place::Schema { store, .. } => store.checkpoint().await,
+        }
+    }
+
     /// A reader that holds on to the past; `None` where there is no such thing to hold.
     pub(crate) async fn hold_snapshot(&self) -> Result<Option<HeldSnapshot>, StoreError> {
         match &self.place {

@@ -56,6 +56,15 @@ fn queue() {
 }
 
 #[test]
+fn queue_beside_finished_jobs_and_with_keys() {
+    let words = ["bench", "queue", "--jobs", "500", "--retain", "700", "--keys", "20", "--workers", "4"];
+    on_both(&words, |figures| {
+        positive(&figures, &QUEUE);
+        positive(&figures, &["empty_drain_per_s", "keyed_enqueue_per_s", "keyed_drain_per_s"]);
+    });
+}
+
+#[test]
 fn index_in_bulk_and_at_a_rate() {
     on_both(&["bench", "index", "--docs", "300", "--rate", "300"], |figures| {
         assert_eq!((&figures["docs"], &figures["steady"]["asked_per_s"]), (&300.into(), &300.into()));

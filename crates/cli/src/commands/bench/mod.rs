@@ -24,10 +24,12 @@ pub(crate) async fn queue(session: &Session, args: &BenchQueue) -> Result<(), Fa
     let database = &session.config.database;
     let scratch = Scratch::open(database).await.during(format!("cannot use {}", database.address))?;
     let phase = |name: &str| eprintln!("{name} …");
-    let limit = async { scratch.limit(args.jobs).await.map_err(|error| BenchError::Engine(error.into())) };
+    let engine = |error: windlass_core::StoreError| BenchError::Engine(error.into());
+    let rest = async { scratch.rest().await.map_err(engine) };
+    let limit = async { scratch.limit(args.jobs).await.map_err(engine) };
     let keys = args.keys.map(|keys| queue::Keys { keys, limit: args.key_limit });
     let size = queue::Size { jobs: args.jobs, workers: args.workers, retain: args.retain, keys };
-    let measured = queue::run(scratch.store(), size, limit, phase).await;
+    let measured = queue::run(scratch.store(), size, rest, limit, phase).await;
     let ended = scratch.end().await;
     let report = measured.map_err(|error| Failure::new("the benchmark failed", error))?;
     ended.during("the scratch database was not removed")?;

@@ -52,6 +52,9 @@ pub(crate) struct QueueReport {
     pub(crate) pickup_p50_ms: f64,
     pub(crate) pickup_p95_ms: f64,
     pub(crate) mixed_per_s: f64,
+    /// Before there were finished jobs to retain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) empty_drain_per_s: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) keyed_enqueue_per_s: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,20 +81,26 @@ pub(crate) struct Keys {
     pub(crate) limit: u16,
 }
 
-/// Runs all phases one after the other on an empty, migrated store. `phase` is told what begins.
+/// Runs all phases one after the other on an empty, migrated store. `rest` lets the database finish what it does behind a
+/// load, `phase` is told what begins.
 pub(crate) async fn run(
     store: Arc<dyn Store>,
     size: Size,
+    rest: impl Future<Output = Result<(), BenchError>>,
     limit: impl Future<Output = Result<Limit, BenchError>>,
     phase: impl Fn(&str),
 ) -> Result<QueueReport, BenchError> {
     let name = store.name();
     let Size { jobs, workers, retain, keys } = size;
     let mut bench = Bench::new(store, workers, keys.map_or(1, |keys| keys.limit)).await?;
+    let mut empty = None;
     if retain > 0 {
+        phase("burn-down on empty tables");
+        empty = Some(bench.warm_drain(jobs).await?);
         phase("finished jobs to retain");
         bench.bulk(retain).await?;
         bench.drain(retain).await?;
+        rest.await?;
     }
     let Burned { plain, keyed } = burn_down(&bench, jobs, keys, &phase).await?;
     phase("single enqueues from 64 callers");
@@ -114,6 +123,7 @@ pub(crate) async fn run(
         pickup_p50_ms: percentile(&pickups, 0.50),
         pickup_p95_ms: percentile(&pickups, 0.95),
         mixed_per_s: mixed_per_s.round(),
+        empty_drain_per_s: empty.map(|empty| empty.per_s().round()),
         keyed_enqueue_per_s: keyed.as_ref().map(|keyed| keyed.enqueue.per_s().round()),
         keyed_drain_per_s: keyed.as_ref().map(|keyed| keyed.drain.per_s().round()),
         limit_enqueue_per_s: limit.enqueue_per_s.round(),
@@ -250,6 +260,14 @@ impl Bench {
         let time = begun.elapsed();
         worker.shutdown().await?;
         Ok(Took { jobs: self.done.load(Ordering::Relaxed), time })
+    }
+
+    /// After a tenth as many that do not count: what it is compared with comes after a million.
+    async fn warm_drain(&self, jobs: u64) -> Result<Took, BenchError> {
+        self.bulk(jobs / 10).await?;
+        self.drain(jobs / 10).await?;
+        self.bulk(jobs).await?;
+        self.drain(jobs).await
     }
 
     async fn singles(&self, jobs: u64) -> Result<(f64, Vec<f64>), BenchError> {
