@@ -32,33 +32,34 @@ pub(crate) fn settings(statement_timeout: Duration) -> [(&'static str, String); 
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Pool {
-    inner: PgPool,
-    /// Straight to the server; a pooler keeps sessions of its own.
-    warm: Arc<Warm>,
-    /// Through a pooler: what follows each BEGIN.
-    preamble: Option<Arc<str>>,
+pub(crate) enum Pool {
+    Direct(Arc<Warm>),
+    /// A pooler keeps sessions of its own.
+    Shared {
+        driver: PgPool,
+        /// What follows each BEGIN.
+        preamble: Arc<str>,
+    },
 }
 
 impl Pool {
-    pub(crate) fn direct(inner: PgPool) -> Pool {
-        Pool { warm: Warm::new(inner.clone()), inner, preamble: None }
+    pub(crate) fn direct(driver: PgPool) -> Pool {
+        Pool::Direct(Warm::new(driver))
     }
 
-    pub(crate) fn through_pooler(inner: PgPool, settings: &[(&str, String)]) -> Pool {
+    pub(crate) fn through_pooler(driver: PgPool, settings: &[(&str, String)]) -> Pool {
         let mut preamble = "deallocate all".to_owned();
         for (name, value) in settings {
             preamble.push_str(&format!("; set local {name} = '{value}'"));
         }
-        Pool { warm: Warm::new(inner.clone()), inner, preamble: Some(preamble.into()) }
-    }
-
-    fn is_shared(&self) -> bool {
-        self.preamble.is_some()
+        Pool::Shared { driver, preamble: preamble.into() }
     }
 
     pub(crate) async fn close(&self) {
-        self.warm.close().await;
+        match self {
+            Pool::Direct(warm) => warm.close().await,
+            Pool::Shared { driver, .. } => driver.close().await,
+        }
     }
 
     pub(crate) async fn begin(&self) -> Result<Transaction<'static, Postgres>, Error> {
@@ -69,26 +70,21 @@ impl Pool {
         &self,
         begin: &'static str,
     ) -> Result<Transaction<'static, Postgres>, Error> {
-        match &self.preamble {
-            None => self.warm.lending(self.inner.begin_with(begin)).await,
+        match self {
+            Pool::Direct(warm) => warm.begin_with(begin).await,
             // Nothing of a caller's gets into the text.
-            Some(preamble) => self.inner.begin_with(AssertSqlSafe(format!("{begin}; {preamble}"))).await,
+            Pool::Shared { driver, preamble } => {
+                driver.begin_with(AssertSqlSafe(format!("{begin}; {preamble}"))).await
+            }
         }
     }
 
     /// For several statements in a row. What they write is kept by [`Session::commit`].
     pub(crate) async fn session(&self) -> Result<Session, Error> {
-        match self.is_shared() {
-            false => Ok(Session::Plain(self.warm.acquire().await?)),
-            true => Ok(Session::Transaction(self.begin().await?)),
+        match self {
+            Pool::Direct(warm) => Ok(Session::Plain(warm.acquire().await?)),
+            Pool::Shared { .. } => Ok(Session::Transaction(self.begin().await?)),
         }
-    }
-}
-
-#[cfg(test)]
-impl Pool {
-    pub(crate) fn warm(&self) -> &Warm {
-        &self.warm
     }
 }
 
@@ -172,6 +168,9 @@ impl<'p> Executor<'p> for &'p Pool {
     where
         'p: 'e,
     {
-        (&self.inner).prepare_with(sql, parameters)
+        match self {
+            Pool::Direct(warm) => warm.driver().prepare_with(sql, parameters),
+            Pool::Shared { driver, .. } => driver.prepare_with(sql, parameters),
+        }
     }
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use sqlx::pool::PoolConnection;
-use sqlx::{Connection, Error, PgConnection, PgPool, Postgres};
+use sqlx::{Connection, Error, PgConnection, PgPool, Postgres, Transaction};
 
 /// A connection idle for longer than this is asked whether it still lives before it is used.
 pub(crate) const TRUSTED_IDLE: Duration = Duration::from_secs(5);
@@ -93,8 +93,11 @@ impl Warm {
         resting
     }
 
-    /// For what the driver itself is asked for: it gets one back if it has too few for those who ask.
-    pub(crate) async fn lending<T>(&self, ask: impl Future<Output = T>) -> T {
+    /// Transactions are the driver's own: it gets a connection back if it has too few for those who ask.
+    pub(crate) async fn begin_with(
+        &self,
+        begin: &'static str,
+    ) -> Result<Transaction<'static, Postgres>, Error> {
         let lent = {
             let mut state = self.lock();
             state.waiting += 1;
@@ -104,7 +107,11 @@ impl Warm {
         };
         let _asks = Asks(self);
         drop(lent);
-        ask.await
+        self.driver.begin_with(begin).await
+    }
+
+    pub(crate) fn driver(&self) -> &PgPool {
+        &self.driver
     }
 
     fn rest(&self, connection: PoolConnection<Postgres>, taken: Instant) {
@@ -184,6 +191,13 @@ mod tests {
         Pool::direct(options.connect(&url()).await.unwrap())
     }
 
+    fn warm(pool: &Pool) -> &Warm {
+        match pool {
+            Pool::Direct(warm) => warm,
+            Pool::Shared { .. } => panic!("made for a pooler"),
+        }
+    }
+
     async fn session(pool: &Pool, sql: &'static str) -> i32 {
         sqlx::query_scalar(sql).fetch_all(pool).await.unwrap()[0]
     }
@@ -226,7 +240,7 @@ mod tests {
         let pool = pool(3).await;
         let mut held = join_all((0..3).map(|_| pool.session())).await;
         let (came, ()) = tokio::join!(session(&pool, "select 7"), async {
-            while pool.warm().lock().waiting == 0 {
+            while warm(&pool).lock().waiting == 0 {
                 tokio::task::yield_now().await;
             }
             held.remove(0).unwrap().commit().await.unwrap();
@@ -241,12 +255,12 @@ mod tests {
     async fn the_driver_gets_back_what_it_needs() {
         let pool = pool(3).await;
         session(&pool, WHICH).await;
-        assert_eq!(pool.warm().lock().resting.len(), 1);
+        assert_eq!(warm(&pool).lock().resting.len(), 1);
         let mut transactions = Vec::new();
         for _ in 0..3 {
             transactions.push(pool.begin().await.unwrap());
         }
-        assert_eq!(pool.warm().lock().resting.len(), 0);
+        assert_eq!(warm(&pool).lock().resting.len(), 0);
         drop(transactions);
         pool.close().await;
     }
@@ -308,18 +322,18 @@ mod tests {
     async fn those_whom_nobody_needs_go_back() {
         let pool = pool(8).await;
         join_all((0..4).map(|_| session(&pool, "select 1 from pg_sleep(0.1)"))).await;
-        assert_eq!(pool.warm().lock().resting.len(), 4);
+        assert_eq!(warm(&pool).lock().resting.len(), 4);
         rewind(&pool, RESTS_FOR + Duration::from_secs(1));
         for left in [3, 2, 1, 1] {
             session(&pool, WHICH).await;
-            assert_eq!(pool.warm().lock().resting.len(), left);
+            assert_eq!(warm(&pool).lock().resting.len(), left);
         }
         pool.close().await;
     }
 
     /// As if all had rested so much longer.
     fn rewind(pool: &Pool, by: Duration) {
-        for resting in &mut pool.warm().lock().resting {
+        for resting in &mut warm(pool).lock().resting {
             resting.since -= by;
         }
     }

@@ -891,3 +891,12 @@ UNION ALL
           WHERE ((a_1.id = j.id) AND (a_1.error IS NOT NULL))
           ORDER BY a_1.token DESC
          LIMIT 1) a ON (true));
+CREATE OR REPLACE FUNCTION windlass.looks_followed()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+    perform nextval('windlass.line_seq');
+    return null;
+end $function$
+CREATE TRIGGER looks_followed AFTER DELETE ON windlass.looks FOR EACH STATEMENT EXECUTE FUNCTION windlass.looks_followed()

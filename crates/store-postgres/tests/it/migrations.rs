@@ -33,7 +33,13 @@ async fn dump(place: &Place) -> String {
             union all
             select 2, relname, 0, pg_get_indexdef(rel.oid) from rel where relkind in ('i', 'I')
             union all
-            select 3, relname, 0, 'view ' || relname || E'\n' || pg_get_viewdef(rel.oid) from rel where relkind = 'v')
+            select 3, relname, 0, 'view ' || relname || E'\n' || pg_get_viewdef(rel.oid) from rel where relkind = 'v'
+            union all
+            select 4, p.proname, 0, rtrim(pg_get_functiondef(p.oid), E'\n') from pg_proc p
+            join pg_namespace n on n.oid = p.pronamespace where n.nspname = 'SCHEMA'
+            union all
+            select 5, relname, 0, pg_get_triggerdef(t.oid) from rel
+            join pg_trigger t on t.tgrelid = rel.oid and not t.tgisinternal)
         select line from lines order by part, a, b, line";
     let sql = sql.replace("SCHEMA", &place.schema);
     let rows = sqlx::query(AssertSqlSafe(sql)).fetch_all(&place.pool).await.unwrap();
@@ -70,6 +76,9 @@ async fn up_twice_is_harmless_and_up_down_up_comes_back() {
     let tables = "select count(*) from pg_class c join pg_namespace n on n.oid = relnamespace
                   where nspname || '.' = 'windlass.' and relkind = 'r'";
     assert_eq!(place.number(tables).await, 1, "only the migrations table stays");
+    let functions = "select count(*) from pg_proc p join pg_namespace n on n.oid = pronamespace
+                     where nspname || '.' = 'windlass.'";
+    assert_eq!(place.number(functions).await, 0);
     assert_eq!(place.store.migrate_up(None).await.unwrap(), all);
     assert_eq!(dump(&place).await, first);
     assert!(place.store.migrations().await.unwrap().iter().all(|m| m.applied_at.is_some()));
