@@ -57,15 +57,15 @@ def bars(results):
 
 
 def endurance(postgres):
-    empty = postgres.get("empty_drain_per_s")
+    kept, empty = postgres.get("retained_drain_per_s"), postgres.get("empty_drain_per_s")
     return [
         Bar("Postgres 3,000/s offered, completed", postgres.get("soak_completed_per_s"), 0.99 * RATE, True, "/s"),
         Bar("Postgres 3,000/s offered, deepest", postgres.get("soak_depth_max"), RATE, False, "jobs", "a second's worth"),
         Bar("Postgres 3,000/s offered, end-to-end p99", postgres.get("soak_end_to_end_p99_ms"), 100, False, "ms"),
         Bar("the same under a held snapshot", postgres.get("held_completed_per_s"), 0.95 * RATE, True, "/s"),
         Bar("the same, claim p99 at the end", postgres.get("held_claim_p99_ms_end"), 30, False, "ms"),
-        Bar("Postgres burn-down, 1,000,000 finished kept", postgres.get("retained_drain_per_s"),
-            0.9 * empty if empty else None, True, "/s", f"90 % of {number(empty)} on empty tables"),
+        Bar("Postgres burn-down, 1,000,000 finished kept", postgres.get("retained_share"), 90, True, "%",
+            f"{number(kept)} of {number(empty)} on empty tables"),
         Bar("idle, queries", postgres.get("idle_queries_per_s"), 2, False, "/s"),
         Bar("idle, resident", postgres.get("idle_rss_mb"), 40, False, "MB"),
     ]

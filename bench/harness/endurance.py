@@ -64,8 +64,8 @@ def measure_soak(binary, server, minutes, held):
 
 
 def measure_retained(binary, server, jobs, workers):
-    """Both rates of one run, of the run whose share is the median: a machine may be half as fast a minute later. The
-    burn-downs are longer than elsewhere for the same reason."""
+    """Of the run whose share is the median: a machine may be half as fast a minute later. The burn-downs are longer than
+    elsewhere for the same reason."""
     runs = []
     for _ in range(RETAINED_RUNS):
         with server.database("windlass") as database:
@@ -73,8 +73,12 @@ def measure_retained(binary, server, jobs, workers):
                 binary, "bench", "queue", "--jobs", 3 * jobs, "--workers", workers, "--retain", RETAINED,
                 "--database", server.url_of(database))
         runs.append((figures["drain_per_s"] / figures["empty_drain_per_s"], figures))
-    _, figures = sorted(runs, key=lambda run: run[0])[RETAINED_RUNS // 2]
-    return {"retained_drain_per_s": figures["drain_per_s"], "empty_drain_per_s": figures["empty_drain_per_s"]}
+    share, figures = sorted(runs, key=lambda run: run[0])[RETAINED_RUNS // 2]
+    return {
+        "retained_share": 100 * share,
+        "retained_drain_per_s": figures["drain_per_s"],
+        "empty_drain_per_s": figures["empty_drain_per_s"],
+    }
 
 
 def measure_idle(binary, server):

@@ -615,7 +615,8 @@ pub(crate) struct BenchQueue {
     /// Jobs per phase
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) jobs: u64,
-    /// Finished jobs to have in the tables before the rest is measured; a burn-down on empty tables comes first
+    /// Finished jobs to put into the tables before the rest is measured; a burn-down on empty tables comes first. On Postgres
+    /// with a CHECKPOINT of the whole server before each, where the role may
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) retain: u64,
     /// Jobs that run at once

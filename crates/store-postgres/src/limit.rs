@@ -60,11 +60,14 @@ impl PostgresStore {
         limit
     }
 
-    /// Of the whole server, where the role may: one that may not measures with the load's write-back beside it.
-    pub async fn checkpoint(&self) -> Result<(), StoreError> {
-        match sqlx::query("checkpoint").execute(&self.pool).await {
-            Err(sqlx::Error::Database(refused)) if refused.code().as_deref() == Some(DENIED) => Ok(()),
-            done => done.map(drop).map_err(|error| translate("write back what was loaded", error)),
+    /// Of the whole server, however long it takes; false where the role may not.
+    pub async fn checkpoint(&self) -> Result<bool, StoreError> {
+        let failed = |error| translate("write back what was loaded", error);
+        let mut tx = self.pool.begin().await.map_err(failed)?;
+        sqlx::query("set local statement_timeout = 0").execute(&mut *tx).await.map_err(failed)?;
+        match sqlx::query("checkpoint").execute(&mut *tx).await {
+            Err(sqlx::Error::Database(refused)) if refused.code().as_deref() == Some(DENIED) => Ok(false),
+            done => done.map(|_| true).map_err(failed),
         }
     }
 

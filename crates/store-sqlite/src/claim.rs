@@ -154,6 +154,7 @@ pub(crate) struct May {
     pub(crate) limited: bool,
     /// There are looks to follow, of whatever kind.
     pub(crate) looks: bool,
+    /// The queue has turns.
     pub(crate) turns: bool,
 }
 
@@ -210,9 +211,12 @@ pub(crate) fn next_priority(
     from: u8,
     turns: bool,
 ) -> Answer<Option<u8>> {
+    if from > MAX_PRIORITY {
+        return Ok(None);
+    }
     // Turns stand in a table of their own.
     if turns {
-        return Ok((from <= MAX_PRIORITY).then_some(from));
+        return Ok(Some(from));
     }
     let mut statement = connection.prepare_cached(NEXT_PRIORITY)?;
     Ok(statement.query_row((queue.0, from), |row| row.get(0)).optional()?)

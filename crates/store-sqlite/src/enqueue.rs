@@ -39,12 +39,22 @@ pub(crate) const NO_JOB: JobId = JobId(0);
 struct Inserts<'c> {
     job: CachedStatement<'c>,
     ready: CachedStatement<'c>,
+    /// With the first job that has a lane, as [`Lanes`]: a caller's transaction parses all of these anew.
+    lined: Option<CachedStatement<'c>>,
     lanes: Option<Lanes<'c>>,
     /// The last kind and priority that was noted: jobs of a call are mostly alike.
     noted: Option<(KindId, u8)>,
 }
 
-impl Inserts<'_> {
+impl<'c> Inserts<'c> {
+    fn lined(&mut self, connection: &'c Connection) -> Answer<&mut CachedStatement<'c>> {
+        let lined = match self.lined.take() {
+            Some(lined) => lined,
+            None => connection.prepare_cached(INSERT_LINED)?,
+        };
+        Ok(self.lined.insert(lined))
+    }
+
     fn note_urgency(&mut self, connection: &Connection, job: &NewJob) -> Answer<()> {
         let urgency = (job.kind, job.priority);
         if self.noted != Some(urgency) {
@@ -61,6 +71,7 @@ pub(crate) fn enqueue(scope: &mut Scope<'_>, jobs: &[NewJob]) -> Answer<Vec<Enqu
     let mut inserts = Inserts {
         job: connection.prepare_cached(INSERT_JOB)?,
         ready: connection.prepare_cached(INSERT_READY)?,
+        lined: None,
         lanes: None,
         noted: None,
     };
@@ -172,7 +183,7 @@ fn insert<'c>(scope: &mut Scope<'c>, inserts: &mut Inserts<'c>, job: &NewJob, ru
         lane_id,
     ))?;
     if let Some(lane) = lane_id {
-        scope.connection.prepare_cached(INSERT_LINED)?.execute((lane, job.priority, run_at.0, id))?;
+        inserts.lined(scope.connection)?.execute((lane, job.priority, run_at.0, id))?;
         inserts.note_urgency(scope.connection, job)?;
     }
     if let Some(lane) = call {

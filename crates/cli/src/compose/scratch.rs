@@ -137,11 +137,11 @@ impl Scratch {
         }
     }
 
-    /// Until what was written so far is on the disk for good, so that it does not weigh on what is measured next. A file has that
-    /// behind it with each commit and the copying beside it.
-    pub(crate) async fn rest(&self) -> Result<(), StoreError> {
+    /// Until a server has written back what it was given, so that this does not weigh on what is measured next; false where nobody
+    /// of this role can make it. The writer of a file copies all the time: there is nothing to wait for.
+    pub(crate) async fn rest(&self) -> Result<bool, StoreError> {
         match &self.place {
-            Place::File { .. } => Ok(()),
+            Place::File { .. } => Ok(true),
             Place::Schema { store, .. } => store.checkpoint().await,
         }
     }

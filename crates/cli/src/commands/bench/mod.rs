@@ -25,7 +25,13 @@ pub(crate) async fn queue(session: &Session, args: &BenchQueue) -> Result<(), Fa
     let scratch = Scratch::open(database).await.during(format!("cannot use {}", database.address))?;
     let phase = |name: &str| eprintln!("{name} …");
     let engine = |error: windlass_core::StoreError| BenchError::Engine(error.into());
-    let rest = async { scratch.rest().await.map_err(engine) };
+    let rest = async || match scratch.rest().await.map_err(engine) {
+        Ok(false) => {
+            eprintln!("this role may not CHECKPOINT: what the load left to write weighs on what follows");
+            Ok(())
+        }
+        rested => rested.map(drop),
+    };
     let limit = async { scratch.limit(args.jobs).await.map_err(engine) };
     let keys = args.keys.map(|keys| queue::Keys { keys, limit: args.key_limit });
     let size = queue::Size { jobs: args.jobs, workers: args.workers, retain: args.retain, keys };

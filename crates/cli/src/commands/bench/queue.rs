@@ -49,12 +49,12 @@ pub(crate) struct QueueReport {
     pub(crate) enqueue_one_p50_ms: f64,
     pub(crate) enqueue_one_p95_ms: f64,
     pub(crate) drain_per_s: f64,
-    pub(crate) pickup_p50_ms: f64,
-    pub(crate) pickup_p95_ms: f64,
-    pub(crate) mixed_per_s: f64,
     /// Before there were finished jobs to retain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) empty_drain_per_s: Option<f64>,
+    pub(crate) pickup_p50_ms: f64,
+    pub(crate) pickup_p95_ms: f64,
+    pub(crate) mixed_per_s: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) keyed_enqueue_per_s: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,7 +68,7 @@ pub(crate) struct QueueReport {
 pub(crate) struct Size {
     pub(crate) jobs: u64,
     pub(crate) workers: u32,
-    /// Finished jobs in the tables beforehand.
+    /// Finished jobs to put into the tables first.
     pub(crate) retain: u64,
     pub(crate) keys: Option<Keys>,
 }
@@ -86,7 +86,7 @@ pub(crate) struct Keys {
 pub(crate) async fn run(
     store: Arc<dyn Store>,
     size: Size,
-    rest: impl Future<Output = Result<(), BenchError>>,
+    rest: impl AsyncFn() -> Result<(), BenchError>,
     limit: impl Future<Output = Result<Limit, BenchError>>,
     phase: impl Fn(&str),
 ) -> Result<QueueReport, BenchError> {
@@ -96,11 +96,12 @@ pub(crate) async fn run(
     let mut empty = None;
     if retain > 0 {
         phase("burn-down on empty tables");
+        rest().await?;
         empty = Some(bench.warm_drain(jobs).await?);
         phase("finished jobs to retain");
         bench.bulk(retain).await?;
         bench.drain(retain).await?;
-        rest.await?;
+        rest().await?;
     }
     let Burned { plain, keyed } = burn_down(&bench, jobs, keys, &phase).await?;
     phase("single enqueues from 64 callers");
@@ -120,10 +121,10 @@ pub(crate) async fn run(
         enqueue_one_p50_ms: percentile(&ones, 0.50),
         enqueue_one_p95_ms: percentile(&ones, 0.95),
         drain_per_s: plain.drain.per_s().round(),
+        empty_drain_per_s: empty.map(|empty| empty.per_s().round()),
         pickup_p50_ms: percentile(&pickups, 0.50),
         pickup_p95_ms: percentile(&pickups, 0.95),
         mixed_per_s: mixed_per_s.round(),
-        empty_drain_per_s: empty.map(|empty| empty.per_s().round()),
         keyed_enqueue_per_s: keyed.as_ref().map(|keyed| keyed.enqueue.per_s().round()),
         keyed_drain_per_s: keyed.as_ref().map(|keyed| keyed.drain.per_s().round()),
         limit_enqueue_per_s: limit.enqueue_per_s.round(),
@@ -262,7 +263,7 @@ impl Bench {
         Ok(Took { jobs: self.done.load(Ordering::Relaxed), time })
     }
 
-    /// After a tenth as many that do not count: what it is compared with comes after a million.
+    /// After a tenth as many that do not count: what it is compared with comes after those to retain.
     async fn warm_drain(&self, jobs: u64) -> Result<Took, BenchError> {
         self.bulk(jobs / 10).await?;
         self.drain(jobs / 10).await?;
