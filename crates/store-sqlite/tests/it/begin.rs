@@ -117,9 +117,9 @@ async fn the_writer_waits_for_a_callers_transaction() {
     let mut tx = setup.store.begin().await.unwrap();
     setup.store.enqueue_in(tx.tx(), &[setup.job()]).await.unwrap();
     let (store, job) = (setup.store.clone(), setup.job());
-    let waiting = tokio::spawn(async move { store.enqueue(&[job]).await });
-    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    assert!(!waiting.is_finished());
+    let mut waiting = tokio::spawn(async move { store.enqueue(&[job]).await });
+    let early = tokio::time::timeout(std::time::Duration::from_millis(50), &mut waiting).await;
+    assert!(early.is_err(), "written beside an open transaction: {early:?}");
     tx.commit().await.unwrap();
     waiting.await.unwrap().unwrap();
     assert_eq!(jobs(&setup).await, 2);
