@@ -1,6 +1,11 @@
 //! Durations as people write them: `500ms`, `90s`, `5m`, `1h30m`, `7d`, and ISO 8601 (`PT0.5S`, `P1DT2H`).
+//! A day is 24 hours and a week seven days; months and years have no fixed length and are refused.
 
 use std::time::Duration;
+
+use jiff::fmt::friendly::{Designator, Spacing, SpanPrinter};
+use jiff::fmt::{friendly, temporal};
+use jiff::{Span, SpanRelativeTo};
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a duration: {why}; write it as 500ms, 90s, 5m, 1h30m, 7d or PT0.5S")]
@@ -9,71 +14,59 @@ pub struct BadDuration {
     why: &'static str,
 }
 
-const MAX_SECONDS: f64 = 100.0 * 366.0 * 86_400.0;
+/// The longest that [`parse`] takes.
+pub const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
 
-/// Reads one duration; a bare number is refused because its unit would be a guess.
+const TOO_LONG: &str = "it is longer than a hundred years";
+
+/// Reads one duration, to the microsecond; a bare number is refused because its unit would be a guess.
 pub fn parse(text: &str) -> Result<Duration, BadDuration> {
-    let bad = |why| BadDuration { text: text.to_owned(), why };
-    let trimmed = text.trim();
-    if trimmed.starts_with('-') {
-        return Err(bad("it is negative"));
-    }
-    let upper = trimmed.to_ascii_uppercase();
-    let seconds = match upper.strip_prefix('P') {
-        Some(iso) => iso_seconds(iso),
-        None => plain_seconds(trimmed),
-    }
-    .map_err(bad)?;
-    if seconds > MAX_SECONDS {
-        return Err(bad("it is longer than a hundred years"));
-    }
-    Ok(Duration::from_micros((seconds * 1e6).round() as u64))
+    read(text.trim()).map_err(|why| BadDuration { text: text.to_owned(), why })
 }
 
-fn plain_seconds(text: &str) -> Result<f64, &'static str> {
-    pairs(text, |unit| match unit {
-        "us" | "µs" => Some(1e-6),
-        "ms" => Some(1e-3),
-        "s" | "sec" => Some(1.0),
-        "m" | "min" => Some(60.0),
-        "h" => Some(3_600.0),
-        "d" => Some(86_400.0),
-        "w" => Some(604_800.0),
-        _ => None,
-    })
+fn read(text: &str) -> Result<Duration, &'static str> {
+    if text.starts_with('-') {
+        return Err("it is negative");
+    }
+    // The parsers take more than we do: months, nanoseconds, signs, `1:30:00`, `5m ago`. What they then still refuse
+    // is the order of the units, a fraction, or the size.
+    let span = match text.strip_prefix(['P', 'p']) {
+        Some(iso) => {
+            check_iso(&iso.to_ascii_uppercase())?;
+            temporal::SpanParser::new().parse_span(text)
+        }
+        None => {
+            check(text, &["us", "µs", "ms", "s", "sec", "m", "min", "h", "d", "w"])?;
+            friendly::SpanParser::new().parse_span(text)
+        }
+    };
+    let span = span.map_err(|error| match error.is_range() {
+        true => TOO_LONG,
+        false => "units go from long to short, and only the last, of an hour or less, may have a fraction",
+    })?;
+    let exact = span.to_duration(SpanRelativeTo::days_are_24_hours()).ok();
+    let exact = exact.and_then(|exact| Duration::try_from(exact).ok()).ok_or(TOO_LONG)?;
+    let rounded = exact.saturating_add(Duration::from_nanos(500)).as_micros();
+    let micros = u64::try_from(rounded).map_err(|_| TOO_LONG)?;
+    Some(Duration::from_micros(micros)).filter(|read| *read <= LONGEST).ok_or(TOO_LONG)
 }
 
-fn iso_seconds(text: &str) -> Result<f64, &'static str> {
+fn check_iso(text: &str) -> Result<(), &'static str> {
     let (days, time) = match text.split_once('T') {
         Some((_, "")) => return Err("nothing follows the T"),
-        Some((days, time)) => (days, time),
-        None => (text, ""),
+        Some((days, time)) => (days, Some(time)),
+        None => (text, None),
     };
-    let date = match days {
-        "" => 0.0,
-        days => pairs(days, |unit| match unit {
-            "D" => Some(86_400.0),
-            "W" => Some(604_800.0),
-            _ => None,
-        })?,
-    };
-    let clock = match time {
-        "" if days.is_empty() => return Err("it is empty"),
-        "" => 0.0,
-        time => pairs(time, |unit| match unit {
-            "H" => Some(3_600.0),
-            "M" => Some(60.0),
-            "S" => Some(1.0),
-            _ => None,
-        })?,
-    };
-    Ok(date + clock)
+    match (days, time) {
+        ("", Some(time)) => check(time, &["H", "M", "S"]),
+        (days, Some(time)) => check(days, &["D", "W"]).and_then(|()| check(time, &["H", "M", "S"])),
+        (days, None) => check(days, &["D", "W"]),
+    }
 }
 
-/// Sums `<number><unit>` pairs that fill the whole text.
-fn pairs(text: &str, scale: impl Fn(&str) -> Option<f64>) -> Result<f64, &'static str> {
+/// Whether `<number><unit>` pairs fill the whole text.
+fn check(text: &str, units: &[&str]) -> Result<(), &'static str> {
     let mut rest = text;
-    let mut sum = 0.0;
     if rest.is_empty() {
         return Err("it is empty");
     }
@@ -82,71 +75,56 @@ fn pairs(text: &str, scale: impl Fn(&str) -> Option<f64>) -> Result<f64, &'stati
         let (number, tail) = rest.split_at(digits);
         let letters = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
         let (unit, next) = tail.split_at(letters);
-        let number: f64 = number.parse().map_err(|_| "a number is missing or malformed")?;
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+        if whole.is_empty() || fraction.is_empty() || fraction.contains('.') || fraction.len() > 9 {
+            return Err("a number is missing or malformed");
+        }
+        // What fits no integer is a syntax error to the parsers.
+        if whole.trim_start_matches('0').len() > 18 {
+            return Err(TOO_LONG);
+        }
         if unit.is_empty() {
             return Err("the unit is missing");
         }
-        sum += number * scale(unit.trim()).ok_or("the unit is unknown")?;
-        rest = next.trim_start();
+        if !units.contains(&unit.trim()) {
+            return Err("the unit is unknown");
+        }
+        rest = next;
     }
-    Ok(sum)
+    Ok(())
 }
 
-/// The shortest usual spelling: `90s`, `5m`, `1h30m`, `250ms`.
+/// The shortest usual spelling of a duration in whole microseconds, which [`parse`] reads back as the same: `1m30s`,
+/// `250ms`, `1s500ms`.
 pub fn format(duration: Duration) -> String {
-    let micros = duration.as_micros();
-    if micros == 0 {
-        return "0s".to_owned();
-    }
-    if micros < 1_000 {
-        return format!("{micros}us");
-    }
-    if micros < 1_000_000 {
-        return format!("{}ms", micros / 1_000);
-    }
     let seconds = duration.as_secs();
-    let parts =
-        [(seconds / 86_400, "d"), (seconds / 3_600 % 24, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")];
-    parts.iter().filter(|(n, _)| *n > 0).take(2).map(|(n, unit)| format!("{n}{unit}")).collect()
+    let within_day = seconds % 86_400;
+    let days = i64::try_from(seconds / 86_400).unwrap_or(i64::MAX);
+    let clock = |unit: u64| i64::try_from(within_day / unit).unwrap_or_default();
+    let span = Span::new().try_days(days).map(|span| {
+        span.hours(clock(3_600))
+            .minutes(clock(60) % 60)
+            .seconds(clock(1) % 60)
+            .milliseconds(i64::from(duration.subsec_millis()))
+            .microseconds(i64::from(duration.subsec_micros() % 1_000))
+    });
+    let printer = SpanPrinter::new().designator(Designator::HumanTime).spacing(Spacing::None);
+    // Beyond ten thousand years there are no spans.
+    span.map_or_else(|_| format!("{days}d"), |span| printer.span_to_string(&span))
+}
+
+/// For eyes only, as an age in a table: at most two units, the rest is dropped. [`parse`] does not read the same back.
+pub fn rough(duration: Duration) -> String {
+    let micros = duration.as_micros();
+    let step = match duration.as_secs() {
+        0 if micros < 1_000 => 1,
+        0 => 1_000,
+        1..3_600 => 1_000_000,
+        3_600..86_400 => 60_000_000,
+        _ => 3_600_000_000,
+    };
+    format(Duration::from_micros(u64::try_from(micros - micros % step).unwrap_or(u64::MAX)))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn both_spellings() {
-        for (text, millis) in [
-            ("500ms", 500),
-            ("PT0.5S", 500),
-            ("pt0.5s", 500),
-            ("1.5s", 1_500),
-            ("5m", 300_000),
-            ("PT5M", 300_000),
-            ("1h30m", 5_400_000),
-            ("1h 30m", 5_400_000),
-            ("P1DT2H", 93_600_000),
-            ("7d", 604_800_000),
-            ("P2W", 1_209_600_000),
-            ("0s", 0),
-        ] {
-            assert_eq!(parse(text), Ok(Duration::from_millis(millis)), "{text}");
-        }
-    }
-
-    #[test]
-    fn refused() {
-        for text in ["", "5", "-5m", "m", "5 parsecs", "PT", "P", "PT5", "1..5s", "200000000d", "P1M"] {
-            assert!(parse(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn formatted() {
-        for (text, expected) in
-            [("90s", "1m30s"), ("250ms", "250ms"), ("P1DT2H3M", "1d2h"), ("0s", "0s"), ("60s", "1m")]
-        {
-            assert_eq!(format(parse(text).unwrap()), expected);
-        }
-    }
-}
+mod tests;

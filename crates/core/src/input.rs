@@ -53,6 +53,19 @@ impl Invalid {
         self.problems.push(Problem { field: field.into(), rule: rule.into() });
     }
 
+    /// Problems of a second look beside those of the first. A field that was refused already is not refused again, nor is
+    /// anything inside it: what the second look saw of it was made up.
+    pub fn and(mut self, later: Invalid) -> Invalid {
+        let known: Vec<String> = self.problems.iter().map(|problem| problem.field.clone()).collect();
+        let inside = |field: &str, known: &str| {
+            let rest = field.strip_prefix(known);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        };
+        let new = |problem: &Problem| !known.iter().any(|known| inside(&problem.field, known));
+        self.problems.extend(later.problems.into_iter().filter(new));
+        self
+    }
+
     /// `Ok` when no problem was added.
     pub fn into_result(self) -> Result<(), Invalid> {
         if self.problems.is_empty() { Ok(()) } else { Err(self) }

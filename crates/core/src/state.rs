@@ -97,6 +97,14 @@ impl JobState {
 }
 
 impl Action {
+    pub fn word(self) -> &'static str {
+        match self {
+            Action::Cancel => "cancel",
+            Action::Retry => "retry",
+            Action::Delete => "delete",
+        }
+    }
+
     /// Whether an operator may do this to a job in `state`; others are left alone and counted as skipped.
     pub fn fits(self, state: JobState) -> bool {
         match self {

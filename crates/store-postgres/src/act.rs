@@ -6,8 +6,10 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::{Map, Value};
 use sqlx::PgConnection;
 use sqlx::postgres::PgRow;
+use windlass_core::audit::{Actor, Note, filter_words, job_figures, on_job, on_jobs, only_job};
 use windlass_core::entity::why_failed;
 use windlass_core::store::{Action, Bulk, Change, JobFilter};
 use windlass_core::{JobId, JobState, QueueId, StoreError};
@@ -106,6 +108,13 @@ const LOOK: &str = "insert into windlass.looks (kind, at, lane, freed) values ($
 /// So that a retry comes back with the priority the operator gave it.
 const KEEP_PRIORITY: &str = "update windlass.jobs set priority = $2 where id = $1 and priority <> $2";
 
+const HOLD_WAITING: &str = "select from windlass.ready where id = $1 for update";
+const HOLD_FINISHED: &str = "select from windlass.finished where id = $1 for update";
+
+const NAMES: &str = "
+    select (select name from windlass.queues where id = $1) as queue,
+           (select name from windlass.kinds where id = $2) as kind";
+
 const OP: &str = "change jobs";
 
 impl PostgresStore {
@@ -114,13 +123,25 @@ impl PostgresStore {
         filter: &JobFilter,
         action: Action,
         limit: u32,
+        actor: Option<&Actor>,
     ) -> Result<Bulk, StoreError> {
         let asked = |s: &JobState| filter.states.is_empty() || filter.states.contains(s);
         let (fit, unfit): (Vec<JobState>, Vec<JobState>) =
             JobState::ALL.into_iter().filter(asked).partition(|s| action.fits(*s));
         let mut tx = self.pool.begin().await.map_err(failed(OP))?;
-        let ids = self.pick(&mut tx, filter, fit, limit).await?;
-        let skipped = self.pick(&mut tx, filter, unfit, limit).await?.len() as u64;
+        let mut ids = self.pick(&mut tx, filter, fit, limit).await?;
+        let mut skipped = self.pick(&mut tx, filter, unfit, limit).await?.len() as u64;
+        let mut before = None;
+        if let (Some(_), Some(id), false) = (actor, only_job(filter), ids.is_empty()) {
+            match self.hold_job(&mut tx, id).await? {
+                Some((state, figures)) if action.fits(state) => before = Some((id, figures)),
+                // It moved since it was picked.
+                _ => {
+                    ids.clear();
+                    skipped += 1;
+                }
+            }
+        }
         let mut released = Woken::default();
         let mut bulk = match action {
             Action::Cancel => {
@@ -134,9 +155,18 @@ impl PostgresStore {
                 Bulk { done: count(&row.map_err(failed(OP))?, "count")?, ..Bulk::default() }
             }
         };
-        tx.commit().await.map_err(failed(OP))?;
         bulk.skipped =
             skipped + (ids.len() as u64).saturating_sub(bulk.done + bulk.requested + bulk.superseded);
+        if actor.is_some() {
+            let note = match before {
+                Some((id, before)) => {
+                    on_job(filter, action, id, &before, &self.figures_of(&mut tx, id).await?)
+                }
+                None => on_jobs(self.filter_words(&mut tx, filter, &ids).await?, action, &bulk),
+            };
+            self.note(&mut tx, actor, note.as_ref()).await?;
+        }
+        tx.commit().await.map_err(failed(OP))?;
         self.waker.jobs(released.places());
         if bulk.requested > 0 {
             self.waker.cancel();
@@ -146,6 +176,44 @@ impl PostgresStore {
             self.waker.any();
         }
         Ok(bulk)
+    }
+
+    /// A job as it stands, so that it stays so: what it waits in is locked, in the order in which the actions do it. One that
+    /// runs may still end.
+    async fn hold_job(
+        &self,
+        conn: &mut PgConnection,
+        id: JobId,
+    ) -> Result<Option<(JobState, Map<String, Value>)>, StoreError> {
+        self.lock_waiting(conn, &[id.0]).await?;
+        self.lock_workflows_of(conn, &[id.0]).await?;
+        for statement in [HOLD_WAITING, HOLD_FINISHED] {
+            sqlx::query(self.sql(statement)).bind(id.0).execute(&mut *conn).await.map_err(failed(OP))?;
+        }
+        let found = self.job_on(conn, id).await?;
+        Ok(found.map(|(job, cancel)| (job.state, job_figures(&job, cancel))))
+    }
+
+    /// Nothing where there is no such job.
+    async fn figures_of(&self, conn: &mut PgConnection, id: JobId) -> Result<Map<String, Value>, StoreError> {
+        let found = self.job_on(conn, id).await?;
+        Ok(found.map(|(job, cancel)| job_figures(&job, cancel)).unwrap_or_default())
+    }
+
+    async fn filter_words(
+        &self,
+        conn: &mut PgConnection,
+        filter: &JobFilter,
+        picked: &[i64],
+    ) -> Result<Map<String, Value>, StoreError> {
+        let row = sqlx::query(self.sql(NAMES))
+            .bind(filter.queue.map(|queue| queue.0))
+            .bind(filter.kind.map(|kind| kind.0))
+            .fetch_one(conn)
+            .await
+            .map_err(failed(OP))?;
+        let picked: Vec<JobId> = picked.iter().copied().map(JobId).collect();
+        Ok(filter_words(filter, &picked, get(&row, "queue")?, get(&row, "kind")?))
     }
 
     /// Jobs that match and stand in one of `states`, newest first; none when there is no such state.
@@ -235,9 +303,20 @@ impl PostgresStore {
         query.fetch_all(conn).await.map_err(failed(OP))
     }
 
-    pub(crate) async fn change(&self, id: JobId, change: &Change) -> Result<bool, StoreError> {
+    pub(crate) async fn change(
+        &self,
+        id: JobId,
+        change: &Change,
+        actor: Option<&Actor>,
+    ) -> Result<bool, StoreError> {
         let op = "change a job";
         let mut tx = self.pool.begin().await.map_err(failed(op))?;
+        let mut before = None;
+        if actor.is_some() {
+            let hold = sqlx::query(self.sql(HOLD_WAITING)).bind(id.0);
+            hold.execute(&mut *tx).await.map_err(failed(op))?;
+            before = Some(self.figures_of(&mut tx, id).await?);
+        }
         let row = sqlx::query(self.sql(CHANGE))
             .bind(self.offset())
             .bind(id.0)
@@ -263,6 +342,10 @@ impl PostgresStore {
                 .execute(&mut *tx)
                 .await
                 .map_err(failed(op))?;
+        }
+        if let Some(before) = before {
+            let note = Note::job_changed(id, &before, &self.figures_of(&mut tx, id).await?);
+            self.note(&mut tx, actor, note.as_ref()).await?;
         }
         tx.commit().await.map_err(failed(op))?;
         // Another priority may have to be looked through from below: the job keeps its time when only its priority moved.

@@ -2,36 +2,50 @@
 //!
 //! Owns the audit's table. What a line says is `core::audit`'s word.
 
+use async_trait::async_trait;
 use serde_json::{Map, Value};
 use sqlx::PgConnection;
 use sqlx::postgres::PgRow;
-use windlass_core::audit::{Act, KIND_CHANGE, QUEUE_CHANGE, differences};
-use windlass_core::{KindId, QueueId, StoreError, Time};
+use windlass_core::audit::{Act, Actor, KIND_CHANGE, Note, QUEUE_CHANGE, differences};
+use windlass_core::store::{ActFilter, AuditStore};
+use windlass_core::{KindId, QueueId, StoreError, TxRef};
 
-use crate::PostgresStore;
 use crate::error::failed;
+use crate::in_force::in_force;
 use crate::row::{PgTime, get, text_in, time};
+use crate::{PostgresStore, tx};
 
 const NOTE: &str = "
     insert into windlass.audit (at, actor, act, subject, detail) values ($1, $2, $3, $4, $5::json)";
 
-const LIST: &str = "
-    select seq, at, actor, act, subject, detail::text from windlass.audit where seq < $1 order by seq desc limit $2";
-
 /// The figures in force, as `queues` and `kinds` show them, under the lock of the row that is about to change.
-const QUEUE: &str = "
+const QUEUE: &str = concat!(
+    "
     select 'queue/' || q.name as name, json_build_object(
         'paused', q.paused,
-        'concurrency', coalesce(q.live_concurrency, q.concurrency),
-        'concurrency_min', coalesce(q.live_concurrency_min, q.concurrency_min),
-        'concurrency_max', coalesce(q.live_concurrency_max, q.concurrency_max),
+        'concurrency', ",
+    in_force!(concurrency),
+    ",
+        'concurrency_min', ",
+    in_force!(concurrency_min),
+    ",
+        'concurrency_max', ",
+    in_force!(concurrency_max),
+    ",
         'global_concurrency',
-        case when q.live_global_concurrency_set then q.live_global_concurrency else q.global_concurrency end,
+        ",
+    in_force!(global_concurrency),
+    ",
         'permits', coalesce(r.live_permits, r.permits),
-        'depth_cap', case when q.live_depth_cap_set then q.live_depth_cap else q.depth_cap end,
-        'boost_after_ms', nullif(coalesce(q.live_boost_after_us, q.boost_after_us), 0) / 1000)::text as figures
+        'depth_cap', ",
+    in_force!(depth_cap),
+    ",
+        'boost_after_ms', ",
+    in_force!(boost_after_us),
+    " / 1000)::text as figures
     from windlass.queues q left join windlass.resources r on r.name = q.resource
-    where q.id = $1 for no key update of q";
+    where q.id = $1 for no key update of q"
+);
 
 const KIND: &str = "
     select 'kind/' || k.name as name, json_build_object(
@@ -53,32 +67,78 @@ pub(crate) enum Subject {
 /// A change under way: how things stood is read before it, how they stand after it.
 pub(crate) struct Watched {
     subject: Subject,
-    actor: String,
+    actor: Actor,
     before: Map<String, Value>,
 }
 
+#[async_trait]
+impl AuditStore for PostgresStore {
+    async fn audit(&self, filter: &ActFilter) -> Result<Vec<Act>, StoreError> {
+        self.list_audit(filter).await
+    }
+
+    async fn note_in(&self, tx: TxRef<'_>, actor: &Actor, note: &Note) -> Result<(), StoreError> {
+        self.note(tx::connection(tx)?, Some(actor), Some(note)).await
+    }
+}
+
 impl PostgresStore {
+    /// Nothing where nobody is named, or nothing changed.
     pub(crate) async fn note(
         &self,
         conn: &mut PgConnection,
-        now: Time,
-        (actor, act, subject): (&str, &str, &str),
-        detail: &Value,
+        actor: Option<&Actor>,
+        note: Option<&Note>,
     ) -> Result<(), StoreError> {
+        let (Some(actor), Some(note)) = (actor, note) else { return Ok(()) };
+        let now = self.now_on(conn).await?;
+        let detail = serde_json::to_string(&note.detail);
         sqlx::query(self.sql(NOTE))
             .bind(PgTime(now))
-            .bind(text_in(actor))
-            .bind(act)
-            .bind(subject)
-            .bind(detail.to_string())
+            .bind(text_in(actor.name()))
+            .bind(note.act)
+            .bind(text_in(&note.subject))
+            .bind(detail.map_err(|error| StoreError::Corrupt { what: error.to_string() })?)
             .execute(conn)
             .await
             .map_err(failed(OP))?;
         Ok(())
     }
 
-    pub(crate) async fn list_audit(&self, before: Option<i64>, limit: u32) -> Result<Vec<Act>, StoreError> {
-        let query = sqlx::query(self.sql(LIST)).bind(before.unwrap_or(i64::MAX)).bind(i64::from(limit));
+    async fn list_audit(&self, filter: &ActFilter) -> Result<Vec<Act>, StoreError> {
+        let mut conditions = vec!["seq < $1"];
+        let mut given = |there: bool, condition: &'static str| {
+            if there {
+                conditions.push(condition);
+            }
+        };
+        let (family, act) = match filter.family() {
+            Some(family) => (Some(family), None),
+            None => (None, filter.act.as_deref()),
+        };
+        given(filter.actor.is_some(), "actor = $3");
+        given(filter.subject.is_some(), "subject = $4");
+        given(act.is_some(), "act collate \"C\" = $5");
+        given(family.is_some(), "act collate \"C\" >= $6 and act collate \"C\" < $7");
+        given(filter.from.is_some(), "at >= $8");
+        given(filter.to.is_some(), "at < $9");
+        // The type of every parameter is fixed here, whether its condition is there or not.
+        let sql = self.dynamic(&format!(
+            "with given as (select $3::text, $4::text, $5::text, $6::text, $7::text, $8::timestamptz, $9::timestamptz)
+             select seq, at, actor, act, subject, detail::text from windlass.audit where {} order by seq desc limit $2",
+            conditions.join(" and ")
+        ));
+        let (from, to) = family.unzip();
+        let query = sqlx::query(sql)
+            .bind(filter.before.unwrap_or(i64::MAX))
+            .bind(i64::from(filter.limit))
+            .bind(filter.actor.as_deref().map(text_in))
+            .bind(filter.subject.as_deref().map(text_in))
+            .bind(act.map(text_in))
+            .bind(from.as_deref().map(text_in))
+            .bind(to.as_deref().map(text_in))
+            .bind(filter.from.map(PgTime))
+            .bind(filter.to.map(PgTime));
         let rows = query.fetch_all(&self.pool).await.map_err(failed("read the audit"))?;
         let act = |row: &PgRow| {
             Ok(Act {
@@ -98,11 +158,11 @@ impl PostgresStore {
         &self,
         conn: &mut PgConnection,
         subject: Subject,
-        actor: Option<&str>,
+        actor: Option<&Actor>,
     ) -> Result<Option<Watched>, StoreError> {
         let Some(actor) = actor else { return Ok(None) };
         let figures = self.figures(conn, subject).await?;
-        Ok(figures.map(|(_, before)| Watched { subject, actor: actor.to_owned(), before }))
+        Ok(figures.map(|(_, before)| Watched { subject, actor: actor.clone(), before }))
     }
 
     pub(crate) async fn note_watched(
@@ -116,9 +176,8 @@ impl PostgresStore {
             Subject::Queue(_) => QUEUE_CHANGE,
             Subject::Kind(_) => KIND_CHANGE,
         };
-        let now = self.now_on(conn).await?;
-        let detail = differences(&watched.before, &after);
-        self.note(conn, now, (&watched.actor, act, &name), &detail).await
+        let note = Note::about(act, name, differences(&watched.before, &after));
+        self.note(conn, Some(&watched.actor), note.as_ref()).await
     }
 
     async fn figures(

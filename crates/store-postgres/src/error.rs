@@ -50,6 +50,7 @@ fn from_code(op: &'static str, code: &str, source: Box<sqlx::Error>) -> StoreErr
         "57P01" | "57P02" | "57P03" | "53300" | "53200" | "25006" => {
             StoreError::Unavailable { store: STORE, op, source }
         }
+        code if code.starts_with("23") => StoreError::Constraint { op, source },
         code if code.starts_with("08") => StoreError::Unavailable { store: STORE, op, source },
         _ => StoreError::Other { store: STORE, op, source },
     }
@@ -80,7 +81,7 @@ fn busy_code(error: &StoreError) -> String {
 /// A new job drew an id that is in use, which happens after the database's clock stepped back. The next try draws
 /// others. Keys that the caller chose are none of this.
 pub(crate) fn is_id_taken(error: &StoreError) -> bool {
-    let StoreError::Other { source, .. } = error else { return false };
+    let StoreError::Constraint { source, .. } = error else { return false };
     source
         .downcast_ref::<sqlx::Error>()
         .and_then(sqlx::Error::as_database_error)

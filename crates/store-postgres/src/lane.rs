@@ -254,7 +254,7 @@ mod tests {
     async fn lanes_that_are_stuck_leave_other_kinds_alone() {
         let (store, mut conn, _) = worked("stuck").await;
         let other = windlass_core::KindSpec::new("other", "Q");
-        windlass_core::Store::sync_registry(&store, &[], &[other]).await.unwrap();
+        windlass_core::Store::sync_registry(&store, &[], &[other], None).await.unwrap();
         line_up(&store, 1, 1, 3).await;
         line_up(&store, 2, 4, 4).await;
         let hold = store.render("begin; select from windlass.ready where kind = 1 for update");

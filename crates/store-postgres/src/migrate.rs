@@ -1,18 +1,22 @@
-//! The schema's migrations: numbered, checked against their checksum, each in its own transaction.
+//! The schema's migrations and those of packs: numbered, checked against their checksum, each in its own transaction.
 //!
-//! Owns the `migrations` table and the order of changes. Several processes may run it at once: they take turns on an
+//! Owns the tables that record them and the order of changes. Several processes may run it at once: they take turns on an
 //! advisory lock. Never guesses: a schema that is newer, or a migration that was changed after release, is an error.
 
 use std::time::{Duration, Instant};
 
-use sha2::{Digest, Sha256};
-use sqlx::{PgConnection, Row};
+use async_trait::async_trait;
+use sqlx::{AssertSqlSafe, PgConnection, Row};
 use windlass_core::StoreError;
-use windlass_core::store::Migration;
+use windlass_core::migration::{Applied, Step, Steps, hex};
+use windlass_core::pack::{self, PackMigration, PackStep, SqlText};
+use windlass_core::statement::{Dialect, render};
+use windlass_core::store::{Migration, PackStore};
 
 use crate::PostgresStore;
 use crate::error::{code, failed, is_conflict, is_locked_out, translate};
 use crate::row::{PgTime, get};
+use crate::sql::refused;
 
 /// How long a step tries to get at tables that others use. In between it leaves them alone for as long as it waited, but no
 /// shorter than this.
@@ -28,201 +32,110 @@ const GIVE_WAY: &str = "
     select set_config('lock_timeout', greatest(least(setting::bigint / 2, 500), 1)::text, true)
     from pg_settings where name = 'deadlock_timeout'";
 
-struct Step {
-    version: i64,
-    name: &'static str,
-    up: &'static str,
-    down: &'static str,
-}
-
 #[derive(Clone, Copy)]
 enum Way {
     Up,
     Down,
 }
 
+/// The name of a step is that of its file behind the number.
+macro_rules! step {
+    ($version:literal, $file:literal) => {
+        Step {
+            version: $version,
+            name: $file.split_at(5).1,
+            up: include_str!(concat!("schema/", $file, ".up.sql")),
+            down: include_str!(concat!("schema/", $file, ".down.sql")),
+        }
+    };
+}
+
 const STEPS: &[Step] = &[
-    Step {
-        version: 1,
-        name: "jobs",
-        up: include_str!("schema/0001_jobs.up.sql"),
-        down: include_str!("schema/0001_jobs.down.sql"),
-    },
-    Step {
-        version: 2,
-        name: "statistics",
-        up: include_str!("schema/0002_statistics.up.sql"),
-        down: include_str!("schema/0002_statistics.down.sql"),
-    },
-    Step {
-        version: 3,
-        name: "entities",
-        up: include_str!("schema/0003_entities.up.sql"),
-        down: include_str!("schema/0003_entities.down.sql"),
-    },
-    Step {
-        version: 4,
-        name: "entity_keys",
-        up: include_str!("schema/0004_entity_keys.up.sql"),
-        down: include_str!("schema/0004_entity_keys.down.sql"),
-    },
-    Step {
-        version: 5,
-        name: "schedules",
-        up: include_str!("schema/0005_schedules.up.sql"),
-        down: include_str!("schema/0005_schedules.down.sql"),
-    },
-    Step {
-        version: 6,
-        name: "budgets",
-        up: include_str!("schema/0006_budgets.up.sql"),
-        down: include_str!("schema/0006_budgets.down.sql"),
-    },
-    Step {
-        version: 7,
-        name: "lanes",
-        up: include_str!("schema/0007_lanes.up.sql"),
-        down: include_str!("schema/0007_lanes.down.sql"),
-    },
-    Step {
-        version: 8,
-        name: "global_concurrency",
-        up: include_str!("schema/0008_global_concurrency.up.sql"),
-        down: include_str!("schema/0008_global_concurrency.down.sql"),
-    },
-    Step {
-        version: 9,
-        name: "rates",
-        up: include_str!("schema/0009_rates.up.sql"),
-        down: include_str!("schema/0009_rates.down.sql"),
-    },
-    Step {
-        version: 10,
-        name: "workflows",
-        up: include_str!("schema/0010_workflows.up.sql"),
-        down: include_str!("schema/0010_workflows.down.sql"),
-    },
-    Step {
-        version: 11,
-        name: "backups",
-        up: include_str!("schema/0011_backups.up.sql"),
-        down: include_str!("schema/0011_backups.down.sql"),
-    },
-    Step {
-        version: 12,
-        name: "views",
-        up: include_str!("schema/0012_views.up.sql"),
-        down: include_str!("schema/0012_views.down.sql"),
-    },
-    Step {
-        version: 13,
-        name: "unique_windows",
-        up: include_str!("schema/0013_unique_windows.up.sql"),
-        down: include_str!("schema/0013_unique_windows.down.sql"),
-    },
-    Step {
-        version: 14,
-        name: "boost",
-        up: include_str!("schema/0014_boost.up.sql"),
-        down: include_str!("schema/0014_boost.down.sql"),
-    },
-    Step {
-        version: 15,
-        name: "children",
-        up: include_str!("schema/0015_children.up.sql"),
-        down: include_str!("schema/0015_children.down.sql"),
-    },
-    Step {
-        version: 16,
-        name: "live_boost",
-        up: include_str!("schema/0016_live_boost.up.sql"),
-        down: include_str!("schema/0016_live_boost.down.sql"),
-    },
-    Step {
-        version: 17,
-        name: "quick_checks",
-        up: include_str!("schema/0017_quick_checks.up.sql"),
-        down: include_str!("schema/0017_quick_checks.down.sql"),
-    },
-    Step {
-        version: 18,
-        name: "turns",
-        up: include_str!("schema/0018_turns.up.sql"),
-        down: include_str!("schema/0018_turns.down.sql"),
-    },
-    Step {
-        version: 19,
-        name: "offers",
-        up: include_str!("schema/0019_offers.up.sql"),
-        down: include_str!("schema/0019_offers.down.sql"),
-    },
-    Step {
-        version: 20,
-        name: "live_keys",
-        up: include_str!("schema/0020_live_keys.up.sql"),
-        down: include_str!("schema/0020_live_keys.down.sql"),
-    },
-    Step {
-        version: 21,
-        name: "laned",
-        up: include_str!("schema/0021_laned.up.sql"),
-        down: include_str!("schema/0021_laned.down.sql"),
-    },
-    Step {
-        version: 22,
-        name: "lines",
-        up: include_str!("schema/0022_lines.up.sql"),
-        down: include_str!("schema/0022_lines.down.sql"),
-    },
+    step!(1, "0001_jobs"),
+    step!(2, "0002_statistics"),
+    step!(3, "0003_entities"),
+    step!(4, "0004_entity_keys"),
+    step!(5, "0005_schedules"),
+    step!(6, "0006_budgets"),
+    step!(7, "0007_lanes"),
+    step!(8, "0008_global_concurrency"),
+    step!(9, "0009_rates"),
+    step!(10, "0010_workflows"),
+    step!(11, "0011_backups"),
+    step!(12, "0012_views"),
+    step!(13, "0013_unique_windows"),
+    step!(14, "0014_boost"),
+    step!(15, "0015_children"),
+    step!(16, "0016_live_boost"),
+    step!(17, "0017_quick_checks"),
+    step!(18, "0018_turns"),
+    step!(19, "0019_offers"),
+    step!(20, "0020_live_keys"),
+    step!(21, "0021_laned"),
+    step!(22, "0022_lines"),
+    step!(23, "0023_packs"),
+    step!(24, "0024_audit_search"),
 ];
+
+/// The one that brings the record of packs.
+const PACKS: i64 = 23;
+
+/// The schema's own.
+fn core() -> Steps {
+    Steps { pack: None, steps: STEPS.to_vec() }
+}
 
 pub(crate) fn newest() -> i64 {
     STEPS.last().map_or(0, |step| step.version)
-}
-
-impl Step {
-    fn checksum(&self) -> Vec<u8> {
-        Sha256::digest(self.up.as_bytes()).to_vec()
-    }
-}
-
-struct Applied {
-    version: i64,
-    name: String,
-    checksum: Vec<u8>,
-    at: windlass_core::Time,
 }
 
 const OP: &str = "read the migrations";
 
 impl PostgresStore {
     pub(crate) async fn migrations(&self) -> Result<Vec<Migration>, StoreError> {
-        let mut conn = self.pool.session().await.map_err(failed(OP))?;
-        let applied = self.applied(&mut conn).await?;
-        conn.commit().await.map_err(failed(OP))?;
-        let mut all: Vec<Migration> = STEPS
-            .iter()
-            .map(|step| Migration {
-                version: step.version,
-                name: step.name.to_owned(),
-                applied_at: applied.iter().find(|a| a.version == step.version).map(|a| a.at),
-            })
-            .collect();
-        for newer in applied.into_iter().filter(|a| !STEPS.iter().any(|s| s.version == a.version)) {
-            all.push(Migration { version: newer.version, name: newer.name, applied_at: Some(newer.at) });
-        }
-        Ok(all)
+        Ok(core().list(&self.look(None).await?))
+    }
+
+    pub(crate) async fn check_schema(&self) -> Result<(), StoreError> {
+        core().check(&self.look(None).await?)
     }
 
     pub(crate) async fn migrate_up(&self, to: Option<i64>) -> Result<Vec<i64>, StoreError> {
+        let done = self.step_up(&core(), to).await?;
+        if to.is_none_or(|to| to >= 1) {
+            self.ensure_days().await?;
+        }
+        Ok(done)
+    }
+
+    pub(crate) async fn migrate_down(&self, to: i64) -> Result<Vec<i64>, StoreError> {
+        if to < PACKS {
+            // Before the first step goes: a refusal leaves the schema as it was.
+            let mut conn = self.pool.session().await.map_err(failed(OP))?;
+            self.nobody_left(&mut conn).await?;
+            conn.commit().await.map_err(failed(OP))?;
+        }
+        let done = self.step_down(&core(), to).await?;
+        self.hints.forget();
+        Ok(done)
+    }
+
+    async fn step_up(&self, steps: &Steps, to: Option<i64>) -> Result<Vec<i64>, StoreError> {
         let mut done = Vec::new();
-        for step in STEPS.iter().filter(|s| to.is_none_or(|to| s.version <= to)) {
-            if self.insist(step, Way::Up).await.map_err(|error| stopped(error, &done))? {
+        for step in steps.steps.iter().filter(|s| to.is_none_or(|to| s.version <= to)) {
+            if self.insist(steps, step, Way::Up).await.map_err(|error| stopped(error, &done))? {
                 done.push(step.version);
             }
         }
-        if to.is_none_or(|to| to >= 1) {
-            self.ensure_days().await?;
+        Ok(done)
+    }
+
+    async fn step_down(&self, steps: &Steps, to: i64) -> Result<Vec<i64>, StoreError> {
+        let mut done = Vec::new();
+        for step in steps.steps.iter().rev().filter(|s| s.version > to) {
+            if self.insist(steps, step, Way::Down).await.map_err(|error| stopped(error, &done))? {
+                done.push(step.version);
+            }
         }
         Ok(done)
     }
@@ -230,23 +143,23 @@ impl PostgresStore {
     /// A step locks tables in its own order, statements under way in theirs, and a caller's transaction keeps them for as
     /// long as it likes. The step lets go of what it has and begins anew, so that nobody else is ended for it or waits for
     /// longer than it does.
-    async fn insist(&self, step: &Step, way: Way) -> Result<bool, StoreError> {
+    async fn insist(&self, steps: &Steps, step: &Step, way: Way) -> Result<bool, StoreError> {
         let begun = Instant::now();
         let mut told = false;
         loop {
             let tried = Instant::now();
             let answer = match way {
-                Way::Up => self.apply(step).await,
-                Way::Down => self.revert(step).await,
+                Way::Up => self.apply(steps, step).await,
+                Way::Down => self.revert(steps, step).await,
             };
             match answer {
                 Err(error) if is_conflict(&error) || is_locked_out(&error) => {
                     if begun.elapsed() > PATIENCE {
-                        let why = format!("step {}: {LOCKED_OUT}", step.version);
+                        let why = format!("{}: {LOCKED_OUT}", steps.name_of(step));
                         return Err(StoreError::Busy { op: "migrate", source: why.into() });
                     }
                     if !std::mem::replace(&mut told, true) {
-                        let step = step.version;
+                        let step = steps.name_of(step);
                         tracing::warn!(step, "a migration waits for transactions that use its tables");
                     }
                     tokio::time::sleep(tried.elapsed().max(PAUSE)).await;
@@ -257,10 +170,38 @@ impl PostgresStore {
     }
 
     /// One transaction: the lock, a second look, the change, its record.
-    async fn apply(&self, step: &Step) -> Result<bool, StoreError> {
+    async fn apply(&self, steps: &Steps, step: &Step) -> Result<bool, StoreError> {
         let op = "apply a migration";
         let mut tx = self.pool.begin().await.map_err(failed(op))?;
         self.take_turn(&mut tx).await?;
+        if steps.pack.is_none() {
+            self.make_record(&mut tx).await?;
+        }
+        let applied = self.applied(&mut tx, steps.pack.as_deref()).await?;
+        steps.known(&applied)?;
+        let missing = !applied.iter().any(|a| a.version == step.version);
+        if missing {
+            self.run_step(&mut tx, steps, step, step.up).await?;
+            let record = match &steps.pack {
+                None => {
+                    "insert into windlass.migrations (version, name, checksum, applied_at)
+                         values ($1, $2, decode($3, 'hex'), statement_timestamp())"
+                }
+                Some(_) => {
+                    "insert into windlass.pack_migrations (version, name, checksum, applied_at, pack)
+                            values ($1, $2, decode($3, 'hex'), statement_timestamp(), $4)"
+                }
+            };
+            let record =
+                sqlx::query(self.sql(record)).bind(step.version).bind(step.name).bind(step.checksum());
+            let record = steps.pack.iter().fold(record, |record, pack| record.bind(pack));
+            record.execute(&mut *tx).await.map_err(failed(op))?;
+        }
+        tx.commit().await.map_err(failed(op))?;
+        Ok(missing)
+    }
+
+    async fn make_record(&self, conn: &mut PgConnection) -> Result<(), StoreError> {
         let create = format!(
             "create schema if not exists {schema};
              create table if not exists windlass.migrations (
@@ -271,66 +212,68 @@ impl PostgresStore {
              )",
             schema = self.schema
         );
-        sqlx::raw_sql(self.dynamic(&create)).execute(&mut *tx).await.map_err(failed(op))?;
-        let applied = self.applied(&mut tx).await?;
-        check_known(&applied)?;
-        if applied.iter().any(|a| a.version == step.version) {
-            tx.commit().await.map_err(failed(op))?;
-            return Ok(false);
-        }
-        sqlx::raw_sql(self.dynamic(step.up)).execute(&mut *tx).await.map_err(failed(op))?;
-        sqlx::query(self.sql("insert into windlass.migrations values ($1, $2, $3, statement_timestamp())"))
-            .bind(step.version)
-            .bind(step.name)
-            .bind(step.checksum())
-            .execute(&mut *tx)
-            .await
-            .map_err(failed(op))?;
-        tx.commit().await.map_err(failed(op))?;
-        Ok(true)
+        sqlx::raw_sql(self.dynamic(&create)).execute(conn).await.map_err(failed("apply a migration"))?;
+        Ok(())
     }
 
-    pub(crate) async fn migrate_down(&self, to: i64) -> Result<Vec<i64>, StoreError> {
-        let mut done = Vec::new();
-        for step in STEPS.iter().rev().filter(|s| s.version > to) {
-            if self.insist(step, Way::Down).await.map_err(|error| stopped(error, &done))? {
-                done.push(step.version);
-            }
-        }
-        self.hints.forget();
-        Ok(done)
-    }
-
-    async fn revert(&self, step: &Step) -> Result<bool, StoreError> {
+    async fn revert(&self, steps: &Steps, step: &Step) -> Result<bool, StoreError> {
         let op = "revert a migration";
         let mut tx = self.pool.begin().await.map_err(failed(op))?;
         self.take_turn(&mut tx).await?;
-        let applied = self.applied(&mut tx).await?;
-        check_known(&applied)?;
+        let applied = self.applied(&mut tx, steps.pack.as_deref()).await?;
+        steps.known(&applied)?;
         let there = applied.iter().any(|a| a.version == step.version);
         if there {
-            sqlx::raw_sql(self.dynamic(step.down)).execute(&mut *tx).await.map_err(failed(op))?;
-            sqlx::query(self.sql("delete from windlass.migrations where version = $1"))
-                .bind(step.version)
-                .execute(&mut *tx)
-                .await
-                .map_err(failed(op))?;
+            if steps.pack.is_none() && step.version == PACKS {
+                self.nobody_left(&mut tx).await?;
+            }
+            self.run_step(&mut tx, steps, step, step.down).await?;
+            let forget = match &steps.pack {
+                None => "delete from windlass.migrations where version = $1",
+                Some(_) => "delete from windlass.pack_migrations where version = $1 and pack = $2",
+            };
+            let forget = sqlx::query(self.sql(forget)).bind(step.version);
+            let forget = steps.pack.iter().fold(forget, |forget, pack| forget.bind(pack));
+            forget.execute(&mut *tx).await.map_err(failed(op))?;
         }
         tx.commit().await.map_err(failed(op))?;
         Ok(there)
     }
 
-    pub(crate) async fn check_schema(&self) -> Result<(), StoreError> {
-        let mut conn = self.pool.session().await.map_err(failed(OP))?;
-        let applied = self.applied(&mut conn).await?;
-        conn.commit().await.map_err(failed(OP))?;
-        check_known(&applied)?;
-        let needed = newest();
-        match applied.last().map_or(0, |a| a.version) {
-            0 => Err(StoreError::SchemaMissing),
-            found if found < needed => Err(StoreError::SchemaOld { found, needed }),
-            _ => Ok(()),
+    async fn run_step(
+        &self,
+        conn: &mut PgConnection,
+        steps: &Steps,
+        step: &Step,
+        text: &str,
+    ) -> Result<(), StoreError> {
+        let op = "migrate";
+        let done = match &steps.pack {
+            // Ours name tables in literals too.
+            None => sqlx::raw_sql(self.dynamic(text)).execute(conn).await.map_err(failed(op)),
+            Some(_) => {
+                let text = render(text, Dialect::Postgres { schema: &self.schema });
+                let done = sqlx::raw_sql(AssertSqlSafe(text)).execute(conn).await;
+                done.map_err(|error| match refused(op, error) {
+                    StoreError::Other { store, op, source } => {
+                        let source = format!("{}: {source}", steps.name_of(step)).into();
+                        StoreError::Other { store, op, source }
+                    }
+                    error => error,
+                })
+            }
+        };
+        done.map(drop)
+    }
+
+    /// Without their record nobody would know of the tables that packs have.
+    async fn nobody_left(&self, conn: &mut PgConnection) -> Result<(), StoreError> {
+        if !self.applied(conn, None).await?.iter().any(|row| row.version == PACKS) {
+            return Ok(());
         }
+        let sql = self.sql("select distinct pack from windlass.pack_migrations order by 1");
+        let packs: Vec<String> = sqlx::query_scalar(sql).fetch_all(conn).await.map_err(failed(OP))?;
+        if packs.is_empty() { Ok(()) } else { Err(StoreError::PacksLeft { packs }) }
     }
 
     /// Waits for other migrating processes, as long as it takes; for everybody else only as [`GIVE_WAY`] says. A step
@@ -347,19 +290,48 @@ impl PostgresStore {
         Ok(())
     }
 
-    /// What the database says was applied, oldest first; nothing when there is no table yet.
-    async fn applied(&self, conn: &mut PgConnection) -> Result<Vec<Applied>, StoreError> {
+    /// As the connection's transaction sees them.
+    pub(crate) async fn packs_in(&self, conn: &mut PgConnection) -> Result<Vec<PackMigration>, StoreError> {
+        let sql =
+            "select pack, version, name, applied_at from windlass.pack_migrations order by pack, version";
+        let rows = sqlx::query(self.sql(sql)).fetch_all(conn).await.map_err(failed(OP))?;
+        rows.iter()
+            .map(|row| {
+                let applied_at = get::<PgTime>(row, "applied_at")?.0;
+                let (pack, name) = (get(row, "pack")?, get(row, "name")?);
+                Ok(PackMigration { pack, version: get(row, "version")?, name, applied_at })
+            })
+            .collect()
+    }
+
+    async fn look(&self, pack: Option<&str>) -> Result<Vec<Applied>, StoreError> {
+        let mut conn = self.pool.session().await.map_err(failed(OP))?;
+        let applied = self.applied(&mut conn, pack).await?;
+        conn.commit().await.map_err(failed(OP))?;
+        Ok(applied)
+    }
+
+    /// What the database says was applied, oldest first; nothing when the schema has no record yet. Without the schema there
+    /// is none of packs, which is an error.
+    async fn applied(&self, conn: &mut PgConnection, pack: Option<&str>) -> Result<Vec<Applied>, StoreError> {
         let there = sqlx::query(self.sql("select to_regclass('windlass.migrations') is not null as there"))
             .fetch_one(&mut *conn)
             .await
             .map_err(failed(OP))?;
-        if !there.try_get::<bool, _>("there").map_err(|e| translate(OP, e))? {
+        if pack.is_none() && !there.try_get::<bool, _>("there").map_err(|e| translate(OP, e))? {
             return Ok(Vec::new());
         }
-        let sql = "select version, name, checksum, applied_at from windlass.migrations order by version";
-        let rows = match sqlx::query(self.sql(sql)).fetch_all(conn).await {
+        let select = match pack {
+            None => "select version, name, checksum, applied_at from windlass.migrations order by version",
+            Some(_) => {
+                "select version, name, checksum, applied_at from windlass.pack_migrations where pack = $1
+                 order by version"
+            }
+        };
+        let select = pack.into_iter().fold(sqlx::query(self.sql(select)), |select, pack| select.bind(pack));
+        let rows = match select.fetch_all(conn).await {
             Ok(rows) => rows,
-            Err(error) if code(&error) == "42P01" => return Ok(Vec::new()),
+            Err(error) if pack.is_none() && code(&error) == "42P01" => return Ok(Vec::new()),
             Err(error) => return Err(translate(OP, error)),
         };
         rows.iter()
@@ -367,11 +339,38 @@ impl PostgresStore {
                 Ok(Applied {
                     version: get(row, "version")?,
                     name: get(row, "name")?,
-                    checksum: get(row, "checksum")?,
+                    checksum: hex(&get::<Vec<u8>>(row, "checksum")?),
                     at: get::<PgTime>(row, "applied_at")?.0,
                 })
             })
             .collect()
+    }
+}
+
+#[async_trait]
+impl PackStore for PostgresStore {
+    async fn pack_migrations(&self) -> Result<Vec<PackMigration>, StoreError> {
+        let mut conn = self.pool.session().await.map_err(failed(OP))?;
+        let all = self.packs_in(&mut conn).await?;
+        conn.commit().await.map_err(failed(OP))?;
+        Ok(all)
+    }
+
+    async fn migrate_pack_up(&self, pack: &str, steps: &[PackStep]) -> Result<Vec<i64>, StoreError> {
+        self.step_up(&pack::steps(pack, steps, SqlText::on_postgres), None).await
+    }
+
+    async fn migrate_pack_down(
+        &self,
+        pack: &str,
+        steps: &[PackStep],
+        to: i64,
+    ) -> Result<Vec<i64>, StoreError> {
+        self.step_down(&pack::steps(pack, steps, SqlText::on_postgres), to).await
+    }
+
+    async fn check_pack(&self, pack: &str, steps: &[PackStep]) -> Result<(), StoreError> {
+        pack::steps(pack, steps, SqlText::on_postgres).check(&self.look(Some(pack)).await?)
     }
 }
 
@@ -383,18 +382,4 @@ fn stopped(error: StoreError, done: &[i64]) -> StoreError {
         }
         error => error,
     }
-}
-
-fn check_known(applied: &[Applied]) -> Result<(), StoreError> {
-    let known = newest();
-    for a in applied {
-        match STEPS.iter().find(|s| s.version == a.version) {
-            None => return Err(StoreError::SchemaNew { found: a.version, known }),
-            Some(step) if step.checksum() != a.checksum => {
-                return Err(StoreError::SchemaChanged { version: a.version });
-            }
-            Some(_) => {}
-        }
-    }
-    Ok(())
 }

@@ -116,7 +116,7 @@ pub(crate) async fn worked(name: &str) -> (PostgresStore, PgConnection, i64) {
     let url = format!("{}?schema=wl_plans_{name}_{}", url(), std::process::id());
     let store = PostgresStore::connect(&url, Options::default()).await.unwrap();
     store.migrate_up(None).await.unwrap();
-    store.sync_registry(&[], &[KindSpec::new("k", "Q")]).await.unwrap();
+    store.sync_registry(&[], &[KindSpec::new("k", "Q")], None).await.unwrap();
     let (kind, queue, _) = store.kinds().await.unwrap().remove(0);
     assert_eq!((kind.0, queue.0), (1, 1));
     let info = WorkerInfo { label: "host:1".to_owned(), queues: vec![queue], lease: Duration::from_secs(60) };

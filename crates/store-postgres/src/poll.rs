@@ -10,6 +10,7 @@ use windlass_core::{JobId, KindId, QueueId, StoreError, WorkerId};
 
 use crate::PostgresStore;
 use crate::error::failed;
+use crate::in_force::in_force;
 use crate::registry::{bounds, parse_rate};
 use crate::row::{PgTime, duration_or_none, get, most, time, time_or_none};
 
@@ -18,18 +19,29 @@ use crate::row::{PgTime, duration_or_none, get, most, time, time_or_none};
 /// with the time even when no queue was asked about. A question's kinds come as the text of an array, because arrays of
 /// arrays are rectangular. Lists come through subqueries, whose length the planner cannot see: it would plan anew each
 /// time for the sake of it, which takes longer than the poll. `offset 0` keeps it from asking about lanes twice.
-const POLL: &str = "
+const POLL: &str = concat!(
+"
     with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
     s as materialized (
         select s.asked, s.queue, s.kinds::int[] as kinds, s.looks
         from unnest((select $3::int[]), (select $4::text[]), (select $9::timestamptz[]))
              with ordinality s (queue, kinds, looks, asked))
-    select n.now, s.asked, q.id as queue, q.paused, coalesce(q.live_concurrency, q.concurrency) as concurrency,
-           case when q.live_concurrency_max is null then q.concurrency_min else q.live_concurrency_min end as concurrency_min,
-           coalesce(q.live_concurrency_max, q.concurrency_max) as concurrency_max,
-           case when q.live_global_concurrency_set then q.live_global_concurrency else q.global_concurrency end
+    select n.now, s.asked, q.id as queue, q.paused, ",
+in_force!(concurrency),
+" as concurrency,
+           ",
+in_force!(concurrency_min),
+" as concurrency_min,
+           ",
+in_force!(concurrency_max),
+" as concurrency_max,
+           ",
+in_force!(global_concurrency),
+"
                as global_concurrency,
-           nullif(coalesce(q.live_boost_after_us, q.boost_after_us), 0) as boost_after_us,
+           ",
+in_force!(boost_after_us),
+" as boost_after_us,
            case when exists (select from windlass.cancels) then array(
                 select x.job_id from windlass.cancels x
                 join windlass.claims c on c.worker = $2 and x.job_id = any (c.ids)) else '{}' end as cancel,
@@ -69,7 +81,8 @@ const POLL: &str = "
              from unnest(s.kinds) k (id), lateral (
                  select o.at from windlass.looks o where o.kind = k.id and o.at >= s.looks order by o.at limit 1) o))
             as next offset 0) lanes on true
-    order by s.asked";
+    order by s.asked"
+);
 
 impl PostgresStore {
     pub(crate) async fn poll(&self, worker: WorkerId, served: &[QueueKinds]) -> Result<Poll, StoreError> {

@@ -5,6 +5,7 @@
 //! letter still kept.
 
 use sqlx::PgConnection;
+use windlass_core::audit::{Actor, Note};
 use windlass_core::store::{Prune, PruneWhat};
 use windlass_core::{JobId, StoreError, Time};
 
@@ -109,7 +110,8 @@ const ROWS: i64 = 5_000;
 const OP: &str = "prune";
 
 impl PostgresStore {
-    pub(crate) async fn prune(&self, prune: &Prune) -> Result<u64, StoreError> {
+    pub(crate) async fn prune(&self, prune: &Prune, actor: Option<&Actor>) -> Result<u64, StoreError> {
+        let run = Run { prune, actor };
         let cutoff = self.now().await?.minus(prune.older_than);
         // Ids carry the real clock, so under a test offset they bound nothing.
         let below = if self.offset() == 0 { JobId::floor(cutoff) } else { JobId(i64::MAX) };
@@ -124,17 +126,18 @@ impl PostgresStore {
                 self.ensure_days().await?;
                 let dropped = self.drop_days(cutoff, below).await?;
                 let deleted = self.delete_jobs(DELETE_FINISHED, cutoff, below).await?;
-                self.delete_old(DELETE_WORKFLOWS, cutoff).await?;
-                Ok(dropped + deleted)
+                let gone = dropped + deleted;
+                self.delete_old(DELETE_WORKFLOWS, cutoff, run, Some(gone)).await?;
+                Ok(gone)
             }
             (PruneWhat::DeadLetters, false) => {
                 let deleted = self.delete_jobs(DELETE_DEAD, cutoff, below).await?;
-                self.delete_old(DELETE_FAILED_WORKFLOWS, cutoff).await?;
+                self.delete_old(DELETE_FAILED_WORKFLOWS, cutoff, run, Some(deleted)).await?;
                 Ok(deleted)
             }
-            (PruneWhat::Idempotency, false) => self.delete_old(DELETE_KEYS, cutoff).await,
-            (PruneWhat::Windows, false) => self.delete_old(DELETE_WINDOWS, cutoff).await,
-            (PruneWhat::Rollups, false) => self.delete_old(DELETE_ROLLUPS, cutoff).await,
+            (PruneWhat::Idempotency, false) => self.delete_old(DELETE_KEYS, cutoff, run, None).await,
+            (PruneWhat::Windows, false) => self.delete_old(DELETE_WINDOWS, cutoff, run, None).await,
+            (PruneWhat::Rollups, false) => self.delete_old(DELETE_ROLLUPS, cutoff, run, None).await,
         }
     }
 
@@ -148,12 +151,26 @@ impl PostgresStore {
         count(&query.fetch_one(&self.pool).await.map_err(failed(OP))?, "count")
     }
 
-    async fn delete_old(&self, sql: &'static str, cutoff: Time) -> Result<u64, StoreError> {
+    /// Ends with a transaction that finds nothing more and says in the audit what the whole run removed: `rows`, or what was
+    /// removed here.
+    async fn delete_old(
+        &self,
+        sql: &'static str,
+        cutoff: Time,
+        run: Run<'_>,
+        rows: Option<u64>,
+    ) -> Result<u64, StoreError> {
         let mut gone = 0;
         loop {
+            let mut tx = self.pool.begin().await.map_err(failed(OP))?;
             let query = sqlx::query(self.sql(sql)).bind(PgTime(cutoff)).bind(ROWS);
-            let some = count(&query.fetch_one(&self.pool).await.map_err(failed(OP))?, "gone")?;
+            let some = count(&query.fetch_one(&mut *tx).await.map_err(failed(OP))?, "gone")?;
             gone += some;
+            if some == 0 {
+                let note = Note::cleanup(run.prune, rows.unwrap_or(gone));
+                self.note(&mut tx, run.actor, note.as_ref()).await?;
+            }
+            tx.commit().await.map_err(failed(OP))?;
             if some == 0 {
                 return Ok(gone);
             }
@@ -226,6 +243,13 @@ impl PostgresStore {
         tx.commit().await?;
         Ok(rows)
     }
+}
+
+/// One run of a task.
+#[derive(Clone, Copy)]
+struct Run<'a> {
+    prune: &'a Prune,
+    actor: Option<&'a Actor>,
 }
 
 /// A pair of day partitions that may go.

@@ -166,6 +166,18 @@ impl PostgresStore {
         records.iter().map(record).collect()
     }
 
+    /// A job as a transaction sees it, and whether a cancel was asked for.
+    pub(crate) async fn job_on(
+        &self,
+        conn: &mut PgConnection,
+        id: JobId,
+    ) -> Result<Option<(JobRecord, bool)>, StoreError> {
+        let filter = JobFilter { ids: vec![id], ..JobFilter::default() };
+        let rows = self.records(conn, &filter, &Page { before: None, limit: 1 }).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        Ok(Some((record(row)?, get(row, "cancel_requested")?)))
+    }
+
     pub(crate) async fn count(&self, filter: &JobFilter) -> Result<u64, StoreError> {
         let sql = self.dynamic(&format!("{} select count(*) from picked", picked(filter, false)));
         let row = bind_filter(sqlx::query(sql), self.offset(), filter, None, 0)

@@ -5,6 +5,7 @@
 
 use sqlx::PgConnection;
 use sqlx::postgres::PgRow;
+use windlass_core::audit::{Actor, Note};
 use windlass_core::queue::boost_code;
 use windlass_core::scale::Bounds;
 use windlass_core::store::{Backlog, DEPTH_SHOWN, KindMoved, KindUpdate, Live, QueueState, QueueUpdate};
@@ -14,6 +15,7 @@ use windlass_core::{Backoff, KindId, KindSpec, QueueId, QueueSpec, Rate, Resourc
 use crate::PostgresStore;
 use crate::audit::Subject;
 use crate::error::failed;
+use crate::in_force::in_force;
 use crate::row::{big_in, count, duration_or_none, from_micros, get, most, priority, small, small_in};
 
 const PUT_QUEUE: &str = "
@@ -33,7 +35,7 @@ const PUT_QUEUE: &str = "
                           excluded.concurrency_max, excluded.resource, excluded.global_concurrency,
                           excluded.boost_after_us)";
 
-/// Whether slots above a limit are taken is not looked up while it is being lowered: a claim under way may take one yet.
+/// A row that this statement made has no `xmax`; one that it changed has its own transaction's. Whether slots above a limit are taken is not looked up while it is being lowered: a claim under way may take one yet.
 const PUT_KIND: &str = "
     insert into windlass.kinds as k (name, queue, priority, max_attempts, timeout_us, backoff_base_us,
                                      backoff_cap_us, description, key_concurrency, configured_key_concurrency,
@@ -59,7 +61,8 @@ const PUT_KIND: &str = "
            k.configured_key_concurrency, k.rate, k.resource)
         is distinct from (excluded.priority, excluded.max_attempts, excluded.timeout_us, excluded.backoff_base_us,
                           excluded.backoff_cap_us, excluded.description, excluded.key_concurrency, excluded.rate,
-                          excluded.resource))";
+                          excluded.resource))
+    returning k.xmax = 0 as new";
 
 const KEY_CONCURRENCIES: &str = "
     select name, key_concurrency from windlass.kinds where name = any ($1) and live_key_concurrency is null";
@@ -75,17 +78,30 @@ const KINDS: &str = "
     left join windlass.resources r on r.name = coalesce(k.resource, q.resource) order by k.name";
 
 /// Those in line stand under the queue's negative number.
-const QUEUES: &str = "
+const QUEUES: &str = concat!(
+"
     with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now)
-    select q.id, q.name, q.priority, coalesce(q.live_concurrency, q.concurrency) as concurrency, q.cadence_us,
+    select q.id, q.name, q.priority, ",
+in_force!(concurrency),
+" as concurrency, q.cadence_us,
            q.sla_us, q.owner, q.colour, q.paused,
-           case when q.live_concurrency_max is null then q.concurrency_min else q.live_concurrency_min end as concurrency_min,
-           coalesce(q.live_concurrency_max, q.concurrency_max) as concurrency_max, r.name as resource,
+           ",
+in_force!(concurrency_min),
+" as concurrency_min,
+           ",
+in_force!(concurrency_max),
+" as concurrency_max, r.name as resource,
            coalesce(r.live_permits, r.permits) as permits,
-           case when q.live_depth_cap_set then q.live_depth_cap else q.depth_cap end as depth_cap,
-           case when q.live_global_concurrency_set then q.live_global_concurrency else q.global_concurrency end
+           ",
+in_force!(depth_cap),
+" as depth_cap,
+           ",
+in_force!(global_concurrency),
+"
                as global_concurrency,
-           nullif(coalesce(q.live_boost_after_us, q.boost_after_us), 0) as boost_after_us,
+           ",
+in_force!(boost_after_us),
+" as boost_after_us,
            coalesce((select sum(cardinality(c.ids)) from windlass.claims c where c.queue = q.id), 0)::bigint as running,
            (select count(*) from (
                 select from unnest(array[q.id, -q.id]) s (queue), generate_series(0, 10) p, lateral (
@@ -99,7 +115,8 @@ const QUEUES: &str = "
             from unnest(array[q.id, -q.id]) s (queue), generate_series(0, 10) p, lateral (
                 select r.run_at from windlass.ready r where r.queue = s.queue and r.priority = p::smallint
                 order by r.run_at limit 1) r where r.run_at <= n.now) as oldest_us
-    from n cross join windlass.queues q left join windlass.resources r on r.name = q.resource order by q.name";
+    from n cross join windlass.queues q left join windlass.resources r on r.name = q.resource order by q.name"
+);
 
 const UPDATE_QUEUE: &str = "
     update windlass.queues
@@ -155,6 +172,7 @@ impl PostgresStore {
         &self,
         queues: &[QueueSpec],
         kinds: &[KindSpec],
+        actor: Option<&Actor>,
     ) -> Result<(), StoreError> {
         let mut queues: Vec<&QueueSpec> = queues.iter().collect();
         let mut kinds: Vec<&KindSpec> = kinds.iter().collect();
@@ -169,7 +187,11 @@ impl PostgresStore {
         for kind in kinds {
             // A queue nobody described gets the default figures; one that is there keeps its own.
             self.put_queue(&mut tx, &QueueSpec::named(&kind.queue), false).await?;
-            moved.extend(self.put_kind(&mut tx, kind).await?);
+            match self.put_kind(&mut tx, kind).await? {
+                Home::New => self.note(&mut tx, actor, Note::kind_registered(kind).as_ref()).await?,
+                Home::Known => {}
+                Home::Elsewhere(kind) => moved.push(kind),
+            }
         }
         if !moved.is_empty() {
             return Err(StoreError::KindsMoved { moved });
@@ -223,13 +245,8 @@ impl PostgresStore {
         self.put_resource(conn, q.resource.as_ref()).await
     }
 
-    /// Answers with a kind that belongs to another queue.
-    async fn put_kind(
-        &self,
-        conn: &mut PgConnection,
-        kind: &KindSpec,
-    ) -> Result<Option<KindMoved>, StoreError> {
-        sqlx::query(self.sql(PUT_KIND))
+    async fn put_kind(&self, conn: &mut PgConnection, kind: &KindSpec) -> Result<Home, StoreError> {
+        let written = sqlx::query(self.sql(PUT_KIND))
             .bind(&kind.name)
             .bind(&kind.queue)
             .bind(kind.priority.map(i16::from))
@@ -241,15 +258,22 @@ impl PostgresStore {
             .bind(small_in(kind.key_concurrency))
             .bind(kind.rate.map(|rate| rate.to_string()))
             .bind(kind.resource.as_ref().map(|resource| &resource.name))
-            .execute(&mut *conn)
+            .fetch_optional(&mut *conn)
             .await
             .map_err(failed(OP))?;
         self.put_resource(conn, kind.resource.as_ref()).await?;
+        let new = written.as_ref().map(|row| get::<bool>(row, "new")).transpose()?;
+        if new == Some(true) {
+            return Ok(Home::New);
+        }
         let row =
             sqlx::query(self.sql(KIND_HOME)).bind(&kind.name).fetch_one(conn).await.map_err(failed(OP))?;
         let stored: String = get(&row, "name")?;
         let wanted = kind.queue.clone();
-        Ok((stored != wanted).then(|| KindMoved { kind: kind.name.clone(), stored, wanted }))
+        Ok(match stored == wanted {
+            true => Home::Known,
+            false => Home::Elsewhere(KindMoved { kind: kind.name.clone(), stored, wanted }),
+        })
     }
 
     pub(crate) async fn kinds(&self) -> Result<Vec<(KindId, QueueId, KindSpec)>, StoreError> {
@@ -297,7 +321,7 @@ impl PostgresStore {
         let depth_cap = update.depth_cap.and_then(Live::set);
         let global_concurrency = update.global_concurrency.and_then(Live::set);
         let mut tx = self.pool.begin().await.map_err(failed(OP))?;
-        let watched = self.watch(&mut tx, Subject::Queue(queue), update.actor.as_deref()).await?;
+        let watched = self.watch(&mut tx, Subject::Queue(queue), update.actor.as_ref()).await?;
         let changed = sqlx::query(self.sql(UPDATE_QUEUE))
             .bind(queue.0)
             .bind(update.paused)
@@ -330,7 +354,7 @@ impl PostgresStore {
         let rate = update.rate.and_then(Live::set);
         let rate = rate.map(|rate| rate.map_or(NO_RATE.to_owned(), |rate| rate.to_string()));
         let mut tx = self.pool.begin().await.map_err(failed(OP))?;
-        let watched = self.watch(&mut tx, Subject::Kind(kind), update.actor.as_deref()).await?;
+        let watched = self.watch(&mut tx, Subject::Kind(kind), update.actor.as_ref()).await?;
         let changed = sqlx::query(self.sql(UPDATE_KIND))
             .bind(kind.0)
             .bind(update.rate.is_some())
@@ -384,6 +408,14 @@ impl PostgresStore {
             .map_err(failed("count waiting jobs"))?;
         count(&row, "depth")
     }
+}
+
+/// Where a kind was found.
+enum Home {
+    New,
+    Known,
+    /// It belongs to another queue, and stays there.
+    Elsewhere(KindMoved),
 }
 
 fn whole(count: u32) -> i32 {

@@ -6,10 +6,11 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use windlass_core::audit::Actor;
 use windlass_core::store::{
     Action, Backlog, Beat, Boosted, Bulk, Change, Claim, DeadCount, Enqueued, Finding, JobDetail, JobFilter,
     KindUpdate, LateJobs, Migration, OnWake, Overruled, Page, Poll, Prune, QueueKinds, QueueState,
-    QueueUpdate, Reclaimed, Report, Rollup, Settled, StoreTx, TokenLease, WorkerInfo, WorkerLimits,
+    QueueUpdate, Reclaimed, Report, Rollup, Settled, Sql, StoreTx, TokenLease, WorkerInfo, WorkerLimits,
     WorkerRow,
 };
 use windlass_core::{
@@ -61,8 +62,13 @@ impl Store for PostgresStore {
         self.check_schema().await
     }
 
-    async fn sync_registry(&self, queues: &[QueueSpec], kinds: &[KindSpec]) -> Result<()> {
-        self.sync_registry(queues, kinds).await
+    async fn sync_registry(
+        &self,
+        queues: &[QueueSpec],
+        kinds: &[KindSpec],
+        actor: Option<&Actor>,
+    ) -> Result<()> {
+        self.sync_registry(queues, kinds, actor).await
     }
 
     async fn kinds(&self) -> Result<Vec<(KindId, QueueId, KindSpec)>> {
@@ -103,6 +109,14 @@ impl Store for PostgresStore {
 
     async fn begin(&self) -> Result<Box<dyn StoreTx>> {
         self.begin().await
+    }
+
+    fn sql_in<'a>(&'a self, tx: TxRef<'a>) -> Result<Box<dyn Sql + 'a>> {
+        self.sql_in(tx)
+    }
+
+    async fn read(&self) -> Result<Box<dyn Sql>> {
+        Ok(self.read_sql())
     }
 
     async fn claim(&self, claim: &Claim) -> Result<Vec<LeasedJob>> {
@@ -193,16 +207,22 @@ impl Store for PostgresStore {
         self.dead_letters(cap).await
     }
 
-    async fn act(&self, filter: &JobFilter, action: Action, limit: u32) -> Result<Bulk> {
-        self.act(filter, action, limit).await
+    async fn act(
+        &self,
+        filter: &JobFilter,
+        action: Action,
+        limit: u32,
+        actor: Option<&Actor>,
+    ) -> Result<Bulk> {
+        self.act(filter, action, limit, actor).await
     }
 
-    async fn change(&self, id: JobId, change: &Change) -> Result<bool> {
-        self.change(id, change).await
+    async fn change(&self, id: JobId, change: &Change, actor: Option<&Actor>) -> Result<bool> {
+        self.change(id, change, actor).await
     }
 
-    async fn prune(&self, prune: &Prune) -> Result<u64> {
-        self.prune(prune).await
+    async fn prune(&self, prune: &Prune, actor: Option<&Actor>) -> Result<u64> {
+        self.prune(prune, actor).await
     }
 
     async fn record(&self, rollups: &[Rollup]) -> Result<()> {

@@ -5,34 +5,42 @@
 
 use async_trait::async_trait;
 use sqlx::{PgConnection, Postgres, Transaction};
-use windlass_core::store::StoreTx;
+use windlass_core::store::{Sql, StoreTx};
 use windlass_core::{StoreError, TxRef};
 
 use crate::PostgresStore;
 use crate::error::failed;
+use crate::sql::PgSql;
 
-pub(crate) struct PgTx(Transaction<'static, Postgres>);
+pub(crate) struct PgTx {
+    tx: Transaction<'static, Postgres>,
+    schema: String,
+}
 
 #[async_trait]
 impl StoreTx for PgTx {
     fn tx(&mut self) -> TxRef<'_> {
-        let connection: &mut PgConnection = &mut self.0;
+        let connection: &mut PgConnection = &mut self.tx;
         TxRef::new(connection)
     }
 
+    fn sql(&mut self) -> Box<dyn Sql + '_> {
+        Box::new(PgSql::new(&mut self.tx, &self.schema))
+    }
+
     async fn commit(self: Box<Self>) -> Result<(), StoreError> {
-        self.0.commit().await.map_err(failed("commit"))
+        self.tx.commit().await.map_err(failed("commit"))
     }
 
     async fn rollback(self: Box<Self>) -> Result<(), StoreError> {
-        self.0.rollback().await.map_err(failed("roll back"))
+        self.tx.rollback().await.map_err(failed("roll back"))
     }
 }
 
 impl PostgresStore {
     pub(crate) async fn begin(&self) -> Result<Box<dyn StoreTx>, StoreError> {
         let tx = self.callers.begin().await.map_err(failed("begin a transaction"))?;
-        Ok(Box::new(PgTx(tx)))
+        Ok(Box::new(PgTx { tx, schema: self.schema.clone() }))
     }
 }
 

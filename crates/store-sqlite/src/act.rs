@@ -4,6 +4,8 @@
 //! transaction, so that workers get their turns in between. Never touches a running job itself: it only asks.
 
 use rusqlite::OptionalExtension;
+use serde_json::{Map, Value};
+use windlass_core::audit::{Actor, Note, filter_words, job_figures, on_job, on_jobs, only_job};
 use windlass_core::lane::Lane;
 use windlass_core::store::{Action, Bulk, Change, JobFilter, Wake};
 use windlass_core::{JobId, JobState, KindId, LaneId, QueueId, StoreError, Time};
@@ -19,7 +21,7 @@ use crate::query::Selection;
 use crate::scope::Scope;
 use crate::settle::{End, Waiting, finish, waiting_columns};
 use crate::turn::withdraw;
-use crate::workflow;
+use crate::{audit, query, workflow};
 
 /// Jobs per transaction.
 const CHUNK: usize = 250;
@@ -30,7 +32,9 @@ impl SqliteStore {
         filter: &JobFilter,
         action: Action,
         limit: u32,
+        actor: Option<&Actor>,
     ) -> Result<Bulk, StoreError> {
+        let asked = actor.map(|actor| Asked { actor: actor.clone(), filter: filter.clone() });
         let wanted = if filter.states.is_empty() { JobState::ALL.to_vec() } else { filter.states.clone() };
         let (fitting, unfit): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|state| action.fits(*state));
         let mut bulk = Bulk::default();
@@ -45,9 +49,17 @@ impl SqliteStore {
         let mut left = limit as usize;
         let mut after = JobId(0);
         while left > 0 {
-            let (filter, room) = (filter.clone(), left.min(CHUNK));
+            let (filter, room, asked) = (filter.clone(), left.min(CHUNK), asked.clone());
             let (ids, part) = self
-                .write("change jobs", room, move |scope| chunk(scope, &filter, action, after, room))
+                .write("change jobs", room, move |scope| {
+                    let one = asked.as_ref().and_then(|asked| only_job(&asked.filter));
+                    let before = one.map(|id| figures(scope, id)).transpose()?;
+                    let (ids, part) = chunk(scope, &filter, action, after, room)?;
+                    if let Some(asked) = &asked {
+                        asked.note(scope, action, before.as_ref(), &ids, &part)?;
+                    }
+                    Ok((ids, part))
+                })
                 .await?;
             bulk.done += part.done;
             bulk.requested += part.requested;
@@ -61,6 +73,44 @@ impl SqliteStore {
         }
         Ok(bulk)
     }
+}
+
+/// What an operator asked for, as the audit is to say it.
+#[derive(Clone)]
+struct Asked {
+    actor: Actor,
+    filter: JobFilter,
+}
+
+impl Asked {
+    fn note(
+        &self,
+        scope: &Scope<'_>,
+        action: Action,
+        before: Option<&Map<String, Value>>,
+        picked: &[JobId],
+        bulk: &Bulk,
+    ) -> Answer<()> {
+        let line = match (only_job(&self.filter), before) {
+            (Some(id), Some(before)) => on_job(&self.filter, action, id, before, &figures(scope, id)?),
+            _ => {
+                let name = |table: &str, id: Option<i32>| -> Answer<Option<String>> {
+                    let sql = format!("select name from windlass_{table} where id = ?1");
+                    Ok(scope.connection.prepare_cached(&sql)?.query_row([id], |row| row.get(0)).optional()?)
+                };
+                let queue = name("queues", self.filter.queue.map(|queue| queue.0))?;
+                let kind = name("kinds", self.filter.kind.map(|kind| kind.0))?;
+                on_jobs(filter_words(&self.filter, picked, queue, kind), action, bulk)
+            }
+        };
+        audit::note(scope, Some(&self.actor), line.as_ref())
+    }
+}
+
+/// Nothing where there is no such job.
+fn figures(scope: &Scope<'_>, id: JobId) -> Answer<Map<String, Value>> {
+    let detail = query::job(scope.connection, id, scope.now)?;
+    Ok(detail.map(|detail| job_figures(&detail.job, detail.cancel_requested)).unwrap_or_default())
 }
 
 fn chunk(
@@ -243,8 +293,14 @@ pub(crate) fn move_to(
     Ok(Some((before, after)))
 }
 
-pub(crate) fn change(scope: &mut Scope<'_>, id: JobId, change: &Change) -> Answer<bool> {
+pub(crate) fn change(
+    scope: &mut Scope<'_>,
+    id: JobId,
+    change: &Change,
+    actor: Option<&Actor>,
+) -> Answer<bool> {
     let run_at = change.run_at.map(|at: Time| at.max(scope.now));
+    let was = actor.map(|_| figures(scope, id)).transpose()?;
     let Some((before, after)) = move_to(scope, id, change.priority, run_at)? else { return Ok(false) };
     let queue = QueueId(after.number.abs());
     if let Some(lane) = after.lane.filter(|_| after.number < 0) {
@@ -261,6 +317,10 @@ pub(crate) fn change(scope: &mut Scope<'_>, id: JobId, change: &Change) -> Answe
             .connection
             .prepare_cached("update windlass_jobs set priority = ?2 where id = ?1")?
             .execute((id.0, priority))?;
+    }
+    if let Some(was) = was {
+        let line = Note::job_changed(id, &was, &figures(scope, id)?);
+        audit::note(scope, actor, line.as_ref())?;
     }
     scope.wake(Wake::Queue(queue));
     Ok(true)

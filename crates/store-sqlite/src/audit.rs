@@ -2,29 +2,71 @@
 //!
 //! Owns the audit's table. What a line says is `core::audit`'s word.
 
-use rusqlite::{Connection, OptionalExtension};
+use async_trait::async_trait;
+use rusqlite::types::Value as Bound;
+use rusqlite::{Connection, OptionalExtension, params_from_iter};
 use serde_json::{Map, Value};
-use windlass_core::audit::{Act, KIND_CHANGE, QUEUE_CHANGE, differences};
-use windlass_core::{KindId, QueueId, Time};
+use windlass_core::audit::{Act, Actor, KIND_CHANGE, Note, QUEUE_CHANGE, differences};
+use windlass_core::store::{ActFilter, AuditStore};
+use windlass_core::{KindId, QueueId, StoreError, Time, TxRef};
 
+use crate::SqliteStore;
 use crate::error::{Answer, Fault};
+use crate::in_force::in_force;
 use crate::scope::Scope;
 
-pub(crate) fn note(scope: &Scope<'_>, actor: &str, act: &str, subject: &str, detail: &Value) -> Answer<()> {
+#[async_trait]
+impl AuditStore for SqliteStore {
+    async fn audit(&self, filter: &ActFilter) -> Result<Vec<Act>, StoreError> {
+        let filter = filter.clone();
+        self.read("read the audit", move |connection| list(connection, &filter)).await
+    }
+
+    async fn note_in(&self, tx: TxRef<'_>, actor: &Actor, line: &Note) -> Result<(), StoreError> {
+        self.write_in("write the audit", tx, |scope| note(scope, Some(actor), Some(line))).await
+    }
+}
+
+/// Nothing where nobody is named, or nothing changed.
+pub(crate) fn note(scope: &Scope<'_>, actor: Option<&Actor>, note: Option<&Note>) -> Answer<()> {
+    let (Some(actor), Some(note)) = (actor, note) else { return Ok(()) };
+    let detail = serde_json::to_string(&note.detail).map_err(|error| Fault::corrupt(error.to_string()))?;
     scope
         .connection
         .prepare_cached(
             "insert into windlass_audit (at, actor, act, subject, detail) values (?1, ?2, ?3, ?4, ?5)",
         )?
-        .execute((scope.now.0, actor, act, subject, detail.to_string()))?;
+        .execute((scope.now.0, actor.name(), note.act, &note.subject, detail))?;
     Ok(())
 }
 
-pub(crate) fn list(connection: &Connection, before: Option<i64>, limit: u32) -> Answer<Vec<Act>> {
-    let mut statement = connection.prepare_cached(
-        "select seq, at, actor, act, subject, detail from windlass_audit where seq < ?1 order by seq desc limit ?2",
-    )?;
-    let rows = statement.query_map((before.unwrap_or(i64::MAX), limit), |row| {
+fn list(connection: &Connection, filter: &ActFilter) -> Answer<Vec<Act>> {
+    let (mut conditions, mut values) = (Vec::new(), Vec::<Bound>::new());
+    let mut given = |condition: &'static str, value: Option<Bound>| {
+        if let Some(value) = value {
+            conditions.push(condition);
+            values.push(value);
+        }
+    };
+    given("seq < ?", Some(filter.before.unwrap_or(i64::MAX).into()));
+    given("actor = ?", filter.actor.clone().map(Bound::from));
+    given("subject = ?", filter.subject.clone().map(Bound::from));
+    match filter.family() {
+        Some((from, to)) => {
+            given("act >= ?", Some(from.into()));
+            given("act < ?", Some(to.into()));
+        }
+        None => given("act = ?", filter.act.clone().map(Bound::from)),
+    }
+    given("at >= ?", filter.from.map(|at| at.0.into()));
+    given("at < ?", filter.to.map(|at| at.0.into()));
+    values.push(i64::from(filter.limit).into());
+    let sql = format!(
+        "select seq, at, actor, act, subject, detail from windlass_audit where {} order by seq desc limit ?",
+        conditions.join(" and ")
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let rows = statement.query_map(params_from_iter(values), |row| {
         Ok(Act {
             seq: row.get(0)?,
             at: Time(row.get(1)?),
@@ -45,17 +87,31 @@ pub(crate) enum Subject {
 }
 
 /// The figures in force, as `queues` and `kinds` show them.
-const QUEUE: &str = "select 'queue/' || q.name, json_object(
+const QUEUE: &str = concat!(
+    "select 'queue/' || q.name, json_object(
          'paused', json(iif(q.paused, 'true', 'false')),
-         'concurrency', coalesce(q.live_concurrency, q.concurrency),
-         'concurrency_min', coalesce(q.live_concurrency_min, q.concurrency_min),
-         'concurrency_max', coalesce(q.live_concurrency_max, q.concurrency_max),
+         'concurrency', ",
+    in_force!(concurrency),
+    ",
+         'concurrency_min', ",
+    in_force!(concurrency_min),
+    ",
+         'concurrency_max', ",
+    in_force!(concurrency_max),
+    ",
          'global_concurrency',
-         case when q.live_global_concurrency_set then q.live_global_concurrency else q.global_concurrency end,
+         ",
+    in_force!(global_concurrency),
+    ",
          'permits', coalesce(r.live_permits, r.permits),
-         'depth_cap', case when q.live_depth_cap_set then q.live_depth_cap else q.depth_cap end,
-         'boost_after_ms', nullif(coalesce(q.live_boost_after_us, q.boost_after_us), 0) / 1000)
-     from windlass_queues q left join windlass_resources r on r.name = q.resource where q.id = ?1";
+         'depth_cap', ",
+    in_force!(depth_cap),
+    ",
+         'boost_after_ms', ",
+    in_force!(boost_after_us),
+    " / 1000)
+     from windlass_queues q left join windlass_resources r on r.name = q.resource where q.id = ?1"
+);
 
 const KIND: &str = "select 'kind/' || k.name, json_object(
          'rate', nullif(coalesce(k.live_rate, k.rate), 'none'), 'permits', coalesce(r.live_permits, r.permits),
@@ -66,7 +122,7 @@ const KIND: &str = "select 'kind/' || k.name, json_object(
 /// A change under way: how things stood is read before it, how they stand after it.
 pub(crate) struct Watched {
     subject: Subject,
-    actor: String,
+    actor: Actor,
     before: Map<String, Value>,
 }
 
@@ -75,11 +131,11 @@ impl Watched {
     pub(crate) fn begin(
         connection: &Connection,
         subject: Subject,
-        actor: Option<&str>,
+        actor: Option<&Actor>,
     ) -> Answer<Option<Watched>> {
         let Some(actor) = actor else { return Ok(None) };
         let figures = figures(connection, subject)?;
-        Ok(figures.map(|(_, before)| Watched { subject, actor: actor.to_owned(), before }))
+        Ok(figures.map(|(_, before)| Watched { subject, actor: actor.clone(), before }))
     }
 
     pub(crate) fn end(self, scope: &Scope<'_>) -> Answer<()> {
@@ -88,7 +144,8 @@ impl Watched {
             Subject::Queue(_) => QUEUE_CHANGE,
             Subject::Kind(_) => KIND_CHANGE,
         };
-        note(scope, &self.actor, act, &name, &differences(&self.before, &after))
+        let line = Note::about(act, name, differences(&self.before, &after));
+        note(scope, Some(&self.actor), line.as_ref())
     }
 }
 

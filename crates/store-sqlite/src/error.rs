@@ -72,6 +72,7 @@ pub(crate) fn from_sql(op: &'static str, error: rusqlite::Error) -> StoreError {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             StoreError::Busy { op, source: error.into() }
         }
+        Some(ErrorCode::ConstraintViolation) => StoreError::Constraint { op, source: error.into() },
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
             StoreError::Corrupt { what: error.to_string() }
         }
@@ -108,6 +109,7 @@ pub(crate) fn from_sqlx(op: &'static str, error: sqlx::Error) -> StoreError {
         Some(rusqlite::ffi::SQLITE_BUSY | rusqlite::ffi::SQLITE_LOCKED) => {
             StoreError::Busy { op, source: error.into() }
         }
+        Some(rusqlite::ffi::SQLITE_CONSTRAINT) => StoreError::Constraint { op, source: error.into() },
         _ => StoreError::Other { store: STORE, op, source: error.into() },
     }
 }

@@ -1,159 +1,72 @@
-//! The schema, in numbered steps up and down.
+//! The schema and the tables of packs, in numbered steps up and down.
 //!
-//! Owns: the list of migrations, the table that records them with their checksums, and the check that this binary
+//! Owns: the list of migrations, the tables that record them with their checksums, and the check that this binary
 //! and the file fit together. Each step is one transaction of the writer, so two processes may start at once. Never
 //! edits a step after its release: the checksum would tell.
 
+use std::sync::Arc;
+
+use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension};
-use sha2::{Digest, Sha256};
-use windlass_core::store::Migration;
+use windlass_core::migration::{Applied, Step, Steps};
+use windlass_core::pack::{self, PackMigration, PackStep, SqlText};
+use windlass_core::statement::{Dialect, render};
+use windlass_core::store::{Migration, PackStore};
 use windlass_core::{StoreError, Time};
 
 use crate::SqliteStore;
 use crate::error::Answer;
 use crate::scope::Scope;
+use crate::sql::of_pack;
 
-pub(crate) struct Step {
-    pub(crate) version: i64,
-    pub(crate) name: &'static str,
-    pub(crate) up: &'static str,
-    pub(crate) down: &'static str,
+const OP: &str = "migrate";
+
+/// The name of a step is that of its file behind the number.
+macro_rules! step {
+    ($version:literal, $file:literal) => {
+        Step {
+            version: $version,
+            name: $file.split_at(5).1,
+            up: include_str!(concat!("schema/", $file, ".up.sql")),
+            down: include_str!(concat!("schema/", $file, ".down.sql")),
+        }
+    };
 }
 
 pub(crate) const STEPS: &[Step] = &[
-    Step {
-        version: 1,
-        name: "jobs",
-        up: include_str!("schema/0001_jobs.up.sql"),
-        down: include_str!("schema/0001_jobs.down.sql"),
-    },
-    Step {
-        version: 2,
-        name: "statistics",
-        up: include_str!("schema/0002_statistics.up.sql"),
-        down: include_str!("schema/0002_statistics.down.sql"),
-    },
-    Step {
-        version: 3,
-        name: "entities",
-        up: include_str!("schema/0003_entities.up.sql"),
-        down: include_str!("schema/0003_entities.down.sql"),
-    },
-    Step {
-        version: 4,
-        name: "entity_keys",
-        up: include_str!("schema/0004_entity_keys.up.sql"),
-        down: include_str!("schema/0004_entity_keys.down.sql"),
-    },
-    Step {
-        version: 5,
-        name: "schedules",
-        up: include_str!("schema/0005_schedules.up.sql"),
-        down: include_str!("schema/0005_schedules.down.sql"),
-    },
-    Step {
-        version: 6,
-        name: "budgets",
-        up: include_str!("schema/0006_budgets.up.sql"),
-        down: include_str!("schema/0006_budgets.down.sql"),
-    },
-    Step {
-        version: 7,
-        name: "lanes",
-        up: include_str!("schema/0007_lanes.up.sql"),
-        down: include_str!("schema/0007_lanes.down.sql"),
-    },
-    Step {
-        version: 8,
-        name: "global_concurrency",
-        up: include_str!("schema/0008_global_concurrency.up.sql"),
-        down: include_str!("schema/0008_global_concurrency.down.sql"),
-    },
-    Step {
-        version: 9,
-        name: "rates",
-        up: include_str!("schema/0009_rates.up.sql"),
-        down: include_str!("schema/0009_rates.down.sql"),
-    },
-    Step {
-        version: 10,
-        name: "workflows",
-        up: include_str!("schema/0010_workflows.up.sql"),
-        down: include_str!("schema/0010_workflows.down.sql"),
-    },
-    Step {
-        version: 11,
-        name: "backups",
-        up: include_str!("schema/0011_backups.up.sql"),
-        down: include_str!("schema/0011_backups.down.sql"),
-    },
-    Step {
-        version: 12,
-        name: "views",
-        up: include_str!("schema/0012_views.up.sql"),
-        down: include_str!("schema/0012_views.down.sql"),
-    },
-    Step {
-        version: 13,
-        name: "unique_windows",
-        up: include_str!("schema/0013_unique_windows.up.sql"),
-        down: include_str!("schema/0013_unique_windows.down.sql"),
-    },
-    Step {
-        version: 14,
-        name: "boost",
-        up: include_str!("schema/0014_boost.up.sql"),
-        down: include_str!("schema/0014_boost.down.sql"),
-    },
-    Step {
-        version: 15,
-        name: "children",
-        up: include_str!("schema/0015_children.up.sql"),
-        down: include_str!("schema/0015_children.down.sql"),
-    },
-    Step {
-        version: 16,
-        name: "live_boost",
-        up: include_str!("schema/0016_live_boost.up.sql"),
-        down: include_str!("schema/0016_live_boost.down.sql"),
-    },
-    Step {
-        version: 17,
-        name: "quick_checks",
-        up: include_str!("schema/0017_quick_checks.up.sql"),
-        down: include_str!("schema/0017_quick_checks.down.sql"),
-    },
-    Step {
-        version: 18,
-        name: "turns",
-        up: include_str!("schema/0018_turns.up.sql"),
-        down: include_str!("schema/0018_turns.down.sql"),
-    },
-    Step {
-        version: 19,
-        name: "offers",
-        up: include_str!("schema/0019_offers.up.sql"),
-        down: include_str!("schema/0019_offers.down.sql"),
-    },
-    Step {
-        version: 20,
-        name: "live_keys",
-        up: include_str!("schema/0020_live_keys.up.sql"),
-        down: include_str!("schema/0020_live_keys.down.sql"),
-    },
-    Step {
-        version: 21,
-        name: "laned",
-        up: include_str!("schema/0021_laned.up.sql"),
-        down: include_str!("schema/0021_laned.down.sql"),
-    },
-    Step {
-        version: 22,
-        name: "lines",
-        up: include_str!("schema/0022_lines.up.sql"),
-        down: include_str!("schema/0022_lines.down.sql"),
-    },
+    step!(1, "0001_jobs"),
+    step!(2, "0002_statistics"),
+    step!(3, "0003_entities"),
+    step!(4, "0004_entity_keys"),
+    step!(5, "0005_schedules"),
+    step!(6, "0006_budgets"),
+    step!(7, "0007_lanes"),
+    step!(8, "0008_global_concurrency"),
+    step!(9, "0009_rates"),
+    step!(10, "0010_workflows"),
+    step!(11, "0011_backups"),
+    step!(12, "0012_views"),
+    step!(13, "0013_unique_windows"),
+    step!(14, "0014_boost"),
+    step!(15, "0015_children"),
+    step!(16, "0016_live_boost"),
+    step!(17, "0017_quick_checks"),
+    step!(18, "0018_turns"),
+    step!(19, "0019_offers"),
+    step!(20, "0020_live_keys"),
+    step!(21, "0021_laned"),
+    step!(22, "0022_lines"),
+    step!(23, "0023_packs"),
+    step!(24, "0024_audit_search"),
 ];
+
+/// The one that brings the record of packs.
+const PACKS: i64 = 23;
+
+/// The schema's own.
+fn core() -> Steps {
+    Steps { pack: None, steps: STEPS.to_vec() }
+}
 
 pub(crate) fn newest() -> i64 {
     STEPS.last().map_or(0, |step| step.version)
@@ -166,131 +79,178 @@ const RECORD: &str = "create table if not exists windlass_migrations (
     applied_at integer not null
 ) strict";
 
-fn checksum(step: &Step) -> String {
-    let mut hash = Sha256::new();
-    hash.update(step.up);
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-struct Applied {
-    version: i64,
-    name: String,
-    checksum: String,
-    at: Time,
-}
-
-fn applied(connection: &Connection) -> Answer<Vec<Applied>> {
-    let there = connection
-        .query_row(
-            "select 1 from sqlite_schema where type = 'table' and name = 'windlass_migrations'",
-            [],
-            |_| Ok(()),
-        )
-        .optional()?;
-    if there.is_none() {
+/// Oldest first; nothing when the schema has no record yet. Without the schema there is none of packs, which is an error.
+fn applied(connection: &Connection, pack: Option<&str>) -> Answer<Vec<Applied>> {
+    let there = "select 1 from sqlite_schema where type = 'table' and name = 'windlass_migrations'";
+    if pack.is_none() && connection.query_row(there, [], |_| Ok(())).optional()?.is_none() {
         return Ok(Vec::new());
     }
-    let mut statement = connection
-        .prepare("select version, name, checksum, applied_at from windlass_migrations order by version")?;
-    let rows = statement.query_map([], |row| {
+    let read = |row: &rusqlite::Row<'_>| {
         Ok(Applied { version: row.get(0)?, name: row.get(1)?, checksum: row.get(2)?, at: Time(row.get(3)?) })
+    };
+    let rows = match pack {
+        None => connection
+            .prepare("select version, name, checksum, applied_at from windlass_migrations order by version")?
+            .query_map([], read)?
+            .collect::<Result<_, _>>()?,
+        Some(pack) => connection
+            .prepare(
+                "select version, name, checksum, applied_at from windlass_pack_migrations where pack = ?1
+                 order by version",
+            )?
+            .query_map([pack], read)?
+            .collect::<Result<_, _>>()?,
+    };
+    Ok(rows)
+}
+
+pub(crate) fn check_schema(connection: &Connection) -> Answer<()> {
+    Ok(core().check(&applied(connection, None)?)?)
+}
+
+/// Applies `step` unless somebody was faster.
+fn up(scope: &mut Scope<'_>, steps: &Steps, step: &Step) -> Answer<bool> {
+    let (connection, pack) = (scope.connection, steps.pack.as_deref());
+    if pack.is_none() {
+        connection.execute_batch(RECORD)?;
+    }
+    let applied = applied(connection, pack)?;
+    steps.known(&applied)?;
+    if applied.iter().any(|row| row.version == step.version) {
+        return Ok(false);
+    }
+    run(connection, steps, step, step.up)?;
+    let (version, name, checksum, at) = (step.version, step.name, step.checksum(), scope.now.0);
+    match pack {
+        None => connection.execute(
+            "insert into windlass_migrations (version, name, checksum, applied_at) values (?1, ?2, ?3, ?4)",
+            (version, name, checksum, at),
+        )?,
+        Some(pack) => connection.execute(
+            "insert into windlass_pack_migrations (pack, version, name, checksum, applied_at)
+             values (?1, ?2, ?3, ?4, ?5)",
+            (pack, version, name, checksum, at),
+        )?,
+    };
+    Ok(true)
+}
+
+fn down(scope: &mut Scope<'_>, steps: &Steps, step: &Step) -> Answer<bool> {
+    let (connection, pack) = (scope.connection, steps.pack.as_deref());
+    let applied = applied(connection, pack)?;
+    steps.known(&applied)?;
+    if !applied.iter().any(|row| row.version == step.version) {
+        return Ok(false);
+    }
+    if pack.is_none() && step.version == PACKS {
+        nobody_left(connection)?;
+    }
+    run(connection, steps, step, step.down)?;
+    match pack {
+        None => connection.execute("delete from windlass_migrations where version = ?1", [step.version])?,
+        Some(pack) => connection.execute(
+            "delete from windlass_pack_migrations where pack = ?1 and version = ?2",
+            (pack, step.version),
+        )?,
+    };
+    Ok(true)
+}
+
+fn run(connection: &Connection, steps: &Steps, step: &Step, text: &str) -> Answer<()> {
+    match steps.pack {
+        // Ours are written for this database.
+        None => Ok(connection.execute_batch(text)?),
+        Some(_) => connection
+            .execute_batch(&render(text, Dialect::Sqlite))
+            .map_err(|error| of_pack(OP, &format!("{}: ", steps.name_of(step)), error)),
+    }
+}
+
+/// Without their record nobody would know of the tables that packs have.
+fn nobody_left(connection: &Connection) -> Answer<()> {
+    if !applied(connection, None)?.iter().any(|row| row.version == PACKS) {
+        return Ok(());
+    }
+    let mut statement =
+        connection.prepare("select distinct pack from windlass_pack_migrations order by 1")?;
+    let packs: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    if packs.is_empty() { Ok(()) } else { Err(StoreError::PacksLeft { packs }.into()) }
+}
+
+pub(crate) fn pack_migrations(connection: &Connection) -> Answer<Vec<PackMigration>> {
+    let mut statement = connection.prepare(
+        "select pack, version, name, applied_at from windlass_pack_migrations order by pack, version",
+    )?;
+    let rows = statement.query_map([], |row| {
+        let applied_at = Time(row.get(3)?);
+        Ok(PackMigration { pack: row.get(0)?, version: row.get(1)?, name: row.get(2)?, applied_at })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Nothing was changed after release, and nothing is newer than this binary.
-fn known(applied: &[Applied]) -> Result<(), StoreError> {
-    for row in applied {
-        match STEPS.iter().find(|step| step.version == row.version) {
-            None => return Err(StoreError::SchemaNew { found: row.version, known: newest() }),
-            Some(step) if checksum(step) != row.checksum => {
-                return Err(StoreError::SchemaChanged { version: row.version });
-            }
-            Some(_) => {}
-        }
-    }
-    Ok(())
-}
-
-pub(crate) fn check_schema(connection: &Connection) -> Answer<()> {
-    let applied = applied(connection)?;
-    let Some(last) = applied.last() else { return Err(StoreError::SchemaMissing.into()) };
-    known(&applied)?;
-    if last.version < newest() {
-        return Err(StoreError::SchemaOld { found: last.version, needed: newest() }.into());
-    }
-    Ok(())
-}
-
-/// Applies `step` unless somebody was faster.
-fn up(scope: &mut Scope<'_>, step: &Step) -> Answer<bool> {
-    let connection = scope.connection;
-    connection.execute_batch(RECORD)?;
-    let applied = applied(connection)?;
-    known(&applied)?;
-    if applied.iter().any(|row| row.version == step.version) {
-        return Ok(false);
-    }
-    connection.execute_batch(step.up)?;
-    connection.execute(
-        "insert into windlass_migrations (version, name, checksum, applied_at) values (?1, ?2, ?3, ?4)",
-        (step.version, step.name, checksum(step), scope.now.0),
-    )?;
-    Ok(true)
-}
-
-fn down(scope: &mut Scope<'_>, step: &Step) -> Answer<bool> {
-    let connection = scope.connection;
-    let applied = applied(connection)?;
-    known(&applied)?;
-    if !applied.iter().any(|row| row.version == step.version) {
-        return Ok(false);
-    }
-    connection.execute_batch(step.down)?;
-    connection.execute("delete from windlass_migrations where version = ?1", [step.version])?;
-    Ok(true)
-}
-
 impl SqliteStore {
     pub(crate) async fn migrations(&self) -> Result<Vec<Migration>, StoreError> {
-        self.read("list migrations", |connection| {
-            let applied = applied(connection)?;
-            let mut list: Vec<Migration> = STEPS
-                .iter()
-                .map(|step| Migration {
-                    version: step.version,
-                    name: step.name.to_owned(),
-                    applied_at: applied.iter().find(|row| row.version == step.version).map(|row| row.at),
-                })
-                .collect();
-            // Steps of a newer binary are shown too.
-            list.extend(applied.iter().filter(|row| row.version > newest()).map(|row| Migration {
-                version: row.version,
-                name: row.name.clone(),
-                applied_at: Some(row.at),
-            }));
-            Ok(list)
-        })
-        .await
+        self.read("list migrations", |connection| Ok(core().list(&applied(connection, None)?))).await
     }
 
     pub(crate) async fn migrate_up(&self, to: Option<i64>) -> Result<Vec<i64>, StoreError> {
-        let mut done = Vec::new();
-        for step in STEPS.iter().filter(|step| to.is_none_or(|to| step.version <= to)) {
-            if self.write("migrate", 1, move |scope| up(scope, step)).await? {
+        self.step_up(core(), to).await
+    }
+
+    pub(crate) async fn migrate_down(&self, to: i64) -> Result<Vec<i64>, StoreError> {
+        if to < PACKS {
+            // Before the first step goes: a refusal leaves the schema as it was.
+            self.read(OP, nobody_left).await?;
+        }
+        self.step_down(core(), to).await
+    }
+
+    async fn step_up(&self, steps: Steps, to: Option<i64>) -> Result<Vec<i64>, StoreError> {
+        let (mut done, steps) = (Vec::new(), Arc::new(steps));
+        for step in steps.steps.iter().copied().filter(|step| to.is_none_or(|to| step.version <= to)) {
+            let steps = steps.clone();
+            if self.write(OP, 1, move |scope| up(scope, &steps, &step)).await? {
                 done.push(step.version);
             }
         }
         Ok(done)
     }
 
-    pub(crate) async fn migrate_down(&self, to: i64) -> Result<Vec<i64>, StoreError> {
-        let mut done = Vec::new();
-        for step in STEPS.iter().rev().filter(|step| step.version > to) {
-            if self.write("migrate", 1, move |scope| down(scope, step)).await? {
+    async fn step_down(&self, steps: Steps, to: i64) -> Result<Vec<i64>, StoreError> {
+        let (mut done, steps) = (Vec::new(), Arc::new(steps));
+        for step in steps.steps.iter().rev().copied().filter(|step| step.version > to) {
+            let steps = steps.clone();
+            if self.write(OP, 1, move |scope| down(scope, &steps, &step)).await? {
                 done.push(step.version);
             }
         }
         Ok(done)
+    }
+}
+
+#[async_trait]
+impl PackStore for SqliteStore {
+    async fn pack_migrations(&self) -> Result<Vec<PackMigration>, StoreError> {
+        self.read("list the migrations of packs", pack_migrations).await
+    }
+
+    async fn migrate_pack_up(&self, pack: &str, steps: &[PackStep]) -> Result<Vec<i64>, StoreError> {
+        self.step_up(pack::steps(pack, steps, SqlText::on_sqlite), None).await
+    }
+
+    async fn migrate_pack_down(
+        &self,
+        pack: &str,
+        steps: &[PackStep],
+        to: i64,
+    ) -> Result<Vec<i64>, StoreError> {
+        self.step_down(pack::steps(pack, steps, SqlText::on_sqlite), to).await
+    }
+
+    async fn check_pack(&self, pack: &str, steps: &[PackStep]) -> Result<(), StoreError> {
+        let steps = pack::steps(pack, steps, SqlText::on_sqlite);
+        let check =
+            move |connection: &Connection| Ok(steps.check(&applied(connection, steps.pack.as_deref())?)?);
+        self.read("check a pack", check).await
     }
 }

@@ -9,6 +9,7 @@ use windlass_core::{JobId, KindId, Time, WorkerId};
 
 use crate::claim::next_priority;
 use crate::error::Answer;
+use crate::in_force::in_force;
 use crate::registry::{bounds, kind_limits};
 use crate::row::duration;
 use crate::{lease, schedule, turn};
@@ -20,13 +21,19 @@ pub(crate) fn poll(
     now: Time,
 ) -> Answer<Poll> {
     let mut queues = Vec::new();
-    let mut statement = connection.prepare_cached(
-        "select paused, coalesce(live_concurrency, concurrency), case when live_concurrency_max is null then concurrency_min else live_concurrency_min end,
-                coalesce(live_concurrency_max, concurrency_max),
-                case when live_global_concurrency_set then live_global_concurrency else global_concurrency end,
-                nullif(coalesce(live_boost_after_us, boost_after_us), 0)
-         from windlass_queues where id = ?1",
-    )?;
+    let mut statement = connection.prepare_cached(concat!(
+        "select q.paused, ",
+        in_force!(concurrency),
+        ", ",
+        in_force!(concurrency_min),
+        ", ",
+        in_force!(concurrency_max),
+        ", ",
+        in_force!(global_concurrency),
+        ", ",
+        in_force!(boost_after_us),
+        " from windlass_queues q where q.id = ?1"
+    ))?;
     for (asked, served) in served.iter().enumerate() {
         let settings = statement
             .query_row([served.queue.0], |row| {

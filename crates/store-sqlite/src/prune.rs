@@ -5,12 +5,13 @@
 //! that is not finished.
 
 use rusqlite::Connection;
+use windlass_core::audit::{Actor, Note};
 use windlass_core::store::{Prune, PruneWhat};
 use windlass_core::{JobId, StoreError, Time};
 
-use crate::SqliteStore;
 use crate::error::Answer;
 use crate::scope::Scope;
+use crate::{SqliteStore, audit};
 
 /// Rows per transaction.
 const CHUNK: usize = 250;
@@ -55,14 +56,15 @@ const FINISHED: &str = old!("(3, 6, 7)");
 const DEAD: &str = old!("(4, 5)");
 
 impl SqliteStore {
-    pub(crate) async fn prune(&self, prune: &Prune) -> Result<u64, StoreError> {
+    pub(crate) async fn prune(&self, prune: &Prune, actor: Option<&Actor>) -> Result<u64, StoreError> {
         let before = self.now_here().minus(prune.older_than);
+        let run = Run { prune: *prune, actor: actor.cloned(), before };
         let jobs = match prune.what {
             PruneWhat::Finished => FINISHED,
             PruneWhat::DeadLetters => DEAD,
-            PruneWhat::Idempotency => return self.prune_keys(before, prune.dry_run).await,
-            PruneWhat::Windows => return self.prune_windows(before, prune.dry_run).await,
-            PruneWhat::Rollups => return self.prune_rollups(before, prune.dry_run).await,
+            PruneWhat::Idempotency => return self.prune_keys(run).await,
+            PruneWhat::Windows => return self.prune_windows(run).await,
+            PruneWhat::Rollups => return self.prune_rollups(run).await,
         };
         if prune.dry_run {
             return self.read("count what to prune", move |c| count_jobs(c, jobs, before)).await;
@@ -75,77 +77,99 @@ impl SqliteStore {
             after = last;
         }
         let states = if prune.what == PruneWhat::Finished { "(1, 3, 5)" } else { "(2)" };
-        self.prune_workflows(states, before).await?;
+        self.prune_workflows(states, run, total).await?;
         Ok(total)
     }
 
     /// Failed ones are kept as long as dead letters are. Not counted: they go with their jobs.
-    async fn prune_workflows(&self, states: &'static str, before: Time) -> Result<(), StoreError> {
-        let gone = move |scope: &mut Scope<'_>| {
-            let sql = format!(
-                "delete from windlass_workflows where id in (
-                     select id from windlass_workflows where ended_at < ?1 and state in {states} limit ?2) returning id"
-            );
-            let mut statement = scope.connection.prepare_cached(&sql)?;
-            let rows = statement.query_map((before.0, CHUNK.cast_signed() as i64), |row| row.get(0))?;
-            let ids = rows.collect::<Result<Vec<i64>, _>>()?;
-            let mut members =
-                scope.connection.prepare_cached("delete from windlass_workflow_jobs where workflow = ?1")?;
-            for id in &ids {
-                members.execute([id])?;
+    async fn prune_workflows(&self, states: &'static str, run: Run, total: u64) -> Result<(), StoreError> {
+        loop {
+            let run = run.clone();
+            let gone = move |scope: &mut Scope<'_>| {
+                let sql = format!(
+                    "delete from windlass_workflows where id in (
+                         select id from windlass_workflows where ended_at < ?1 and state in {states} limit ?2)
+                     returning id"
+                );
+                let mut statement = scope.connection.prepare_cached(&sql)?;
+                let rows =
+                    statement.query_map((run.before.0, CHUNK.cast_signed() as i64), |row| row.get(0))?;
+                let ids = rows.collect::<Result<Vec<i64>, _>>()?;
+                let mut members = scope
+                    .connection
+                    .prepare_cached("delete from windlass_workflow_jobs where workflow = ?1")?;
+                for id in &ids {
+                    members.execute([id])?;
+                }
+                run.note_last(scope, ids.len(), total)?;
+                Ok(ids.len())
+            };
+            if self.write("prune workflows", CHUNK, gone).await? < CHUNK {
+                return Ok(());
             }
-            Ok(ids.len())
-        };
-        while self.write("prune workflows", CHUNK, gone).await? == CHUNK {}
-        Ok(())
+        }
     }
 
-    async fn prune_keys(&self, before: Time, dry_run: bool) -> Result<u64, StoreError> {
+    async fn prune_keys(&self, run: Run) -> Result<u64, StoreError> {
         const OLD: &str = "select count(*) from windlass_idempotency where created_at < ?1";
         const REMOVE: &str = "delete from windlass_idempotency where key in
              (select key from windlass_idempotency where created_at < ?1 limit ?2)";
-        self.prune_rows(OLD, REMOVE, before, dry_run).await
+        self.prune_rows(OLD, REMOVE, run).await
     }
 
-    async fn prune_windows(&self, before: Time, dry_run: bool) -> Result<u64, StoreError> {
+    async fn prune_windows(&self, run: Run) -> Result<u64, StoreError> {
         const OLD: &str = "select count(*) from windlass_unique_windows where until <= ?1";
         const REMOVE: &str = "delete from windlass_unique_windows where key in
              (select key from windlass_unique_windows where until <= ?1 limit ?2)";
-        self.prune_rows(OLD, REMOVE, before, dry_run).await
+        self.prune_rows(OLD, REMOVE, run).await
     }
 
-    async fn prune_rollups(&self, before: Time, dry_run: bool) -> Result<u64, StoreError> {
+    async fn prune_rollups(&self, run: Run) -> Result<u64, StoreError> {
         const OLD: &str = "select count(*) from windlass_rollups where minute < ?1";
         const REMOVE: &str = "delete from windlass_rollups where seq in
              (select seq from windlass_rollups where minute < ?1 limit ?2)";
-        self.prune_rows(OLD, REMOVE, before, dry_run).await
+        self.prune_rows(OLD, REMOVE, run).await
     }
 
-    async fn prune_rows(
-        &self,
-        old: &'static str,
-        remove: &'static str,
-        before: Time,
-        dry_run: bool,
-    ) -> Result<u64, StoreError> {
-        if dry_run {
+    async fn prune_rows(&self, old: &'static str, remove: &'static str, run: Run) -> Result<u64, StoreError> {
+        let before = run.before;
+        if run.prune.dry_run {
             let count = move |c: &Connection| Ok(c.query_row(old, [before.0], |row| row.get::<_, i64>(0))?);
             return Ok(self.read("count what to prune", count).await?.unsigned_abs());
         }
         let mut total = 0;
         loop {
+            let run = run.clone();
             let gone = self
                 .write("prune", CHUNK, move |scope| {
-                    Ok(scope
-                        .connection
-                        .prepare_cached(remove)?
-                        .execute((before.0, CHUNK.cast_signed() as i64))?)
+                    let mut statement = scope.connection.prepare_cached(remove)?;
+                    let gone = statement.execute((before.0, CHUNK.cast_signed() as i64))?;
+                    run.note_last(scope, gone, total + gone as u64)?;
+                    Ok(gone)
                 })
                 .await?;
             total += gone as u64;
             if gone < CHUNK {
                 return Ok(total);
             }
+        }
+    }
+}
+
+/// One run of a task.
+#[derive(Clone)]
+struct Run {
+    prune: Prune,
+    actor: Option<Actor>,
+    before: Time,
+}
+
+impl Run {
+    /// A transaction that removed less than it could is the last of its run.
+    fn note_last(&self, scope: &Scope<'_>, gone: usize, total: u64) -> Answer<()> {
+        match gone < CHUNK {
+            true => audit::note(scope, self.actor.as_ref(), Note::cleanup(&self.prune, total).as_ref()),
+            false => Ok(()),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, named_params};
+use windlass_core::audit::{Actor, Note};
 use windlass_core::queue::{MAX_PRIORITY, boost_code};
 use windlass_core::scale::Bounds;
 use windlass_core::store::{
@@ -17,15 +18,21 @@ use windlass_core::{Backoff, KindId, KindSpec, QueueId, QueueSpec, Rate, Resourc
 
 use crate::audit::{Subject, Watched};
 use crate::error::{Answer, other};
+use crate::in_force::in_force;
 use crate::lane::{look_everywhere, standing};
 use crate::row::{duration, small};
 use crate::scope::Scope;
-use crate::{resource, turn};
+use crate::{audit, resource, turn};
 
 /// Stands for a lifted bound.
 const NO_RATE: &str = "none";
 
-pub(crate) fn sync_registry(scope: &mut Scope<'_>, queues: &[QueueSpec], kinds: &[KindSpec]) -> Answer<()> {
+pub(crate) fn sync_registry(
+    scope: &mut Scope<'_>,
+    queues: &[QueueSpec],
+    kinds: &[KindSpec],
+    actor: Option<&Actor>,
+) -> Answer<()> {
     for queue in queues {
         put_queue(scope.connection, queue)?;
     }
@@ -33,6 +40,9 @@ pub(crate) fn sync_registry(scope: &mut Scope<'_>, queues: &[QueueSpec], kinds: 
     for kind in kinds {
         let before = key_concurrency(scope.connection, kind)?;
         moved.extend(put_kind(scope.connection, kind)?);
+        if before.is_none() {
+            audit::note(scope, actor, Note::kind_registered(kind).as_ref())?;
+        }
         if let (Some((id, before)), Some((_, now))) = (before, key_concurrency(scope.connection, kind)?)
             && before < now
         {
@@ -220,14 +230,28 @@ pub(crate) fn kind_limits(connection: &Connection, kinds: &[KindId]) -> Answer<V
 
 pub(crate) fn queues(connection: &Connection, now: Time) -> Answer<Vec<QueueState>> {
     let mut statement = connection.prepare_cached(
-        "select q.id, q.name, q.priority, coalesce(q.live_concurrency, q.concurrency), q.cadence_us, q.sla_us, q.owner,
-                q.colour, case when q.live_depth_cap_set then q.live_depth_cap else q.depth_cap end, q.paused,
+        concat!(
+"select q.id, q.name, q.priority, ",
+in_force!(concurrency),
+", q.cadence_us, q.sla_us, q.owner,
+                q.colour, ",
+in_force!(depth_cap),
+", q.paused,
                 coalesce((select sum(json_array_length(c.ids)) from windlass_claims c where c.queue = q.id), 0),
-                case when q.live_concurrency_max is null then q.concurrency_min else q.live_concurrency_min end,
-                coalesce(q.live_concurrency_max, q.concurrency_max), r.name, coalesce(r.live_permits, r.permits),
-                case when q.live_global_concurrency_set then q.live_global_concurrency else q.global_concurrency end,
-                nullif(coalesce(q.live_boost_after_us, q.boost_after_us), 0)
-         from windlass_queues q left join windlass_resources r on r.name = q.resource order by q.id",
+                ",
+in_force!(concurrency_min),
+",
+                ",
+in_force!(concurrency_max),
+", r.name, coalesce(r.live_permits, r.permits),
+                ",
+in_force!(global_concurrency),
+",
+                ",
+in_force!(boost_after_us),
+"
+         from windlass_queues q left join windlass_resources r on r.name = q.resource order by q.id"
+),
     )?;
     let rows = statement.query_map([], |row| {
         let spec = QueueSpec {
@@ -292,7 +316,7 @@ fn fill_depths(connection: &Connection, queue: &mut QueueState, now: Time) -> An
 }
 
 pub(crate) fn update_queue(scope: &mut Scope<'_>, queue: QueueId, update: &QueueUpdate) -> Answer<bool> {
-    let watched = Watched::begin(scope.connection, Subject::Queue(queue), update.actor.as_deref())?;
+    let watched = Watched::begin(scope.connection, Subject::Queue(queue), update.actor.as_ref())?;
     let bounds = update.bounds.and_then(Live::set);
     let depth_cap = update.depth_cap.and_then(Live::set);
     let global_concurrency = update.global_concurrency.and_then(Live::set);
@@ -349,7 +373,7 @@ pub(crate) fn update_queue(scope: &mut Scope<'_>, queue: QueueId, update: &Queue
 
 pub(crate) fn update_kind(scope: &mut Scope<'_>, kind: KindId, update: &KindUpdate) -> Answer<bool> {
     let connection = scope.connection;
-    let watched = Watched::begin(connection, Subject::Kind(kind), update.actor.as_deref())?;
+    let watched = Watched::begin(connection, Subject::Kind(kind), update.actor.as_ref())?;
     let resource = connection
         .prepare_cached(
             "select coalesce(k.resource, q.resource)

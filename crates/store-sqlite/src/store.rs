@@ -7,10 +7,11 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use windlass_core::audit::Actor;
 use windlass_core::store::{
     Action, Backlog, Beat, Boosted, Bulk, Change, Claim, DeadCount, Enqueued, Finding, JobDetail, JobFilter,
     KindUpdate, LateJobs, Migration, OnWake, Overruled, Page, Poll, Prune, QueueKinds, QueueState,
-    QueueUpdate, Reclaimed, Report, Rollup, Settled, StoreTx, TokenLease, WorkerInfo, WorkerLimits,
+    QueueUpdate, Reclaimed, Report, Rollup, Settled, Sql, StoreTx, TokenLease, WorkerInfo, WorkerLimits,
     WorkerRow,
 };
 use windlass_core::{
@@ -68,11 +69,16 @@ impl Store for SqliteStore {
 
     // Registry -------------------------------------------------------------------------------------------------
 
-    async fn sync_registry(&self, queues: &[QueueSpec], kinds: &[KindSpec]) -> Result<(), StoreError> {
-        let (queues, kinds) = (queues.to_vec(), kinds.to_vec());
+    async fn sync_registry(
+        &self,
+        queues: &[QueueSpec],
+        kinds: &[KindSpec],
+        actor: Option<&Actor>,
+    ) -> Result<(), StoreError> {
+        let (queues, kinds, actor) = (queues.to_vec(), kinds.to_vec(), actor.cloned());
         let rows = queues.len() + kinds.len();
         self.write("register queues and kinds", rows, move |scope| {
-            registry::sync_registry(scope, &queues, &kinds)
+            registry::sync_registry(scope, &queues, &kinds, actor.as_ref())
         })
         .await
     }
@@ -122,6 +128,16 @@ impl Store for SqliteStore {
 
     async fn begin(&self) -> Result<Box<dyn StoreTx>, StoreError> {
         self.begin().await
+    }
+
+    // Statements -----------------------------------------------------------------------------------------------
+
+    fn sql_in<'a>(&'a self, tx: TxRef<'a>) -> Result<Box<dyn Sql + 'a>, StoreError> {
+        self.sql_in(tx)
+    }
+
+    async fn read(&self) -> Result<Box<dyn Sql>, StoreError> {
+        self.read_sql()
     }
 
     // Work -----------------------------------------------------------------------------------------------------
@@ -251,17 +267,23 @@ impl Store for SqliteStore {
         self.read("count dead letters", move |connection| query::dead_letters(connection, cap)).await
     }
 
-    async fn act(&self, filter: &JobFilter, action: Action, limit: u32) -> Result<Bulk, StoreError> {
-        self.act(filter, action, limit).await
+    async fn act(
+        &self,
+        filter: &JobFilter,
+        action: Action,
+        limit: u32,
+        actor: Option<&Actor>,
+    ) -> Result<Bulk, StoreError> {
+        self.act(filter, action, limit, actor).await
     }
 
-    async fn change(&self, id: JobId, change: &Change) -> Result<bool, StoreError> {
-        let change = *change;
-        self.write("change a job", 1, move |scope| act::change(scope, id, &change)).await
+    async fn change(&self, id: JobId, change: &Change, actor: Option<&Actor>) -> Result<bool, StoreError> {
+        let (change, actor) = (*change, actor.cloned());
+        self.write("change a job", 1, move |scope| act::change(scope, id, &change, actor.as_ref())).await
     }
 
-    async fn prune(&self, prune: &Prune) -> Result<u64, StoreError> {
-        self.prune(prune).await
+    async fn prune(&self, prune: &Prune, actor: Option<&Actor>) -> Result<u64, StoreError> {
+        self.prune(prune, actor).await
     }
 
     async fn record(&self, rollups: &[Rollup]) -> Result<(), StoreError> {

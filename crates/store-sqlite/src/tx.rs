@@ -11,12 +11,13 @@ use async_trait::async_trait;
 use rusqlite::{Connection, TransactionState};
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{ConnectOptions, Connection as _};
-use windlass_core::store::{StoreTx, Wake, Wakers};
+use windlass_core::store::{Sql, StoreTx, Wake, Wakers};
 use windlass_core::{StoreError, TxRef};
 
 use crate::error::{Answer, from_sql, from_sqlx, held_outside};
 use crate::gate::Pass;
 use crate::scope::Scope;
+use crate::sql::SqliteSql;
 use crate::writer::{Broken, broken_error};
 use crate::{SqliteStore, connect, raw};
 
@@ -62,6 +63,10 @@ pub(crate) struct SqliteTx {
 impl StoreTx for SqliteTx {
     fn tx(&mut self) -> TxRef<'_> {
         TxRef::new(&mut self.connection)
+    }
+
+    fn sql(&mut self) -> Box<dyn Sql + '_> {
+        Box::new(SqliteSql::new(&mut self.connection))
     }
 
     async fn commit(self: Box<Self>) -> Result<(), StoreError> {
@@ -130,14 +135,23 @@ impl SqliteStore {
         tx: TxRef<'_>,
         work: impl FnOnce(&mut Scope<'_>) -> Answer<T> + Send,
     ) -> Result<T, StoreError> {
+        let connection = connection(tx)?;
+        self.get_ready(op, connection).await?;
+        let now = self.now_here();
+        let mut handle = connection.lock_handle().await.map_err(|error| from_sqlx(op, error))?;
+        let done = raw::lend(&mut handle, |connection| {
+            in_savepoint(connection, |connection| work(&mut Scope::new(connection, now)))
+        });
+        done.map_err(|error| from_sql(op, error))?.map_err(|fault| fault.named(op))
+    }
+
+    /// Makes sure that the transaction can carry writes to this store, and holds the write lock.
+    pub(crate) async fn get_ready(
+        &self,
+        op: &'static str,
+        connection: &mut SqliteConnection,
+    ) -> Result<(), StoreError> {
         self.shared.check_open(op)?;
-        let Some(connection) = tx.connection::<SqliteConnection>() else {
-            let why = "it is not a sqlx::SqliteConnection, and this store is SQLite".to_owned();
-            return Err(StoreError::WrongTransaction {
-                why,
-                remedy: "pass a connection of the same database",
-            });
-        };
         if !self.ready_to_write(op, connection).await? {
             // Begun, but nothing done yet: this takes the write lock on sqlx's thread, which may wait.
             sqlx::query("update windlass_migrations set version = version where false")
@@ -145,12 +159,7 @@ impl SqliteStore {
                 .await
                 .map_err(|error| from_sqlx(op, error))?;
         }
-        let now = self.now_here();
-        let mut handle = connection.lock_handle().await.map_err(|error| from_sqlx(op, error))?;
-        let done = raw::lend(&mut handle, |connection| {
-            in_savepoint(connection, |connection| work(&mut Scope::new(connection, now)))
-        });
-        done.map_err(|error| from_sql(op, error))?.map_err(|fault| fault.named(op))
+        Ok(())
     }
 
     /// True when the transaction holds the write lock, false when it can still get it.
@@ -163,6 +172,13 @@ impl SqliteStore {
         let path = &self.shared.path;
         raw::lend(&mut handle, |connection| check(connection, path)).map_err(|error| from_sql(op, error))?
     }
+}
+
+pub(crate) fn connection<'a>(tx: TxRef<'a>) -> Result<&'a mut SqliteConnection, StoreError> {
+    tx.connection::<SqliteConnection>().ok_or_else(|| StoreError::WrongTransaction {
+        why: "it is not a sqlx::SqliteConnection, and this store is SQLite".to_owned(),
+        remedy: "pass a connection of the same database",
+    })
 }
 
 fn check(connection: &Connection, path: &Path) -> Result<bool, StoreError> {

@@ -416,6 +416,6 @@ mod tests {
         assert!(matches!(store.heartbeat(windlass_core::WorkerId(1)).await, Err(StoreError::Broken { .. })));
         assert!(matches!(store.begin().await, Err(StoreError::Broken { .. })));
         assert!(store.queues().await.is_ok(), "what is there can still be read");
-        open(&folder).sync_registry(&[], &[]).await.unwrap();
+        open(&folder).sync_registry(&[], &[], None).await.unwrap();
     }
 }

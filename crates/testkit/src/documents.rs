@@ -276,7 +276,7 @@ pub async fn fill(store: &dyn Store) {
         KindSpec { max_attempts, ..KindSpec::new(name, queue) }
     });
     let queues: Vec<QueueSpec> = kinds.iter().map(|kind| QueueSpec::named(&kind.queue)).collect();
-    store.sync_registry(&queues, &kinds).await.unwrap();
+    store.sync_registry(&queues, &kinds, None).await.unwrap();
     let known = store.kinds().await.unwrap();
     let of = |name: &str| {
         known.iter().find(|(_, _, spec)| spec.name == name).map(|(kind, queue, _)| (*kind, *queue)).unwrap()
@@ -292,7 +292,7 @@ pub async fn fill(store: &dyn Store) {
 
 async fn boxes(desk: &Desk<'_>, soon: (KindId, QueueId), bulk: (KindId, QueueId)) {
     let spec = Arc::new(TypeSpec::document());
-    let type_id = desk.store.put_type(&spec).await.unwrap();
+    let type_id = desk.store.put_type(&spec, None).await.unwrap();
     let kind =
         |(kind, queue), max_attempts| BoxKind { kind, queue, priority: 3, max_attempts, timeout: None };
     let kinds = BoxKinds { soon: kind(soon, 3), bulk: kind(bulk, 5) };

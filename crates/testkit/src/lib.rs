@@ -11,6 +11,7 @@ pub mod browser;
 pub mod conformance;
 pub mod documents;
 pub mod ledger;
+pub mod postgres;
 pub mod process;
 pub mod seed;
 pub mod signal;

@@ -4,6 +4,7 @@
 //! with the SHA-256 of everything above it. A file that was cut off has no such line; one that was changed has another.
 //! Each table's head names its columns, so a newer binary reads older files: a column that is not there takes its default.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use base64::Engine;
@@ -11,7 +12,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Cell, Column, ColumnKind, FORMAT, Row, Sum, TABLES_GONE, Table, table};
+use super::{Cell, Column, ColumnKind, FORMAT, Holdings, Row, Sum, TABLES_GONE, Table};
 
 /// The first line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +23,9 @@ pub struct Head {
     /// `sqlite` or `postgres`.
     pub source: String,
     pub taken_at: String,
+    /// Packs whose tables are in it, with the version of these.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub packs: BTreeMap<String, i64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,7 +50,7 @@ pub struct Tail {
 }
 
 impl Head {
-    pub fn read(line: &[u8], known_schema: i64) -> Result<Head, String> {
+    pub fn read(line: &[u8], known_schema: i64, holdings: &Holdings) -> Result<Head, String> {
         #[derive(Deserialize)]
         struct Probe {
             windlass_backup: u32,
@@ -66,7 +70,29 @@ impl Head {
                 head.schema
             ));
         }
+        head.packs.iter().try_for_each(|(pack, version)| fits(pack, *version, holdings))?;
         Ok(head)
+    }
+}
+
+/// A pack's rows go into the tables they came from. Differs from the schema's own, where a column that is not there takes its
+/// default: what a pack's step did to its rows nobody else can do to those of a file.
+fn fits(pack: &str, version: i64, holdings: &Holdings) -> Result<(), String> {
+    let Some(held) = holdings.pack(pack) else {
+        return Err(format!(
+            "it has tables of pack `{pack}`, which this binary does not have; use one that has it"
+        ));
+    };
+    let known = held.version();
+    match version {
+        version if version > known => Err(format!(
+            "its tables of pack `{pack}` are of version {version}, this binary knows up to {known}; use a newer windlass"
+        )),
+        version if version < known => Err(format!(
+            "its tables of pack `{pack}` are of version {version}, those of this binary of version {known}; restore it with \
+             the windlass that wrote it, then run `windlass migrate up` with this one"
+        )),
+        _ => Ok(()),
     }
 }
 
@@ -77,9 +103,9 @@ impl TableHead {
     }
 
     /// The table and which of its columns the file has, in the file's order.
-    pub fn resolve(&self) -> Result<(&'static Table, Vec<usize>), String> {
+    pub fn resolve(&self, holdings: &Holdings) -> Result<(&'static Table, Vec<usize>), String> {
         let gone = || TABLES_GONE.iter().find(|table| table.name == self.table);
-        let known = table(&self.table).or_else(gone);
+        let known = holdings.table(&self.table).or_else(gone);
         let known = known.ok_or_else(|| format!("there is no table `{}`", self.table))?;
         let columns = self
             .columns
@@ -113,6 +139,8 @@ fn write_cell(out: &mut Vec<u8>, cell: &Cell) {
         Cell::Null => out.write_all(b"null"),
         Cell::Int(number) | Cell::Time(number) => write!(out, "{number}"),
         Cell::Real(number) => write!(out, "{number}"),
+        // In quotes: not every reader of JSON keeps all digits, and none has infinity. SQLite keeps no sign of a zero.
+        Cell::Double(number) => write!(out, "\"{}\"", if *number == 0.0 { 0.0 } else { *number }),
         Cell::Flag(flag) => write!(out, "{flag}"),
         Cell::Text(text) => serde_json::to_writer(out, text).map_err(Into::into),
         Cell::Bytes(bytes) => write!(out, "\"{}\"", BASE64.encode(bytes)),
@@ -142,6 +170,7 @@ fn read_cell(value: Value, kind: ColumnKind) -> Option<Cell> {
         (ColumnKind::Time, value) => Cell::Time(value.as_i64()?),
         // Digits enough for one come back as the same.
         (ColumnKind::Real, value) => Cell::Real(value.as_f64()? as f32),
+        (ColumnKind::Double, Value::String(text)) => Cell::Double(text.parse().ok()?),
         (ColumnKind::Flag, value) => Cell::Flag(value.as_bool()?),
         (ColumnKind::Text | ColumnKind::Json, Value::String(text)) => Cell::Text(text),
         (ColumnKind::Bytes, Value::String(text)) => Cell::Bytes(BASE64.decode(text).ok()?),
@@ -162,7 +191,7 @@ mod tests {
     fn columns() -> Vec<Column> {
         use ColumnKind::*;
         let column = |kind| Column { name: "c", kind, serial: false };
-        [Int, Real, Flag, Time, Text, Json, Bytes, Ints, Texts].map(column).to_vec()
+        [Int, Real, Double, Flag, Time, Text, Json, Bytes, Ints, Texts].map(column).to_vec()
     }
 
     #[test]
@@ -170,6 +199,7 @@ mod tests {
         let full = vec![
             Cell::Int(i64::MIN),
             Cell::Real(12.3),
+            Cell::Double(f64::MAX),
             Cell::Flag(true),
             Cell::Time(i64::MAX),
             Cell::Text("a\"\\\n\u{0}\u{202e}é".to_owned()),
@@ -178,12 +208,24 @@ mod tests {
             Cell::Ints(vec![1, -2, i64::MAX]),
             Cell::Texts(vec![String::new(), "x,y".to_owned()]),
         ];
-        for row in [full, vec![Cell::Null; 9]] {
+        for row in [full, vec![Cell::Null; 10]] {
             let mut line = Vec::new();
             write_row(&mut line, &row, 0..row.len());
             assert!(!line.contains(&b'\n'), "{}", String::from_utf8_lossy(&line));
             assert_eq!(read_row(&line, &columns()).unwrap(), row);
         }
+    }
+
+    #[test]
+    fn doubles_keep_every_digit() {
+        for number in [0.1 + 0.2, f64::MIN_POSITIVE, 5e-324, f64::INFINITY, -1e300, 2.0_f64.powi(53) + 2.0] {
+            let mut line = Vec::new();
+            write_row(&mut line, &vec![Cell::Double(number)], 0..1);
+            assert_eq!(read_row(&line, &columns()[2..3]).unwrap(), [Cell::Double(number)]);
+        }
+        let mut line = Vec::new();
+        write_row(&mut line, &vec![Cell::Double(-0.0)], 0..1);
+        assert_eq!(line, b"[\"0\"]");
     }
 
     #[test]
@@ -201,11 +243,29 @@ mod tests {
             schema: 5,
             source: "sqlite".to_owned(),
             taken_at: "2026-11-15T20:10:56Z".to_owned(),
+            packs: BTreeMap::new(),
         };
+        let none = Holdings::core();
         let text = serde_json::to_vec(&head).unwrap();
-        assert_eq!(Head::read(&text, 5), Ok(head));
-        assert!(Head::read(&text, 4).unwrap_err().contains("schema 5"));
-        assert!(Head::read(br#"{"windlass_backup": 9}"#, 5).unwrap_err().contains("format 9"));
-        assert!(Head::read(b"PK\x03\x04", 5).unwrap_err().contains("does not begin"));
+        assert_eq!(Head::read(&text, 5, &none), Ok(head));
+        assert!(Head::read(&text, 4, &none).unwrap_err().contains("schema 5"));
+        assert!(Head::read(br#"{"windlass_backup": 9}"#, 5, &none).unwrap_err().contains("format 9"));
+        assert!(Head::read(b"PK\x03\x04", 5, &none).unwrap_err().contains("does not begin"));
+    }
+
+    #[test]
+    fn packs_are_this_binarys_own() {
+        let text = crate::pack::SqlText::Same("x");
+        let step = |version| crate::pack::PackStep { version, name: "s", up: text, down: text };
+        let head =
+            br#"{"windlass_backup":1,"schema":5,"source":"sqlite","taken_at":"x","packs":{"guest":2}}"#;
+        let said = |steps: i64| {
+            let steps: Vec<_> = (1..=steps).map(step).collect();
+            Head::read(head, 5, &Holdings::core().with_pack("guest", &steps, &[])).map(|head| head.packs)
+        };
+        assert_eq!(said(2).unwrap()["guest"], 2);
+        assert!(said(0).unwrap_err().contains("pack `guest`, which this binary does not have"));
+        assert!(said(1).unwrap_err().contains("use a newer windlass"));
+        assert!(said(3).unwrap_err().contains("the windlass that wrote it"));
     }
 }

@@ -1,12 +1,16 @@
 //! What a backup holds and how it is written down.
 //!
-//! Owns the one list of tables with the type of each column ([`TABLES`]), the values that both databases can read and write
-//! ([`Cell`]), the lines of the file ([`line`]) and the digest by which two sides are compared. Never reads a file or
-//! a table: the stores bring rows, the engine brings bytes.
+//! Owns the list of the schema's tables with the type of each column ([`TABLES`]), what a binary's parts add to it
+//! ([`Holdings`]), the values that both databases can read and write ([`Cell`]), the lines of the file ([`line`]) and the
+//! digest by which two sides are compared. Never reads a file or a table: the stores bring rows, the engine brings bytes.
 
+pub mod column;
+mod holdings;
 pub mod line;
 mod sum;
 mod tables;
+
+pub use holdings::{HeldPack, Holdings};
 
 pub use sum::Sum;
 pub use tables::{ABOVE_NOW, COLUMNS_LEFT_OUT, TABLES, TABLES_GONE, TABLES_LEFT_OUT};
@@ -33,7 +37,10 @@ pub struct Column {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnKind {
     Int,
+    /// Of six digits or so.
     Real,
+    /// Of all its digits.
+    Double,
     Flag,
     Time,
     Text,
@@ -49,6 +56,7 @@ pub enum Cell {
     Null,
     Int(i64),
     Real(f32),
+    Double(f64),
     Flag(bool),
     /// Microseconds since 1970.
     Time(i64),
@@ -120,10 +128,6 @@ pub fn largest_token(table: &Table, columns: &[usize], rows: &[Row]) -> i64 {
     rows.iter().map(token).max().unwrap_or(0)
 }
 
-pub fn table(name: &str) -> Option<&'static Table> {
-    TABLES.iter().find(|table| table.name == name)
-}
-
 impl Table {
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name)
@@ -136,8 +140,9 @@ mod tests {
 
     #[test]
     fn every_name_is_listed_once() {
-        for (at, table) in TABLES.iter().enumerate() {
-            assert!(TABLES[at + 1..].iter().all(|other| other.name != table.name), "{}", table.name);
+        let all = Holdings::core().with_tables(crate::entity::TABLES);
+        for (at, table) in all.tables.iter().enumerate() {
+            assert!(all.tables[at + 1..].iter().all(|other| other.name != table.name), "{}", table.name);
             assert!(TABLES_LEFT_OUT.iter().all(|(left, _)| *left != table.name), "{}", table.name);
             for (at, column) in table.columns.iter().enumerate() {
                 let again = table.columns[at + 1..].iter().any(|other| other.name == column.name);

@@ -1,38 +1,8 @@
-//! The one list of what a backup holds. A test of each store compares it with the schema and names what is missing.
+//! What a backup holds of the schema, without what parts bring. A test of each store compares all of it with the schema and
+//! names what is missing.
 
-use super::{Column, ColumnKind, Table};
-
-const fn column(name: &'static str, kind: ColumnKind) -> Column {
-    Column { name, kind, serial: false }
-}
-
-const fn serial(name: &'static str) -> Column {
-    Column { name, kind: ColumnKind::Int, serial: true }
-}
-
-const fn int(name: &'static str) -> Column {
-    column(name, ColumnKind::Int)
-}
-
-const fn flag(name: &'static str) -> Column {
-    column(name, ColumnKind::Flag)
-}
-
-const fn time(name: &'static str) -> Column {
-    column(name, ColumnKind::Time)
-}
-
-const fn text(name: &'static str) -> Column {
-    column(name, ColumnKind::Text)
-}
-
-const fn json(name: &'static str) -> Column {
-    column(name, ColumnKind::Json)
-}
-
-const fn bytes(name: &'static str) -> Column {
-    column(name, ColumnKind::Bytes)
-}
+use super::column::{bytes, column, flag, int, json, serial, text, time};
+use super::{ColumnKind, Table};
 
 /// Whoever refers to another table stands behind it.
 pub const TABLES: &[Table] = &[
@@ -207,26 +177,6 @@ pub const TABLES: &[Table] = &[
             column("latency", ColumnKind::Ints),
         ],
     },
-    Table { name: "types", columns: &[serial("id"), text("name"), json("spec"), time("updated_at")] },
-    Table {
-        name: "entities",
-        columns: &[
-            serial("no"),
-            int("type"),
-            text("id"),
-            int("version"),
-            json("fields"),
-            bytes("hash"),
-            int("state"),
-            int("waiting"),
-            int("indexed_version"),
-            int("job_id"),
-            text("error"),
-            time("created_at"),
-            time("updated_at"),
-        ],
-    },
-    Table { name: "vectors", columns: &[int("entity"), text("space"), bytes("hash"), bytes("vector")] },
     Table {
         name: "schedules",
         columns: &[
@@ -331,6 +281,10 @@ pub const TABLES: &[Table] = &[
 /// Tables that a backup does not hold, and why.
 pub const TABLES_LEFT_OUT: &[(&str, &str)] = &[
     ("migrations", "the restored schema is the binary's own; the file's head says which one the rows are of"),
+    (
+        "pack_migrations",
+        "the restored tables are those of the binary's own packs; the file's head says which the rows are of",
+    ),
     ("workers", "none of them is a worker of the restored database"),
     ("claims", "their jobs are exported as waiting, as if they had been handed back"),
     ("deleted", "SQLite's mark of the highest id; a restore sets it to its own time"),

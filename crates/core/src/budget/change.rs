@@ -1,10 +1,11 @@
 //! What an operator changes about one budget in one month.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json};
 
 use super::spec::check_amount;
 use super::{Amount, BudgetSpec, Month, Standing, Sums};
 use crate::Invalid;
+use crate::audit::{Actor, BUDGET_CHANGE, Note, differences};
 use crate::input::MAX_TOKENS;
 use crate::store::Live;
 
@@ -18,23 +19,20 @@ pub struct BudgetChange {
     pub tokens: Option<Live<Option<u64>>>,
     /// What is settled becomes nothing; what is reserved stays, because those calls are under way.
     pub reset: bool,
-    /// Who does it.
-    pub actor: String,
+    /// Who does it; with a name the change is a line in the audit.
+    pub actor: Option<Actor>,
 }
 
 impl BudgetChange {
-    /// What the audit calls it.
-    pub const ACT: &'static str = "budget.change";
-
     /// Changes nothing yet.
-    pub fn new(budget: &str, month: Month, actor: &str) -> BudgetChange {
+    pub fn new(budget: &str, month: Month, actor: Option<&Actor>) -> BudgetChange {
         BudgetChange {
             budget: budget.to_owned(),
             month,
             limit: None,
             tokens: None,
             reset: false,
-            actor: actor.to_owned(),
+            actor: actor.cloned(),
         }
     }
 
@@ -67,27 +65,20 @@ impl BudgetChange {
         (after.limits.amount.is_some() || after.limits.tokens.is_some()).then_some(after)
     }
 
-    /// For the audit: what it was and what it is now.
-    pub fn detail(&self, before: &Standing, after: &Standing) -> Value {
-        let mut detail = Map::new();
-        if self.limit.is_some() {
-            let (from, to) = (before.limits.amount, after.limits.amount);
-            detail.insert("limit".to_owned(), json!({ "from": from, "to": to }));
-        }
-        if self.tokens.is_some() {
-            let (from, to) = (before.limits.tokens, after.limits.tokens);
-            detail.insert("tokens".to_owned(), json!({ "from": from, "to": to }));
-        }
-        if self.reset {
+    /// For the audit: what it was and what it is now. Nothing when all is as it was.
+    pub fn note(&self, before: &Standing, after: &Standing) -> Option<Note> {
+        let limits = |standing: &Standing| {
+            let mut limits = Map::new();
+            limits.insert("limit".to_owned(), json!(standing.limits.amount));
+            limits.insert("tokens".to_owned(), json!(standing.limits.tokens));
+            limits
+        };
+        let mut detail = differences(&limits(before), &limits(after));
+        if self.reset && before.settled != Sums::default() {
             let Sums { amount, tokens } = before.settled;
             detail.insert("reset".to_owned(), json!({ "amount": amount, "tokens": tokens }));
         }
-        Value::Object(detail)
-    }
-
-    /// What the audit says it was done to.
-    pub fn subject(&self) -> String {
-        format!("budget/{}/{}", self.budget, self.month)
+        Note::about(BUDGET_CHANGE, format!("budget/{}/{}", self.budget, self.month), detail)
     }
 }
 
@@ -104,7 +95,7 @@ mod tests {
             settled: Sums { amount: Amount(412_345_678), tokens: 9 },
             reserved: Sums { amount: Amount(6_000), tokens: 1 },
         };
-        let nothing = BudgetChange::new("ai", before.month, "me");
+        let nothing = BudgetChange::new("ai", before.month, None);
         assert!(nothing.check().unwrap_err().to_string().contains("must change something"));
         let limit = Some(Live::Set(Some(Amount::from_cents(75_000))));
         let change = BudgetChange { limit, reset: true, ..nothing };
@@ -112,12 +103,14 @@ mod tests {
         let after = change.apply(&before, &BudgetSpec::named("ai")).unwrap();
         assert_eq!((after.limits.amount, after.limits.tokens), (Some(Amount::from_cents(75_000)), None));
         assert_eq!((after.settled, after.reserved), (Sums::default(), before.reserved));
+        let note = change.note(&before, &after).unwrap();
         let detail =
             r#"{"limit":{"from":"500.00","to":"750.00"},"reset":{"amount":"412.345678","tokens":9}}"#;
         assert_eq!(
-            (change.detail(&before, &after).to_string(), change.subject()),
+            (serde_json::to_string(&note.detail).unwrap(), note.subject),
             (detail.to_owned(), "budget/ai/2026-11".to_owned())
         );
+        assert_eq!(change.note(&after, &after), None, "nothing changed");
     }
 
     #[test]
@@ -130,7 +123,7 @@ mod tests {
             reserved: Sums::default(),
         };
         let limits = |limit, tokens| {
-            let change = BudgetChange { limit, tokens, ..BudgetChange::new("ai", before.month, "me") };
+            let change = BudgetChange { limit, tokens, ..BudgetChange::new("ai", before.month, None) };
             change.apply(&before, &spec).map(|after| (after.limits.amount, after.limits.tokens))
         };
         assert_eq!(limits(None, Some(Live::Set(None))), Some((Some(Amount(5)), None)));

@@ -6,12 +6,14 @@
 mod content;
 mod fate;
 mod strategy;
+mod tables;
 mod types;
 mod write;
 
 pub use content::{ContentHash, Part, content_hash, parts};
 pub use fate::{why_failed, why_settled};
 pub use strategy::{Operation, Resolved, Strategy, resolve};
+pub use tables::TABLES;
 pub use types::{DOCUMENT, MAX_TEXT_FIELDS, TextField, TypeSpec};
 pub use write::{
     BoxKind, BoxKinds, Boxed, Change, Current, Decision, EntityWrite, Expected, IndexPlan, IndexState,

@@ -42,8 +42,9 @@ pub enum Change {
 }
 
 /// What must be so for the write to happen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Expected {
+    #[default]
     Anything,
     /// Nothing, or a tombstone.
     Absent,

@@ -2,18 +2,19 @@
 
 use async_trait::async_trait;
 
-use crate::backup::{Batch, Row, Table};
+use crate::backup::{Batch, Holdings, Row, Table};
 use crate::{StoreError, Time};
 
 #[async_trait]
 pub trait BackupStore: Send + Sync {
-    /// Everything of [`crate::backup::TABLES`] as it is at one moment, while others go on writing. A leased job is exported
-    /// as waiting where it stood, its attempt not counted; one whose twin waits already, as superseded.
-    async fn export(&self) -> Result<Box<dyn Export>, StoreError>;
+    /// Everything of `holdings` as it is at one moment, while others go on writing. A leased job is exported as waiting where
+    /// it stood, its attempt not counted; one whose twin waits already, as superseded. Refuses when the database has tables of
+    /// a pack that is not among them, or has them in another version.
+    async fn export(&self, holdings: &Holdings) -> Result<Box<dyn Export>, StoreError>;
 
-    /// Takes rows into a database that has the schema and nothing else ([`StoreError::NotEmpty`]). All or nothing: what is
-    /// dropped before its end leaves no trace.
-    async fn import(&self) -> Result<Box<dyn Import>, StoreError>;
+    /// Takes rows into a database that has the schema, the packs of `holdings` and nothing else ([`StoreError::NotEmpty`]). All
+    /// or nothing: what is dropped before its end leaves no trace.
+    async fn import(&self, holdings: &Holdings) -> Result<Box<dyn Import>, StoreError>;
 
     /// Remembers a copy, or that it was verified. A copy is known by its digest, wherever its file goes.
     async fn note_backup(&self, note: &BackupNote) -> Result<(), StoreError>;

@@ -2,7 +2,6 @@
 
 use async_trait::async_trait;
 
-use crate::audit::Act;
 use crate::budget::{
     Alert, Amount, BudgetChange, BudgetSpec, BudgetState, Estimate, Month, Refusal, Standing, Threshold,
     Trigger, Usage,
@@ -54,9 +53,6 @@ pub trait BudgetStore: Send + Sync {
 
     /// An operator's change, with its line in the audit.
     async fn change_budget(&self, change: &BudgetChange) -> Result<Changed, StoreError>;
-
-    /// What operators did, newest first, from the place `before` on.
-    async fn audit(&self, before: Option<i64>, limit: u32) -> Result<Vec<Act>, StoreError>;
 }
 
 /// A budget as it is shown.

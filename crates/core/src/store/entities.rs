@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
+use crate::audit::Actor;
 use crate::entity::{BoxKinds, ContentHash, EntityWrite, Fields, IndexState, Operation, Refusal, TypeSpec};
 use crate::id::EntityNo;
 use crate::{JobId, Settlement, StoreError, Strategy, Time, TypeId};
@@ -21,7 +22,7 @@ pub trait EntityStore: Send + Sync {
     async fn types(&self) -> Result<Vec<(TypeId, TypeSpec)>, StoreError>;
 
     /// Adds or replaces a type's definition. A type is never removed.
-    async fn put_type(&self, spec: &TypeSpec) -> Result<TypeId, StoreError>;
+    async fn put_type(&self, spec: &TypeSpec, actor: Option<&Actor>) -> Result<TypeId, StoreError>;
 
     /// Writes entities with their boxes in one transaction; each row's fate is [`crate::entity::decide`]'s, under its
     /// lock. A refused one leaves the others. The same entity may be in `writes` more than once: in order. The idempotency

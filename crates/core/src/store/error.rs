@@ -37,6 +37,23 @@ pub enum StoreError {
     )]
     SchemaChanged { version: i64 },
 
+    #[error("the tables of pack `{pack}` {trouble}")]
+    PackSchema { pack: String, trouble: PackTrouble },
+
+    #[error(
+        "the database has tables of pack `{pack}`, which this binary does not have; use one that has it, or take its steps back \
+         first"
+    )]
+    UnknownPack { pack: String },
+
+    #[error(
+        "`{what}` of pack `{pack}` is in no list of what a backup holds; the pack has to list it, or copies would lack it"
+    )]
+    NotHeld { pack: String, what: String },
+
+    #[error("packs still have tables: {}; take their steps back first, with a binary that has them", packs.join(", "))]
+    PacksLeft { packs: Vec<String> },
+
     #[error("idempotency key `{}` was used for another payload ({existing})", shown(key))]
     IdempotencyMismatch { key: String, existing: KeyUse },
 
@@ -56,6 +73,19 @@ pub enum StoreError {
     #[error("this transaction cannot be used: {why}; {remedy}")]
     WrongTransaction { why: String, remedy: &'static str },
 
+    /// Its text or its values, whatever is in the database.
+    #[error("this statement cannot be run: {why}; {remedy}")]
+    WrongStatement { why: String, remedy: &'static str },
+
+    #[error(
+        "the transaction of pack `{pack}` was open for too long and was rolled back; do slow work before it begins"
+    )]
+    TransactionTooLong { pack: String },
+
+    /// A unique key that is taken, a check that does not hold, a reference to nothing: the source says which.
+    #[error("could not {op}: a rule of the tables forbids it")]
+    Constraint { op: &'static str, source: Source },
+
     #[error("stored data cannot be read: {what}")]
     Corrupt { what: String },
 
@@ -64,6 +94,21 @@ pub enum StoreError {
 
     #[error("{store} refused to {op}")]
     Other { store: &'static str, op: &'static str, source: Source },
+}
+
+/// What is wrong with the tables of a pack, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PackTrouble {
+    #[error("are missing; run `windlass migrate up`")]
+    Missing,
+    #[error("are at version {found}, this binary needs {needed}; run `windlass migrate up`")]
+    Old { found: i64, needed: i64 },
+    #[error("are at version {found}, this binary knows up to {known}; use a newer windlass")]
+    New { found: i64, known: i64 },
+    #[error(
+        "were made by a step {version} that is not the one this binary carries; it was changed after release"
+    )]
+    Changed { version: i64 },
 }
 
 /// A kind that was asked to change its queue.

@@ -146,3 +146,15 @@ pub enum PruneWhat {
     /// Roll-ups of past minutes.
     Rollups,
 }
+
+impl PruneWhat {
+    pub fn name(self) -> &'static str {
+        match self {
+            PruneWhat::Finished => "finished",
+            PruneWhat::DeadLetters => "dead-letters",
+            PruneWhat::Idempotency => "idempotency",
+            PruneWhat::Windows => "windows",
+            PruneWhat::Rollups => "rollups",
+        }
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::audit::Actor;
 use crate::{KindId, QueueId, Rate};
 
 /// The limits in force for one kind.
@@ -61,7 +62,7 @@ pub struct KindUpdate {
     /// Jobs of one lane at once.
     pub key_concurrency: Option<Live<u16>>,
     /// Who does it; with a name the change is a line in the audit.
-    pub actor: Option<String>,
+    pub actor: Option<Actor>,
 }
 
 /// The answer to a lease of rate tokens.

@@ -3,7 +3,10 @@
 //! A store is done when it passes `windlass-testkit`'s conformance suite. Rules (legal moves, backoff, crash
 //! counting) are decided above this seam and handed in; a store only writes them, in one transaction per call.
 //! Every method that changes a leased job is fenced by its token: a stale one changes nothing and says so.
+//! What an operator can do takes an `actor`: its line in the audit is written in the transaction of the change, and only if
+//! something changed. `None` is the system itself, or an application's own call.
 
+mod audits;
 mod backups;
 mod budgets;
 mod entities;
@@ -11,7 +14,9 @@ mod error;
 mod jobs;
 mod limits;
 mod overruled;
+mod packs;
 mod schedules;
+mod sql;
 mod tx;
 mod wake;
 mod workers;
@@ -20,6 +25,7 @@ mod workflows;
 use async_trait::async_trait;
 
 pub use crate::audit::Act;
+pub use audits::{ActFilter, AuditStore};
 pub use backups::{BackupNote, BackupStore, Export, Import};
 pub use budgets::{
     Ask, Booked, Budget, BudgetStore, COSTS_SHOWN, Call, Changed, Charged, Cost, Costs, Entry, Fired, Grant,
@@ -28,7 +34,7 @@ pub use budgets::{
 pub use entities::{
     BoxDone, BoxEnd, BoxOutcome, ChangedEntity, Changes, EntityRecord, EntityStore, FeedMark, Saved, Written,
 };
-pub use error::{KindMoved, StoreError};
+pub use error::{KindMoved, PackTrouble, StoreError};
 pub use jobs::{
     Action, Boosted, Bulk, Change, Claim, Enqueued, JobDetail, JobFilter, LateJobs, Page, Prune, PruneWhat,
     Report, ReportBody, Settled,
@@ -37,7 +43,9 @@ pub use limits::{
     Backlog, CONFIGURED, KindLimits, KindUpdate, Live, Permits, ResourceUse, TokenLease, WorkerLimits,
 };
 pub use overruled::{Overruled, QueueLayers};
+pub use packs::PackStore;
 pub use schedules::{DueSchedules, Put, SchedulePut, ScheduleRecord, ScheduleStore, Tick};
+pub use sql::{FromSql, Sql, SqlRow, SqlValue};
 pub use tx::{StoreTx, TxRef};
 pub use wake::{OnWake, Wake, Wakers};
 pub use workers::{
@@ -49,11 +57,21 @@ pub use workflows::{
     Counts, MemberRecord, Parent, Started, WorkflowDetail, WorkflowFilter, WorkflowRecord, WorkflowStore,
 };
 
+use crate::audit::Actor;
 use crate::{JobId, KindSpec, NewJob, QueueId, QueueSpec, Settlement, Time, Token, WorkerId};
 
 #[async_trait]
 pub trait Store:
-    EntityStore + ScheduleStore + BudgetStore + WorkflowStore + BackupStore + Send + Sync + 'static
+    EntityStore
+    + ScheduleStore
+    + BudgetStore
+    + WorkflowStore
+    + BackupStore
+    + PackStore
+    + AuditStore
+    + Send
+    + Sync
+    + 'static
 {
     /// `sqlite` or `postgres`.
     fn name(&self) -> &'static str;
@@ -79,17 +97,24 @@ pub trait Store:
     /// Applies what is missing up to `to` (or all), returns the versions applied. Safe from several processes.
     async fn migrate_up(&self, to: Option<i64>) -> Result<Vec<i64>, StoreError>;
 
-    /// Reverts every migration above `to`, returns the versions reverted.
+    /// Reverts every migration above `to`, returns the versions reverted. While packs have tables their record stays:
+    /// [`StoreError::PacksLeft`].
     async fn migrate_down(&self, to: i64) -> Result<Vec<i64>, StoreError>;
 
-    /// Fails with the remedy when the schema is missing, older or newer than this binary can use.
+    /// Fails with the remedy when the schema is missing, older or newer than this binary can use. Packs are their own matter.
     async fn check_schema(&self) -> Result<(), StoreError>;
 
     // Registry -------------------------------------------------------------------------------------------------
 
     /// Adds what is new and updates what changed; settings an operator changed live are kept. Kinds that already
-    /// belong to another queue are refused, all of them by name, and nothing is written.
-    async fn sync_registry(&self, queues: &[QueueSpec], kinds: &[KindSpec]) -> Result<(), StoreError>;
+    /// belong to another queue are refused, all of them by name, and nothing is written. A kind that is new by an actor's
+    /// hand is a line in the audit.
+    async fn sync_registry(
+        &self,
+        queues: &[QueueSpec],
+        kinds: &[KindSpec],
+        actor: Option<&Actor>,
+    ) -> Result<(), StoreError>;
 
     async fn kinds(&self) -> Result<Vec<(crate::KindId, QueueId, KindSpec)>, StoreError>;
 
@@ -120,6 +145,14 @@ pub trait Store:
 
     /// A transaction on the same database for application data and jobs together.
     async fn begin(&self) -> Result<Box<dyn StoreTx>, StoreError>;
+
+    // Statements -----------------------------------------------------------------------------------------------
+
+    /// Statements in the caller's transaction. What is wrong with that is said at once or by the first statement.
+    fn sql_in<'a>(&'a self, tx: TxRef<'a>) -> Result<Box<dyn Sql + 'a>, StoreError>;
+
+    /// Statements that only read, each by itself: what one saw may have changed when the next is run.
+    async fn read(&self) -> Result<Box<dyn Sql>, StoreError>;
 
     // Work -----------------------------------------------------------------------------------------------------
 
@@ -202,14 +235,23 @@ pub trait Store:
     /// new shows, however much lies below.
     async fn dead_letters(&self, cap: u64) -> Result<Vec<DeadCount>, StoreError>;
 
-    /// Applies `action` to at most `limit` jobs that match; jobs the action does not fit are left and counted.
-    async fn act(&self, filter: &JobFilter, action: Action, limit: u32) -> Result<Bulk, StoreError>;
+    /// Applies `action` to at most `limit` jobs that match; jobs the action does not fit are left and counted. A filter that
+    /// names one job leaves a line about that job; any other leaves one line per transaction, which for many jobs may be
+    /// several, each with its own counts.
+    async fn act(
+        &self,
+        filter: &JobFilter,
+        action: Action,
+        limit: u32,
+        actor: Option<&Actor>,
+    ) -> Result<Bulk, StoreError>;
 
     /// Priority or `run_at` of a waiting job; false when it is not waiting.
-    async fn change(&self, id: JobId, change: &Change) -> Result<bool, StoreError>;
+    async fn change(&self, id: JobId, change: &Change, actor: Option<&Actor>) -> Result<bool, StoreError>;
 
-    /// Removes what retention allows, in short transactions.
-    async fn prune(&self, prune: &Prune) -> Result<u64, StoreError>;
+    /// Removes what retention allows, in short transactions. By an actor's hand it leaves one line, written with the last of
+    /// them, unless there was nothing to remove.
+    async fn prune(&self, prune: &Prune, actor: Option<&Actor>) -> Result<u64, StoreError>;
 
     /// Appends what workers and sweepers counted since their last call.
     async fn record(&self, rollups: &[Rollup]) -> Result<(), StoreError>;

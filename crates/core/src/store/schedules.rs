@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 
+use crate::audit::Actor;
 use crate::schedule::ScheduleSpec;
 use crate::{NewJob, StoreError, Time};
 
@@ -14,13 +15,22 @@ pub trait ScheduleStore: Send + Sync {
 
     /// Adds a schedule or describes one anew; where it then stands is [`ScheduleSpec::stand`]'s, under the row's lock. A
     /// pause and what was missed stay. The same description again writes nothing. The specification was checked above.
-    async fn put_schedule(&self, spec: &ScheduleSpec) -> Result<SchedulePut, StoreError>;
+    async fn put_schedule(
+        &self,
+        spec: &ScheduleSpec,
+        actor: Option<&Actor>,
+    ) -> Result<SchedulePut, StoreError>;
 
     /// False when there is no such schedule. Its jobs stay.
-    async fn delete_schedule(&self, name: &str) -> Result<bool, StoreError>;
+    async fn delete_schedule(&self, name: &str, actor: Option<&Actor>) -> Result<bool, StoreError>;
 
     /// A paused schedule is never due. Once it goes on it is late, and its ticks meanwhile are missed ones.
-    async fn pause_schedule(&self, name: &str, paused: bool) -> Result<Option<ScheduleRecord>, StoreError>;
+    async fn pause_schedule(
+        &self,
+        name: &str,
+        paused: bool,
+        actor: Option<&Actor>,
+    ) -> Result<Option<ScheduleRecord>, StoreError>;
 
     /// Those due at `now`, the one due longest first, at most `limit`.
     async fn due_schedules(&self, now: Time, limit: u32) -> Result<DueSchedules, StoreError>;

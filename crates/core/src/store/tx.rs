@@ -4,7 +4,7 @@ use std::any::Any;
 
 use async_trait::async_trait;
 
-use super::StoreError;
+use super::{Sql, StoreError};
 
 /// A borrowed database connection inside an open transaction (`sqlx::PgConnection` or `sqlx::SqliteConnection`).
 pub struct TxRef<'a>(&'a mut (dyn Any + Send));
@@ -24,6 +24,7 @@ impl<'a> TxRef<'a> {
 #[async_trait]
 pub trait StoreTx: Send {
     fn tx(&mut self) -> TxRef<'_>;
+    fn sql(&mut self) -> Box<dyn Sql + '_>;
     async fn commit(self: Box<Self>) -> Result<(), StoreError>;
     async fn rollback(self: Box<Self>) -> Result<(), StoreError>;
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{KindLimits, Live, ResourceUse, Settled};
+use crate::audit::Actor;
 use crate::outcome::ReturnWhy;
 use crate::scale::Bounds;
 use crate::{JobId, JobState, KindId, QueueId, QueueSpec, Time, Verdict, WorkerId};
@@ -90,7 +91,7 @@ pub struct QueueUpdate {
     pub global_concurrency: Option<Live<Option<u32>>>,
     pub boost_after: Option<Live<Option<Duration>>>,
     /// Who does it; with a name the change is a line in the audit.
-    pub actor: Option<String>,
+    pub actor: Option<Actor>,
 }
 
 #[derive(Clone, Debug)]

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 
 use super::{Bulk, TxRef};
+use crate::audit::Actor;
 use crate::id::WorkflowId;
 use crate::workflow::{NewWorkflow, OnFailure, Standing, WorkflowState};
 use crate::{JobId, JobState, StoreError, Time};
@@ -27,10 +28,15 @@ pub trait WorkflowStore: Send + Sync {
 
     /// Cancels all of its jobs that have not ended; those that run are asked to stop. `None` when there is no such
     /// workflow.
-    async fn cancel_workflow(&self, id: WorkflowId) -> Result<Option<Bulk>, StoreError>;
+    async fn cancel_workflow(
+        &self,
+        id: WorkflowId,
+        actor: Option<&Actor>,
+    ) -> Result<Option<Bulk>, StoreError>;
 
     /// Retries all of its jobs that failed, died or were cancelled; completed ones stay. `None` when there is no such workflow.
-    async fn retry_workflow(&self, id: WorkflowId) -> Result<Option<Bulk>, StoreError>;
+    async fn retry_workflow(&self, id: WorkflowId, actor: Option<&Actor>)
+    -> Result<Option<Bulk>, StoreError>;
 
     /// Those a job ran after, or the one that it undoes, with their results; empty for a job that has none.
     async fn parents(&self, job: JobId) -> Result<Vec<Parent>, StoreError>;

@@ -5,7 +5,7 @@ use futures_util::TryStreamExt;
 use sqlx::postgres::PgRow;
 use sqlx::{Postgres, SqlStr, Transaction};
 use tokio::sync::mpsc;
-use windlass_core::backup::{Batch, Cell, Column, ColumnKind, Gather, TABLES, Table};
+use windlass_core::backup::{Batch, Cell, Column, ColumnKind, Gather, Holdings, Table};
 use windlass_core::store::Export;
 use windlass_core::{StoreError, Time};
 
@@ -22,6 +22,12 @@ const AHEAD: usize = 2;
 const SETTINGS: &str = "set local statement_timeout = 0;
                         set local idle_in_transaction_session_timeout = 0;
                         set local jit = off";
+
+/// Each with its table, without those that are computed.
+const COLUMNS: &str = "
+    select c.relname::text, a.attname::text from pg_class c
+    join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
+    where c.relnamespace = to_regnamespace($1) and c.relkind in ('r', 'p') and not c.relispartition";
 
 const NOW: &str = "select statement_timestamp() + $1::bigint * interval '1 microsecond' as now";
 
@@ -90,7 +96,7 @@ impl Export for PgExport {
 }
 
 impl PostgresStore {
-    pub(super) async fn begin_export(&self) -> Result<Box<dyn Export>, StoreError> {
+    pub(super) async fn begin_export(&self, holdings: &Holdings) -> Result<Box<dyn Export>, StoreError> {
         self.check_schema().await?;
         // The callers' connections: those of the pool are needed for heartbeats.
         let begin = "begin isolation level repeatable read read only";
@@ -99,7 +105,12 @@ impl PostgresStore {
         // The first query takes the snapshot.
         let now = sqlx::query(NOW).bind(self.offset()).fetch_one(&mut *tx).await.map_err(failed(OP))?;
         let taken_at = time(&now, "now")?;
-        let selects: Vec<SqlStr> = TABLES.iter().map(|table| self.dynamic(&select(table))).collect();
+        holdings.check(&self.packs_in(&mut tx).await?)?;
+        let columns =
+            sqlx::query_as::<_, (String, String)>(COLUMNS).bind(&self.schema).fetch_all(&mut *tx).await;
+        let columns = columns.map_err(failed(OP))?;
+        holdings.check_whole(columns.iter().map(|(table, column)| (table.as_str(), column.as_str())))?;
+        let selects = holdings.tables.iter().map(|table| (*table, self.dynamic(&select(table)))).collect();
         let (send, batches) = mpsc::channel(AHEAD);
         tokio::spawn(async move {
             // A receiver that is gone wants no more, and no error either.
@@ -116,11 +127,11 @@ type Batches = mpsc::Sender<Result<Batch, StoreError>>;
 /// `Err(None)`: nobody listens any more.
 async fn pour(
     mut tx: Transaction<'static, Postgres>,
-    selects: Vec<SqlStr>,
+    selects: Vec<(&'static Table, SqlStr)>,
     batches: &Batches,
 ) -> Result<(), Option<StoreError>> {
     let broken = |error| Some(translate(OP, error));
-    for (table, select) in TABLES.iter().zip(selects) {
+    for (table, select) in selects {
         let mut gather = Gather::default();
         let mut rows = sqlx::query(select).persistent(false).fetch(&mut *tx);
         while let Some(row) = rows.try_next().await.map_err(broken)? {
@@ -145,6 +156,7 @@ fn select(table: &Table) -> String {
     };
     let columns = table.columns.iter().map(|column| match column.kind {
         ColumnKind::Int => format!("{}::bigint", column.name),
+        ColumnKind::Double => format!("{}::double precision", column.name),
         ColumnKind::Ints => format!("{}::bigint[]", column.name),
         ColumnKind::Json => format!("{}::text", column.name),
         _ => column.name.to_owned(),
@@ -156,6 +168,7 @@ fn cell(row: &PgRow, n: usize, column: &Column) -> Result<Cell, StoreError> {
     Ok(match column.kind {
         ColumnKind::Int => at::<Option<i64>>(row, n)?.map(Cell::Int),
         ColumnKind::Real => at::<Option<f32>>(row, n)?.map(Cell::Real),
+        ColumnKind::Double => at::<Option<f64>>(row, n)?.map(Cell::Double),
         ColumnKind::Flag => at::<Option<bool>>(row, n)?.map(Cell::Flag),
         ColumnKind::Time => at::<Option<PgTime>>(row, n)?.map(|time| Cell::Time(time.0.0)),
         ColumnKind::Text | ColumnKind::Json => at::<Option<String>>(row, n)?.map(Cell::Text),

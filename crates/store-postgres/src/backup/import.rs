@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use async_trait::async_trait;
 use sqlx::{AssertSqlSafe, Postgres, Row as _, Transaction};
-use windlass_core::backup::{ABOVE_NOW, Cell, Row, TABLES, Table, largest_token};
+use windlass_core::backup::{ABOVE_NOW, Cell, Holdings, Row, Table, largest_token};
 use windlass_core::id::JOB_ID_SEQUENCE_BITS;
 use windlass_core::store::Import;
 use windlass_core::{StoreError, Time};
@@ -32,6 +32,7 @@ pub(super) struct PgImport {
     tx: Transaction<'static, Postgres>,
     /// Our own schema, as it stands before a name.
     schema: String,
+    tables: Vec<&'static Table>,
     /// What every restored entity has in its place in the change feed: this transaction.
     changed: String,
     now: Time,
@@ -42,12 +43,13 @@ pub(super) struct PgImport {
 }
 
 impl PostgresStore {
-    pub(super) async fn begin_import(&self) -> Result<Box<dyn Import>, StoreError> {
+    pub(super) async fn begin_import(&self, holdings: &Holdings) -> Result<Box<dyn Import>, StoreError> {
         self.check_schema().await?;
         let now = self.now().await?;
         let mut tx = self.callers.begin().await.map_err(failed(OP))?;
         sqlx::raw_sql(SETTINGS).execute(&mut *tx).await.map_err(failed(OP))?;
-        for name in TABLES.iter().map(|table| table.name).chain(["workers"]) {
+        holdings.check(&self.packs_in(&mut tx).await?)?;
+        for name in holdings.tables.iter().map(|table| table.name).chain(["workers"]) {
             // Against a second restore, and against a worker that starts meanwhile.
             let lock = format!("lock table windlass.{name} in share row exclusive mode");
             sqlx::raw_sql(self.dynamic(&lock)).execute(&mut *tx).await.map_err(failed(OP))?;
@@ -60,7 +62,8 @@ impl PostgresStore {
         let row = sqlx::query("select pg_current_xact_id()::text as id").fetch_one(&mut *tx).await;
         let changed = get(&row.map_err(failed(OP))?, "id")?;
         let (hints, waker) = (self.hints.clone(), self.waker.clone());
-        Ok(Box::new(PgImport { tx, schema: self.schema().to_owned(), changed, now, token: 0, hints, waker }))
+        let (schema, tables) = (self.schema().to_owned(), holdings.tables.clone());
+        Ok(Box::new(PgImport { tx, schema, tables, changed, now, token: 0, hints, waker }))
     }
 }
 
@@ -158,7 +161,7 @@ impl PgImport {
 
     async fn go_on_above(&mut self) -> Result<(), StoreError> {
         let schema = self.schema.clone();
-        for table in TABLES {
+        for table in self.tables.clone() {
             for column in table.columns.iter().filter(|column| column.serial) {
                 let (table, column) = (table.name, column.name);
                 self.run(format!(
@@ -190,6 +193,7 @@ fn write_cell(out: &mut String, cell: &Cell) {
         Cell::Null => out.write_str("\\N"),
         Cell::Int(number) => write!(out, "{number}"),
         Cell::Real(number) => write!(out, "{number}"),
+        Cell::Double(number) => write!(out, "{number}"),
         Cell::Flag(flag) => out.write_str(if *flag { "t" } else { "f" }),
         // A job that waits for others stands at the end of time.
         Cell::Time(i64::MAX) => out.write_str("infinity"),

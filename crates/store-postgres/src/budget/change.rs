@@ -55,9 +55,7 @@ impl PostgresStore {
         if change.reset {
             self.take_back(&mut tx, &budget, &before, now).await?;
         }
-        let detail = change.detail(&before, &standing);
-        let about = (change.actor.as_str(), BudgetChange::ACT, change.subject());
-        self.note(&mut tx, now, (about.0, about.1, &about.2), &detail).await?;
+        self.note(&mut tx, change.actor.as_ref(), change.note(&before, &standing).as_ref()).await?;
         self.rearm(&mut tx, &budget, &standing).await?;
         self.put_month(&mut tx, &budget, &standing, now).await?;
         let alerts = self.fire(&mut tx, &budget, &standing, now).await?;

@@ -12,7 +12,7 @@ mod spec;
 
 use async_trait::async_trait;
 use windlass_core::budget::{Alert, BudgetChange, BudgetSpec, Month, Standing, Usage};
-use windlass_core::store::{Act, Ask, Budget, BudgetStore, Changed, Charged, Costs, Entry, Leak, Reserved};
+use windlass_core::store::{Ask, Budget, BudgetStore, Changed, Charged, Costs, Entry, Leak, Reserved};
 use windlass_core::{ReservationId, StoreError, Time, Token};
 
 use crate::PostgresStore;
@@ -59,9 +59,5 @@ impl BudgetStore for PostgresStore {
 
     async fn change_budget(&self, change: &BudgetChange) -> Result<Changed> {
         self.write_change(change).await
-    }
-
-    async fn audit(&self, before: Option<i64>, limit: u32) -> Result<Vec<Act>> {
-        self.list_audit(before, limit).await
     }
 }

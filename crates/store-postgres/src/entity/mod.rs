@@ -21,6 +21,7 @@ pub(crate) use together::Together;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use windlass_core::audit::Actor;
 use windlass_core::entity::{BoxKinds, EntityWrite, TypeSpec};
 use windlass_core::id::EntityNo;
 use windlass_core::store::{BoxDone, BoxEnd, Changes, EntityRecord, EntityStore, FeedMark, Saved, Written};
@@ -44,8 +45,8 @@ impl EntityStore for PostgresStore {
         self.list_types().await
     }
 
-    async fn put_type(&self, spec: &TypeSpec) -> Result<TypeId> {
-        self.write_type(spec).await
+    async fn put_type(&self, spec: &TypeSpec, actor: Option<&Actor>) -> Result<TypeId> {
+        self.write_type(spec, actor).await
     }
 
     async fn save(&self, boxes: &BoxKinds, writes: Arc<[EntityWrite]>) -> Result<Vec<Saved>> {

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use sqlx::PgConnection;
+use windlass_core::audit::{Actor, Note};
 use windlass_core::entity::{BoxKinds, EntityWrite, TypeSpec};
 use windlass_core::store::{Saved, Wake};
 use windlass_core::{QueueId, StoreError, Time, TxRef, TypeId};
@@ -19,10 +20,13 @@ use crate::error::{failed, is_conflict, is_id_taken, translate};
 use crate::row::get;
 use crate::tx;
 
+const HOLD_TYPE: &str = "select spec::text as spec from windlass.types where name = $1 for update";
+
 const PUT_TYPE: &str = "
     insert into windlass.types (name, spec, updated_at)
     values ($2, $3::text::json, statement_timestamp() + $1::bigint * interval '1 microsecond')
-    on conflict (name) do update set spec = excluded.spec, updated_at = excluded.updated_at returning id";
+    on conflict (name) do update set spec = excluded.spec, updated_at = excluded.updated_at
+    returning id, xmax = 0 as new";
 
 const OP: &str = "save entities";
 
@@ -39,16 +43,38 @@ fn is_worth_another(error: &StoreError) -> bool {
 }
 
 impl PostgresStore {
-    pub(super) async fn write_type(&self, spec: &TypeSpec) -> Result<TypeId, StoreError> {
-        let text = serde_json::to_string(spec).map_err(|e| StoreError::Corrupt { what: e.to_string() })?;
-        let row = sqlx::query(self.sql(PUT_TYPE))
-            .bind(self.offset())
-            .bind(&spec.name)
-            .bind(text)
-            .fetch_one(&self.pool)
-            .await
-            .map_err(failed("write a type"))?;
-        get(&row, "id").map(TypeId)
+    pub(super) async fn write_type(
+        &self,
+        spec: &TypeSpec,
+        actor: Option<&Actor>,
+    ) -> Result<TypeId, StoreError> {
+        const OP: &str = "write a type";
+        let corrupt = |error: serde_json::Error| StoreError::Corrupt { what: error.to_string() };
+        let text = serde_json::to_string(spec).map_err(corrupt)?;
+        loop {
+            let mut tx = self.pool.begin().await.map_err(failed(OP))?;
+            let held = sqlx::query(self.sql(HOLD_TYPE)).bind(&spec.name);
+            let held = held.fetch_optional(&mut *tx).await.map_err(failed(OP))?;
+            let row = sqlx::query(self.sql(PUT_TYPE))
+                .bind(self.offset())
+                .bind(&spec.name)
+                .bind(&text)
+                .fetch_one(&mut *tx)
+                .await
+                .map_err(failed(OP))?;
+            if held.is_none() && !get::<bool>(&row, "new")? {
+                // Another made it since it was looked for: what it was before is looked at again.
+                tx.rollback().await.map_err(failed(OP))?;
+                continue;
+            }
+            if actor.is_some() {
+                let before = held.as_ref().map(|row| get::<String>(row, "spec")).transpose()?;
+                let before = before.map(|text| serde_json::from_str(&text)).transpose().map_err(corrupt)?;
+                self.note(&mut tx, actor, Note::type_put(before.as_ref(), spec).as_ref()).await?;
+            }
+            tx.commit().await.map_err(failed(OP))?;
+            return get(&row, "id").map(TypeId);
+        }
     }
 
     pub(super) async fn save_entities(

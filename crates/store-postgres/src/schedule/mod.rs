@@ -9,6 +9,7 @@ mod tick;
 mod write;
 
 use async_trait::async_trait;
+use windlass_core::audit::Actor;
 use windlass_core::schedule::ScheduleSpec;
 use windlass_core::store::{DueSchedules, SchedulePut, ScheduleRecord, ScheduleStore, Tick};
 use windlass_core::{StoreError, Time};
@@ -30,16 +31,21 @@ impl ScheduleStore for PostgresStore {
         self.one_schedule(name).await
     }
 
-    async fn put_schedule(&self, spec: &ScheduleSpec) -> Result<SchedulePut> {
-        self.write_schedule(spec).await
+    async fn put_schedule(&self, spec: &ScheduleSpec, actor: Option<&Actor>) -> Result<SchedulePut> {
+        self.write_schedule(spec, actor).await
     }
 
-    async fn delete_schedule(&self, name: &str) -> Result<bool> {
-        self.drop_schedule(name).await
+    async fn delete_schedule(&self, name: &str, actor: Option<&Actor>) -> Result<bool> {
+        self.drop_schedule(name, actor).await
     }
 
-    async fn pause_schedule(&self, name: &str, paused: bool) -> Result<Option<ScheduleRecord>> {
-        self.hold_schedule(name, paused).await
+    async fn pause_schedule(
+        &self,
+        name: &str,
+        paused: bool,
+        actor: Option<&Actor>,
+    ) -> Result<Option<ScheduleRecord>> {
+        self.hold_schedule(name, paused, actor).await
     }
 
     async fn due_schedules(&self, now: Time, limit: u32) -> Result<DueSchedules> {

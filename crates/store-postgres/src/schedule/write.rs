@@ -1,6 +1,7 @@
 //! Describing schedules, pausing them and taking them away.
 
 use sqlx::PgConnection;
+use windlass_core::audit::{Actor, Note};
 use windlass_core::schedule::{ScheduleSpec, Standing};
 use windlass_core::store::{Put, SchedulePut, ScheduleRecord};
 use windlass_core::{StoreError, Time};
@@ -26,7 +27,7 @@ const UPDATE: &str = concat!(
     columns!()
 );
 
-const DELETE: &str = "delete from windlass.schedules where name = $1";
+const DELETE: &str = concat!("delete from windlass.schedules where name = $1 returning ", columns!());
 
 const PAUSE: &str = "
     update windlass.schedules
@@ -37,11 +38,15 @@ const PAUSE: &str = "
 const OP: &str = "write a schedule";
 
 impl PostgresStore {
-    pub(super) async fn write_schedule(&self, spec: &ScheduleSpec) -> Result<SchedulePut, StoreError> {
+    pub(super) async fn write_schedule(
+        &self,
+        spec: &ScheduleSpec,
+        actor: Option<&Actor>,
+    ) -> Result<SchedulePut, StoreError> {
         loop {
             let mut tx = self.pool.begin().await.map_err(failed(OP))?;
             // Another may have made it since it was looked for: then it is looked at again.
-            let Some(put) = self.try_schedule(&mut tx, spec).await? else { continue };
+            let Some(put) = self.try_schedule(&mut tx, spec, actor).await? else { continue };
             tx.commit().await.map_err(failed(OP))?;
             if put.what != Put::Same {
                 // Its next tick may come before the one everybody waits for.
@@ -55,15 +60,16 @@ impl PostgresStore {
         &self,
         conn: &mut PgConnection,
         spec: &ScheduleSpec,
+        actor: Option<&Actor>,
     ) -> Result<Option<SchedulePut>, StoreError> {
         let kept = spec.to_kept();
         let query = sqlx::query(self.sql(LOCK)).bind(&spec.name);
         let before = query.fetch_optional(&mut *conn).await.map_err(failed(OP))?;
         let before = before.as_ref().map(record).transpose()?;
         let now = self.now_on(conn).await?;
-        let (statement, what, stood) = match before {
+        let (statement, what, stood) = match &before {
             Some(record) if record.kept == kept && record.payload == spec.payload => {
-                return Ok(Some(SchedulePut { record, what: Put::Same }));
+                return Ok(Some(SchedulePut { record: record.clone(), what: Put::Same }));
             }
             Some(record) => (UPDATE, Put::Changed, Some((record.created_at, record.last_tick))),
             None => (INSERT, Put::Created, None),
@@ -71,8 +77,11 @@ impl PostgresStore {
         let standing = spec.stand(stood, now).map_err(|invalid| StoreError::Corrupt {
             what: format!("a schedule nobody checked: {invalid}"),
         })?;
-        let written = self.put_row(conn, statement, spec, &kept, standing, now).await?;
-        Ok(written.map(|record| SchedulePut { record, what }))
+        let Some(record) = self.put_row(conn, statement, spec, &kept, standing, now).await? else {
+            return Ok(None);
+        };
+        self.note(conn, actor, Note::schedule_put(before.as_ref(), &record).as_ref()).await?;
+        Ok(Some(SchedulePut { record, what }))
     }
 
     async fn put_row(
@@ -98,26 +107,38 @@ impl PostgresStore {
         row.as_ref().map(record).transpose()
     }
 
-    pub(super) async fn drop_schedule(&self, name: &str) -> Result<bool, StoreError> {
+    pub(super) async fn drop_schedule(&self, name: &str, actor: Option<&Actor>) -> Result<bool, StoreError> {
+        const OP: &str = "delete a schedule";
         if name.contains('\0') {
             return Ok(false);
         }
+        let mut tx = self.pool.begin().await.map_err(failed(OP))?;
         let query = sqlx::query(self.sql(DELETE)).bind(name);
-        let done = query.execute(&self.pool).await.map_err(failed("delete a schedule"))?;
-        Ok(done.rows_affected() > 0)
+        let gone = query.fetch_optional(&mut *tx).await.map_err(failed(OP))?;
+        let gone = gone.as_ref().map(record).transpose()?;
+        self.note(&mut tx, actor, gone.as_ref().and_then(Note::schedule_deleted).as_ref()).await?;
+        tx.commit().await.map_err(failed(OP))?;
+        Ok(gone.is_some())
     }
 
     pub(super) async fn hold_schedule(
         &self,
         name: &str,
         paused: bool,
+        actor: Option<&Actor>,
     ) -> Result<Option<ScheduleRecord>, StoreError> {
+        const OP: &str = "pause a schedule";
         if name.contains('\0') {
             return Ok(None);
         }
+        let mut tx = self.pool.begin().await.map_err(failed(OP))?;
         let query = sqlx::query(self.sql(PAUSE)).bind(self.offset()).bind(name).bind(paused);
-        let done = query.execute(&self.pool).await.map_err(failed("pause a schedule"))?;
-        if done.rows_affected() > 0 && !paused {
+        let changed = query.execute(&mut *tx).await.map_err(failed(OP))?.rows_affected() > 0;
+        if changed {
+            self.note(&mut tx, actor, Note::schedule_paused(name, paused).as_ref()).await?;
+        }
+        tx.commit().await.map_err(failed(OP))?;
+        if changed && !paused {
             self.waker.any();
         }
         self.one_schedule(name).await

@@ -252,6 +252,13 @@ table migrations
     checksum bytea not null
     applied_at timestamp with time zone not null
     migrations_pkey: PRIMARY KEY (version)
+table pack_migrations
+    pack text not null
+    version bigint not null
+    name text not null
+    checksum bytea not null
+    applied_at timestamp with time zone not null
+    pack_migrations_pkey: PRIMARY KEY (pack, version)
 table progress
     job_id bigint not null
     percent real not null
@@ -458,7 +465,11 @@ table workflows
     workflows_pkey: PRIMARY KEY (id)
     workflows_state_check: CHECK (((state >= 0) AND (state <= 5)))
 CREATE UNIQUE INDEX attempts_pkey ON windlass.attempts USING btree (id, token)
+CREATE INDEX audit_act ON windlass.audit USING btree (act COLLATE "C", seq)
+CREATE INDEX audit_actor ON windlass.audit USING btree (actor, seq)
+CREATE INDEX audit_at ON windlass.audit USING btree (at)
 CREATE UNIQUE INDEX audit_pkey ON windlass.audit USING btree (seq)
+CREATE INDEX audit_subject ON windlass.audit USING btree (subject, seq)
 CREATE UNIQUE INDEX backups_pkey ON windlass.backups USING btree (digest)
 CREATE UNIQUE INDEX budget_alerts_pkey ON windlass.budget_alerts USING btree (budget, month, percent)
 CREATE UNIQUE INDEX budget_costs_pkey ON windlass.budget_costs USING btree (budget, month, dimension, key)
@@ -486,6 +497,7 @@ CREATE UNIQUE INDEX kinds_pkey ON windlass.kinds USING btree (id)
 CREATE UNIQUE INDEX logs_pkey ON windlass.logs USING btree (job_id, seq)
 CREATE INDEX looks_at ON windlass.looks USING btree (kind, at)
 CREATE UNIQUE INDEX migrations_pkey ON windlass.migrations USING btree (version)
+CREATE UNIQUE INDEX pack_migrations_pkey ON windlass.pack_migrations USING btree (pack, version)
 CREATE UNIQUE INDEX progress_pkey ON windlass.progress USING btree (job_id)
 CREATE UNIQUE INDEX queues_name_key ON windlass.queues USING btree (name)
 CREATE UNIQUE INDEX queues_pkey ON windlass.queues USING btree (id)

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use sqlx::PgConnection;
+use windlass_core::audit::{Actor, Note};
 use windlass_core::store::Bulk;
-use windlass_core::workflow::{Standing, again};
+use windlass_core::workflow::{Standing, WorkflowState, again};
 use windlass_core::{StoreError, WorkflowId};
 
 use super::TRIES;
@@ -36,24 +37,30 @@ const REVIVE: &str = "
 const OP: &str = "change a workflow";
 
 impl PostgresStore {
-    pub(super) async fn stop_workflow(&self, id: WorkflowId) -> Result<Option<Bulk>, StoreError> {
+    pub(super) async fn stop_workflow(
+        &self,
+        id: WorkflowId,
+        actor: Option<&Actor>,
+    ) -> Result<Option<Bulk>, StoreError> {
         let mut tries = 0;
         loop {
-            match self.try_stop(id).await {
+            match self.try_stop(id, actor).await {
                 Err(error) if is_conflict(&error) && tries < TRIES => tries += 1,
                 other => return other,
             }
         }
     }
 
-    async fn try_stop(&self, id: WorkflowId) -> Result<Option<Bulk>, StoreError> {
+    async fn try_stop(&self, id: WorkflowId, actor: Option<&Actor>) -> Result<Option<Bulk>, StoreError> {
         let mut tx = self.pool.begin().await.map_err(failed(OP))?;
         self.lock_workflows(&mut tx, &[id.0]).await?;
         let Some(flow) = self.load_workflows(&mut tx, &[id.0]).await?.pop() else { return Ok(None) };
         let open: Vec<i64> = open(&flow);
         let (mut bulk, woken) = self.cancel(&mut tx, &open).await?;
-        tx.commit().await.map_err(failed(OP))?;
         bulk.skipped = flow.jobs.len() as u64 - bulk.done - bulk.requested;
+        let states = [flow.state, self.state_now(&mut tx, &flow).await?];
+        self.note(&mut tx, actor, Note::workflow_cancelled(id, states, &bulk).as_ref()).await?;
+        tx.commit().await.map_err(failed(OP))?;
         self.waker.jobs(woken.places());
         if bulk.requested > 0 {
             self.waker.cancel();
@@ -61,7 +68,11 @@ impl PostgresStore {
         Ok(Some(bulk))
     }
 
-    pub(super) async fn repeat_workflow(&self, id: WorkflowId) -> Result<Option<Bulk>, StoreError> {
+    pub(super) async fn repeat_workflow(
+        &self,
+        id: WorkflowId,
+        actor: Option<&Actor>,
+    ) -> Result<Option<Bulk>, StoreError> {
         let mut tx = self.pool.begin().await.map_err(failed(OP))?;
         self.lock_workflows(&mut tx, &[id.0]).await?;
         let Some(flow) = self.load_workflows(&mut tx, &[id.0]).await?.pop() else { return Ok(None) };
@@ -69,10 +80,18 @@ impl PostgresStore {
         let revived =
             self.revive(&mut tx, &again(&flow.members, flow.on_failure, &all).revive, &flow).await?;
         let woken = self.follow(&mut tx, vec![id.0]).await?;
+        let done = revived.len() as u64;
+        let bulk = Bulk { done, skipped: flow.jobs.len() as u64 - done, ..Bulk::default() };
+        let states = [flow.state, self.state_now(&mut tx, &flow).await?];
+        self.note(&mut tx, actor, Note::workflow_retried(id, states, &bulk).as_ref()).await?;
         tx.commit().await.map_err(failed(OP))?;
         self.waker.jobs(woken.places());
-        let done = revived.len() as u64;
-        Ok(Some(Bulk { done, skipped: flow.jobs.len() as u64 - done, ..Bulk::default() }))
+        Ok(Some(bulk))
+    }
+
+    async fn state_now(&self, conn: &mut PgConnection, flow: &Flow) -> Result<WorkflowState, StoreError> {
+        let now = self.load_workflows(conn, &[flow.id.0]).await?.pop();
+        Ok(now.map_or(flow.state, |now| now.state))
     }
 
     /// Retries those of `wanted` that belong to the locked `workflows`: how many were, and the others. A job that was revived

@@ -87,7 +87,7 @@ const OP: &str = "move workflows on";
 pub(super) struct Flow {
     pub(super) id: WorkflowId,
     pub(super) on_failure: OnFailure,
-    state: WorkflowState,
+    pub(super) state: WorkflowState,
     pub(super) members: Vec<Member>,
     pub(super) jobs: Vec<i64>,
     names: Vec<String>,

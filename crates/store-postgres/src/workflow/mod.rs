@@ -10,6 +10,7 @@ mod mend;
 mod read;
 
 use async_trait::async_trait;
+use windlass_core::audit::Actor;
 use windlass_core::store::{
     Bulk, Parent, Started, WorkflowDetail, WorkflowFilter, WorkflowRecord, WorkflowStore,
 };
@@ -45,12 +46,12 @@ impl WorkflowStore for PostgresStore {
         self.list_workflows(filter).await
     }
 
-    async fn cancel_workflow(&self, id: WorkflowId) -> Result<Option<Bulk>> {
-        self.stop_workflow(id).await
+    async fn cancel_workflow(&self, id: WorkflowId, actor: Option<&Actor>) -> Result<Option<Bulk>> {
+        self.stop_workflow(id, actor).await
     }
 
-    async fn retry_workflow(&self, id: WorkflowId) -> Result<Option<Bulk>> {
-        self.repeat_workflow(id).await
+    async fn retry_workflow(&self, id: WorkflowId, actor: Option<&Actor>) -> Result<Option<Bulk>> {
+        self.repeat_workflow(id, actor).await
     }
 
     async fn parents(&self, job: JobId) -> Result<Vec<Parent>> {

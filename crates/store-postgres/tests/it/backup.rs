@@ -1,9 +1,10 @@
 //! The list of what a backup holds is that of the schema, and restored jobs lie in their days.
 
 use sqlx::{AssertSqlSafe, Row};
-use windlass_core::backup::{COLUMNS_LEFT_OUT, TABLES, TABLES_LEFT_OUT, table};
+use windlass_core::backup::{COLUMNS_LEFT_OUT, TABLES_LEFT_OUT};
 use windlass_core::store::BackupStore;
 use windlass_core::{NewJob, Store};
+use windlass_testkit::conformance::attic::holdings;
 
 use crate::place::Place;
 
@@ -25,13 +26,13 @@ async fn every_column_is_in_a_backup_or_left_out_for_a_reason() {
         {
             continue;
         }
-        let known = table(name).and_then(|table| Some(&table.columns[table.column(column)?]));
+        let known = holdings().table(name).and_then(|table| Some(&table.columns[table.column(column)?]));
         let known = known.unwrap_or_else(|| {
-            panic!("`{name}.{column}` is not in core::backup::TABLES nor left out with a reason")
+            panic!("`{name}.{column}` is neither in a list of what backups hold nor left out with a reason")
         });
         assert_eq!(known.serial, *numbered, "`{name}.{column}` has to go on above what is restored");
     }
-    for table in TABLES {
+    for table in holdings().tables {
         for column in table.columns {
             let there = found.iter().any(|(name, of, _)| name == table.name && of == column.name);
             assert!(there, "`{}.{}` is in no schema", table.name, column.name);
@@ -42,14 +43,14 @@ async fn every_column_is_in_a_backup_or_left_out_for_a_reason() {
 
 /// Everything goes out, the schema goes and comes back, everything comes in.
 async fn there_and_back(place: &Place) {
-    let mut export = place.store.export().await.unwrap();
+    let mut export = place.store.export(&holdings()).await.unwrap();
     let mut batches = Vec::new();
     while let Some(batch) = export.next().await.unwrap() {
         batches.push(batch);
     }
     place.store.migrate_down(0).await.unwrap();
     place.store.migrate_up(None).await.unwrap();
-    let mut import = place.store.import().await.unwrap();
+    let mut import = place.store.import(&holdings()).await.unwrap();
     for batch in batches {
         let columns: Vec<usize> = (0..batch.table.columns.len()).collect();
         import.put(batch.table, &columns, batch.rows).await.unwrap();

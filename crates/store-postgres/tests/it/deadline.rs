@@ -36,7 +36,8 @@ pub(crate) async fn a_stuck_lock_ends_in_time(store: &dyn Store, schema: &str) {
     let lock = format!("begin; lock table {} in access exclusive mode", tables.join(", "));
     somebody.execute(AssertSqlSafe(lock)).await.unwrap();
     is_busy("list queues", store.queues()).await;
-    is_busy("register", store.sync_registry(&[QueueSpec::named("Q")], &[KindSpec::new("k", "Q")])).await;
+    is_busy("register", store.sync_registry(&[QueueSpec::named("Q")], &[KindSpec::new("k", "Q")], None))
+        .await;
     let pause = QueueUpdate { paused: Some(true), ..QueueUpdate::default() };
     is_busy("change a queue", store.update_queue(QueueId(1), &pause)).await;
     is_busy("change a kind", store.update_kind(KindId(1), &KindUpdate::default())).await;

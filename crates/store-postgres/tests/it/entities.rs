@@ -16,7 +16,7 @@ pub(crate) fn boxes(place: &Place) -> BoxKinds {
 
 pub(crate) async fn puts(place: &Place, ids: impl Iterator<Item = String>, text: &str) -> Vec<EntityWrite> {
     let spec = Arc::new(TypeSpec::document());
-    let type_id = place.store.put_type(&spec).await.unwrap();
+    let type_id = place.store.put_type(&spec, None).await.unwrap();
     let put = |id| EntityWrite {
         type_id,
         spec: spec.clone(),

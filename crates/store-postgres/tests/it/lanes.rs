@@ -81,7 +81,7 @@ async fn two_claims_that_look_at_one_lane_at_once_keep_its_order() {
 async fn a_claim_that_came_too_late_leaves_the_look_to_the_next() {
     let (place, worker) = worked_place().await;
     let two_at_once = KindSpec { key_concurrency: 2, ..KindSpec::new("k", "Q") };
-    place.store.sync_registry(&[], &[two_at_once]).await.unwrap();
+    place.store.sync_registry(&[], &[two_at_once], None).await.unwrap();
     let other = place.other().await;
     let ask = place.claim(worker, 5);
     for round in 0..ROUNDS {
@@ -124,7 +124,7 @@ async fn a_job_promoted_while_it_is_cancelled_gives_back_its_slot() {
             place.store.claim(&ask),
             async {
                 place.somebody_waits().await;
-                other.act(&filter, Action::Cancel, 1).await
+                other.act(&filter, Action::Cancel, 1, None).await
             },
             async {
                 place.so_many_wait(2).await;
@@ -220,8 +220,8 @@ async fn an_offer_to_one_who_left_goes_to_the_next() {
         let (settled, ()) = tokio::join!(place.store.settle(&batch), async {
             place.somebody_waits().await;
             match round % 2 {
-                0 => assert_eq!(within(other.act(&filter, Action::Cancel, 1)).await.done, 1),
-                _ => assert!(within(other.change(next, &later)).await),
+                0 => assert_eq!(within(other.act(&filter, Action::Cancel, 1, None)).await.done, 1),
+                _ => assert!(within(other.change(next, &later, None)).await),
             }
             held.rollback().await.unwrap();
         });
@@ -240,7 +240,7 @@ async fn an_offer_to_one_who_left_goes_to_the_next() {
 async fn two_settlements_of_one_lane_hand_over_to_two() {
     let (place, worker) = worked_place().await;
     let two_at_once = KindSpec { key_concurrency: 2, ..KindSpec::new("k", "Q") };
-    place.store.sync_registry(&[], &[two_at_once]).await.unwrap();
+    place.store.sync_registry(&[], &[two_at_once], None).await.unwrap();
     let other = place.other().await;
     for round in 0..ROUNDS {
         let key = format!("key {round}");
@@ -292,7 +292,7 @@ async fn one_whom_somebody_holds_is_waited_for_by_nobody() {
     assert_eq!(ids(&running), [next]);
 
     let two_at_once = KindSpec { key_concurrency: 2, ..KindSpec::new("k", "Q") };
-    place.store.sync_registry(&[], &[two_at_once]).await.unwrap();
+    place.store.sync_registry(&[], &[two_at_once], None).await.unwrap();
     let (then, most) = (put(&place, "a").await, put(&place, "a").await);
     assert_eq!(ids(&place.lease(worker, 5).await), [last]);
     let held = hold(&place, "ready where id = $1", then.0).await;
@@ -310,7 +310,7 @@ async fn one_who_was_held_when_a_claim_looked_is_not_forgotten() {
     let only = put(&place, "a").await;
     for slots in [1, 3] {
         let room = KindSpec { key_concurrency: slots, ..KindSpec::new("k", "Q") };
-        place.store.sync_registry(&[], &[room]).await.unwrap();
+        place.store.sync_registry(&[], &[room], None).await.unwrap();
         let held = hold(&place, "ready where id = $1", only.0).await;
         let ask = place.claim(worker, 5);
         assert!(within(place.store.claim(&ask)).await.is_empty());
@@ -330,7 +330,7 @@ async fn a_lowered_limit_is_forgotten_when_nobody_is_above_it() {
     let lowered = "select key_lowered::int::bigint from windlass.kinds where name = 'k'";
     let limits = async |k, other| {
         let of = |name, key_concurrency| KindSpec { key_concurrency, ..KindSpec::new(name, "Q") };
-        place.store.sync_registry(&[], &[of("k", k), of("other", other)]).await.unwrap();
+        place.store.sync_registry(&[], &[of("k", k), of("other", other)], None).await.unwrap();
     };
     limits(2, 2).await;
     let (kind, ..) =
@@ -368,7 +368,7 @@ async fn a_head_that_changes_under_the_lock_keeps_its_chance() {
         let ask = place.claim(worker, 1);
         let (leased, changed) = tokio::join!(place.store.claim(&ask), async {
             place.somebody_waits().await;
-            let changed = other.change(first, &urgent).await;
+            let changed = other.change(first, &urgent, None).await;
             held.rollback().await.unwrap();
             changed
         });
@@ -385,7 +385,7 @@ async fn a_head_that_changes_under_the_lock_keeps_its_chance() {
         let held = hold(&place, "claims where token = $1", running[0].token.0).await;
         let (settled, changed) = tokio::join!(place.store.settle(&batch), async {
             place.somebody_waits().await;
-            let changed = other.change(next, &urgent).await;
+            let changed = other.change(next, &urgent, None).await;
             held.rollback().await.unwrap();
             changed
         });
@@ -410,7 +410,7 @@ async fn settling_in_an_open_transaction_locks_nobody_in_line() {
     let mut handler = place.store.begin().await.unwrap();
     place.store.settle_in(handler.tx(), &settlement(&running[0], done())).await.unwrap();
     let filter = JobFilter { ids: vec![next], ..JobFilter::default() };
-    assert_eq!(within(place.store.act(&filter, Action::Cancel, 1)).await.done, 1);
+    assert_eq!(within(place.store.act(&filter, Action::Cancel, 1, None)).await.done, 1);
     handler.commit().await.unwrap();
     assert_eq!(ids(&place.lease(worker, 5).await), [last]);
     sound(&place).await;
@@ -491,7 +491,7 @@ async fn tick(place: &Place, store: &PostgresStore) {
         ..ScheduleSpec::default()
     };
     let ScheduleRecord { name, revision, last_tick, next_at, .. } =
-        store.put_schedule(&spec).await.unwrap().record;
+        store.put_schedule(&spec, None).await.unwrap().record;
     let tick = Tick {
         name,
         revision,

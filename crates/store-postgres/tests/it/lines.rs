@@ -119,7 +119,7 @@ async fn who_was_made_more_urgent_is_next() {
     let mut line = Remembered::new().await;
     let last = line.jobs[JOBS - 1];
     let change = Change { priority: Some(2), ..Change::default() };
-    assert!(line.place.store.change(last, &change).await.unwrap());
+    assert!(line.place.store.change(last, &change, None).await.unwrap());
     assert_eq!(line.next().await, last);
     line.end().await;
 }
@@ -128,7 +128,7 @@ async fn who_was_made_more_urgent_is_next() {
 async fn a_late_one_whom_the_sweeper_lets_ahead_is_next() {
     let mut line = Remembered::new().await;
     let quick = QueueSpec { boost_after: Some(Duration::from_secs(60)), ..QueueSpec::named("Q") };
-    line.place.store.sync_registry(&[quick], &[]).await.unwrap();
+    line.place.store.sync_registry(&[quick], &[], None).await.unwrap();
     let late = line.jobs[JOBS - 1];
     // Late behind the others without anybody's word: the sweeper has to say it.
     let late_by = "update windlass.ready set priority = 9, run_at = run_at - interval '1 hour' where id =";
@@ -162,7 +162,7 @@ async fn who_comes_back_is_found_in_line() {
 async fn behind_one_who_left_the_line_comes_the_next() {
     let mut line = Remembered::new().await;
     let gone = JobFilter { ids: vec![line.first()], ..JobFilter::default() };
-    assert_eq!(line.place.store.act(&gone, Action::Cancel, 1).await.unwrap().done, 1);
+    assert_eq!(line.place.store.act(&gone, Action::Cancel, 1, None).await.unwrap().done, 1);
     let second = line.jobs[line.leased + 1];
     assert_eq!(line.next().await, second);
     line.end().await;

@@ -16,6 +16,8 @@ mod partitions;
 mod place;
 mod pooler;
 mod scratch;
+mod sql;
+mod tls;
 mod together;
 mod turns;
 mod views;

@@ -1,6 +1,8 @@
 //! The schema from zero to latest, and its golden text.
 
 use sqlx::{AssertSqlSafe, Row};
+use windlass_core::pack::{PackStep, SqlText, check_steps};
+use windlass_core::store::PackStore;
 use windlass_core::{Store, StoreError};
 
 use crate::place::Place;
@@ -92,7 +94,7 @@ async fn two_processes_migrate_at_once() {
     let (here, there) = tokio::join!(place.store.migrate_up(None), other.migrate_up(None));
     let mut applied = [here.unwrap(), there.unwrap()].concat();
     applied.sort_unstable();
-    assert_eq!(applied, (1..=22).collect::<Vec<_>>(), "each step is applied by one of them");
+    assert_eq!(applied, (1..=24).collect::<Vec<_>>(), "each step is applied by one of them");
     other.close().await;
     place.end().await;
 }
@@ -130,7 +132,47 @@ async fn a_migration_gives_way_to_statements_under_way() {
         tx.commit().await.unwrap();
     };
     let (reverted, ()) = tokio::join!(place.store.migrate_down(18), reader);
-    assert_eq!(reverted.unwrap(), [22, 21, 20, 19]);
+    assert_eq!(reverted.unwrap(), [24, 23, 22, 21, 20, 19]);
     place.store.migrate_up(None).await.unwrap();
+    place.end().await;
+}
+
+/// No pack is named like something of ours: its tables could be mistaken for ours.
+#[tokio::test]
+async fn names_of_ours_are_not_packs() {
+    let place = Place::new().await;
+    let sql =
+        format!("select relname::text from pg_class where relnamespace = '{}'::regnamespace", place.schema);
+    let names: Vec<String> = sqlx::query_scalar(AssertSqlSafe(sql)).fetch_all(&place.pool).await.unwrap();
+    let text = SqlText::Same("delete from x");
+    for name in names.iter().filter(|name| name.contains('_')) {
+        let pack = name.split('_').next().unwrap();
+        let step = PackStep { version: 1, name: "x", up: text, down: text };
+        assert!(check_steps(pack, &[step]).is_err(), "a pack `{pack}` might have `{name}`");
+    }
+    place.end().await;
+}
+
+#[tokio::test]
+async fn a_step_of_a_pack_gives_way_too() {
+    let place = Place::new().await;
+    let steps = [PackStep {
+        version: 1,
+        name: "entries",
+        up: SqlText::Same("create table windlass.guest_entries (id bigint)"),
+        down: SqlText::Same("drop table windlass.guest_entries"),
+    }];
+    place.store.migrate_pack_up("guest", &steps).await.unwrap();
+    let read = place.rendered("select count(*) from windlass.guest_entries");
+    let mut tx = place.pool.begin().await.unwrap();
+    sqlx::raw_sql(AssertSqlSafe(read.clone())).execute(&mut *tx).await.unwrap();
+    let reader = async {
+        // Whoever comes while the step waits gets through between two of its tries.
+        place.somebody_waits().await;
+        assert_eq!(place.number(&read).await, 0);
+        tx.commit().await.unwrap();
+    };
+    let (reverted, ()) = tokio::join!(place.store.migrate_pack_down("guest", &steps, 0), reader);
+    assert_eq!(reverted.unwrap(), [1]);
     place.end().await;
 }

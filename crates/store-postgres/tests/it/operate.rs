@@ -65,7 +65,7 @@ async fn cancel_ends_what_waits_and_asks_what_runs() {
     let worker = place.worker().await;
     let leased = place.lease(worker, 2).await;
     place.store.settle(&[settlement(&leased[0], done())]).await.unwrap();
-    let bulk = place.store.act(&ids(&all), Action::Cancel, 10).await.unwrap();
+    let bulk = place.store.act(&ids(&all), Action::Cancel, 10, None).await.unwrap();
     assert_eq!(bulk, Bulk { done: 1, requested: 1, superseded: 0, skipped: 1 });
     assert_eq!(place.state(all[2]).await, JobState::Cancelled);
     assert!(place.store.job(all[1]).await.unwrap().unwrap().cancel_requested);
@@ -90,13 +90,13 @@ async fn replay_keeps_the_history_and_delete_leaves_nothing() {
     let leased = place.lease(worker, 2).await;
     let batch = [settlement(&leased[0], ended(JobState::Failed, "bad")), settlement(&leased[1], done())];
     place.store.settle(&batch).await.unwrap();
-    let bulk = place.store.act(&ids(&all), Action::Retry, 10).await.unwrap();
+    let bulk = place.store.act(&ids(&all), Action::Retry, 10, None).await.unwrap();
     assert_eq!((bulk.done, bulk.skipped), (1, 1));
     let detail = place.store.job(all[0]).await.unwrap().unwrap();
     assert_eq!((detail.job.state, detail.job.attempt), (JobState::Pending, 0));
     assert_eq!((detail.attempts.len(), detail.attempts[0].outcome.as_str()), (1, "failed"));
     assert_eq!(detail.job.last_error.as_deref(), Some("bad"));
-    let bulk = place.store.act(&ids(&all), Action::Delete, 10).await.unwrap();
+    let bulk = place.store.act(&ids(&all), Action::Delete, 10, None).await.unwrap();
     assert_eq!((bulk.done, bulk.skipped), (1, 1));
     assert!(place.store.job(all[1]).await.unwrap().is_none());
     place.end().await;
@@ -107,10 +107,10 @@ async fn change_moves_a_waiting_job_only() {
     let place = Place::new().await;
     let all = place.put(2).await;
     let change = Change { priority: Some(1), run_at: None };
-    assert!(place.store.change(all[1], &change).await.unwrap());
+    assert!(place.store.change(all[1], &change, None).await.unwrap());
     let worker = place.worker().await;
     assert_eq!(place.lease(worker, 1).await[0].id, all[1]);
-    assert!(!place.store.change(all[1], &change).await.unwrap());
+    assert!(!place.store.change(all[1], &change, None).await.unwrap());
     place.end().await;
 }
 
@@ -145,14 +145,14 @@ async fn live_settings_outlive_configuration_and_a_kind_stays_home() {
     };
     assert!(place.store.update_queue(place.queue, &update).await.unwrap());
     let spec = QueueSpec { concurrency: 50, depth_cap: Some(1), ..QueueSpec::named("Q") };
-    place.store.sync_registry(&[spec], &[KindSpec::new("k", "Q")]).await.unwrap();
+    place.store.sync_registry(&[spec], &[KindSpec::new("k", "Q")], None).await.unwrap();
     let queue = place.store.queues().await.unwrap().remove(0);
     assert_eq!((queue.spec.concurrency, queue.spec.depth_cap, queue.paused), (3, Some(8), true));
     place.put(2).await;
     let worker = place.worker().await;
     assert!(place.lease(worker, 5).await.is_empty(), "paused");
     assert_eq!(place.store.depth(place.queue, 1).await.unwrap(), 1);
-    let moved = place.store.sync_registry(&[], &[KindSpec::new("k", "Other")]).await;
+    let moved = place.store.sync_registry(&[], &[KindSpec::new("k", "Other")], None).await;
     assert!(matches!(moved, Err(StoreError::KindsMoved { moved }) if moved[0].stored == "Q"));
     place.end().await;
 }

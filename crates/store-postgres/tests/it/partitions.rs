@@ -54,13 +54,13 @@ async fn a_spent_day_is_dropped_whole_and_one_with_a_dead_letter_row_by_row() {
     old_day(&place, 20, JobState::DeadLetter.code()).await;
     old_day(&place, 3, JobState::Completed.code()).await;
     let days = place.number(DAYS).await;
-    assert_eq!(place.store.prune(&finished(true)).await.unwrap(), 1);
-    assert_eq!(place.store.prune(&finished(false)).await.unwrap(), 1);
+    assert_eq!(place.store.prune(&finished(true), None).await.unwrap(), 1);
+    assert_eq!(place.store.prune(&finished(false), None).await.unwrap(), 1);
     assert_eq!(place.number(DAYS).await, days - 1);
     assert_eq!(place.number("select count(*) from windlass.jobs").await, 2);
     let dead = Prune { what: PruneWhat::DeadLetters, older_than: WEEK, dry_run: false };
-    assert_eq!(place.store.prune(&dead).await.unwrap(), 1);
-    assert_eq!(place.store.prune(&finished(false)).await.unwrap(), 0);
+    assert_eq!(place.store.prune(&dead, None).await.unwrap(), 1);
+    assert_eq!(place.store.prune(&finished(false), None).await.unwrap(), 0);
     assert_eq!(place.number(DAYS).await, days - 2, "the emptied day goes too");
     place.end().await;
 }
@@ -78,7 +78,7 @@ async fn expired_rows_of_a_day_in_use_are_deleted_and_the_rest_stays() {
     ];
     place.store.settle(&batch).await.unwrap();
     place.store.set_clock_offset(8 * 86_400_000_000);
-    assert_eq!(place.store.prune(&finished(false)).await.unwrap(), 2);
+    assert_eq!(place.store.prune(&finished(false), None).await.unwrap(), 2);
     assert!(place.store.job(ids[0]).await.unwrap().is_none());
     assert_eq!(place.state(ids[1]).await, JobState::Failed);
     assert_eq!(place.state(ids[4]).await, JobState::Pending);
@@ -124,7 +124,7 @@ async fn a_day_that_cannot_be_dropped_keeps_nothing_else_from_being_done() {
 
 async fn prune_until(store: &PostgresStore, place: &Place, days: i64) {
     for _ in 0..50 {
-        let pruned = store.prune(&finished(false)).await;
+        let pruned = store.prune(&finished(false), None).await;
         let left = place.number("select count(*) from windlass.finished").await;
         if pruned.is_ok() && left == 0 && place.number(DAYS).await == days {
             return;
@@ -145,16 +145,16 @@ async fn a_replay_in_a_day_about_to_be_dropped_is_kept() {
     let text = text.replace("windlass.", &format!("{}.", place.schema));
     sqlx::raw_sql(sqlx::AssertSqlSafe(text)).execute(&mut *replay).await.unwrap();
     let all = finished(false);
-    let (pruned, ()) = tokio::join!(place.store.prune(&all), async {
+    let (pruned, ()) = tokio::join!(place.store.prune(&all, None), async {
         place.somebody_waits().await;
         replay.commit().await.unwrap();
     });
     assert_eq!(pruned.unwrap(), 0);
-    assert_eq!(place.store.prune(&all).await.unwrap(), 0);
+    assert_eq!(place.store.prune(&all, None).await.unwrap(), 0);
     assert_eq!(place.number(DAYS).await, days);
     let worker = place.worker().await;
     assert_eq!(place.lease(worker, 5).await.len(), 1);
-    assert_eq!(place.store.prune(&all).await.unwrap(), 0);
+    assert_eq!(place.store.prune(&all, None).await.unwrap(), 0);
     assert_eq!(place.number(DAYS).await, days, "it runs");
     place.end().await;
 }

@@ -40,7 +40,7 @@ impl Place {
     pub(crate) async fn new() -> Place {
         let mut place = Place::bare().await;
         place.store.migrate_up(None).await.unwrap();
-        place.store.sync_registry(&[QueueSpec::named("Q")], &[KindSpec::new("k", "Q")]).await.unwrap();
+        place.store.sync_registry(&[QueueSpec::named("Q")], &[KindSpec::new("k", "Q")], None).await.unwrap();
         let (kind, queue, _) = place.store.kinds().await.unwrap().remove(0);
         (place.kind, place.queue) = (kind, queue);
         place

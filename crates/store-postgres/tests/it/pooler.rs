@@ -84,7 +84,7 @@ async fn in_session_mode_the_same_setting_is_needed() {
     );
     let store = PostgresStore::connect(&url, options()).await.unwrap();
     store.migrate_up(None).await.unwrap();
-    store.sync_registry(&[], &[windlass_core::KindSpec::new("k", "Q")]).await.unwrap();
+    store.sync_registry(&[], &[windlass_core::KindSpec::new("k", "Q")], None).await.unwrap();
     assert_eq!(store.kinds().await.unwrap().len(), 1);
     store.close().await;
     crate::place::drop_schema(&schema).await;

@@ -248,7 +248,7 @@ async fn a_cancel_takes_back_the_offer() {
     let urgent = place.store.enqueue(&[urgent]).await.unwrap()[0].id;
     place.put(2).await;
     let filter = JobFilter { ids: vec![last], ..JobFilter::default() };
-    assert_eq!(place.store.act(&filter, Action::Cancel, 1).await.unwrap().done, 1);
+    assert_eq!(place.store.act(&filter, Action::Cancel, 1, None).await.unwrap().done, 1);
     assert_eq!(place.number(OFFERS).await, 0);
     sound(&place).await;
     assert_eq!(ids(&place.lease(worker, 1).await), [urgent]);
@@ -329,8 +329,8 @@ async fn offers_and_leases_survive_the_way_back() {
     settle(&place, &running[..1]).await;
     running.remove(0);
     assert_eq!(place.number(OFFERS).await, 1);
-    assert_eq!(place.store.migrate_down(18).await.unwrap(), [22, 21, 20, 19]);
-    assert_eq!(place.store.migrate_up(None).await.unwrap(), [19, 20, 21, 22]);
+    assert_eq!(place.store.migrate_down(18).await.unwrap(), [24, 23, 22, 21, 20, 19]);
+    assert_eq!(place.store.migrate_up(None).await.unwrap(), [19, 20, 21, 22, 23, 24]);
     sound(&place).await;
     settle(&place, &running).await;
     let mut ran = 2;

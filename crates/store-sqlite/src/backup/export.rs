@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row as SqlRow};
 use tokio::sync::{mpsc, oneshot};
-use windlass_core::backup::{Batch, Cell, Column, ColumnKind, Gather, TABLES, Table};
+use windlass_core::backup::{Batch, Cell, Column, ColumnKind, Gather, Holdings, Table};
 use windlass_core::store::Export;
 use windlass_core::{StoreError, Time};
 
@@ -82,16 +82,20 @@ impl Export for SqliteExport {
 }
 
 impl SqliteStore {
-    pub(super) async fn begin_export(&self) -> Result<Box<dyn Export>, StoreError> {
+    pub(super) async fn begin_export(&self, holdings: &Holdings) -> Result<Box<dyn Export>, StoreError> {
         self.shared.check_open(OP)?;
         let (send, batches) = mpsc::channel(AHEAD);
         let (begun, ready) = oneshot::channel();
-        let (path, clock) = (self.shared.path.clone(), self.shared.clock.clone());
+        let (path, clock, holdings) = (self.shared.path.clone(), self.shared.clock.clone(), holdings.clone());
         let run = move || {
             let opened = connect::reading(&path).map_err(Fault::from).and_then(|connection| {
                 // The first read takes the snapshot, so the time stands behind it.
                 connection.execute_batch("begin")?;
                 migrate::check_schema(&connection)?;
+                holdings.check(&migrate::pack_migrations(&connection)?)?;
+                let columns = columns(&connection)?;
+                holdings
+                    .check_whole(columns.iter().map(|(table, column)| (table.as_str(), column.as_str())))?;
                 Ok(connection)
             });
             let connection = match opened {
@@ -102,7 +106,7 @@ impl SqliteStore {
                 return;
             }
             // A receiver that is gone wants no more, and no error either.
-            if let Err(Some(fault)) = pour(&connection, &send) {
+            if let Err(Some(fault)) = pour(&connection, &holdings.tables, &send) {
                 let _ = send.blocking_send(Err(fault.named(OP)));
             }
         };
@@ -113,17 +117,27 @@ impl SqliteStore {
     }
 }
 
+/// Each with its table, without those that are computed.
+fn columns(connection: &Connection) -> Answer<Vec<(String, String)>> {
+    let mut statement = connection.prepare(
+        "select substr(t.name, 10), c.name from sqlite_schema t, pragma_table_info(t.name) c
+         where t.type = 'table' and t.name like 'windlass\\_%' escape '\\'",
+    )?;
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
 type Batches = mpsc::Sender<Result<Batch, StoreError>>;
 
 /// `Err(None)`: nobody listens any more.
-fn pour(connection: &Connection, batches: &Batches) -> Result<(), Option<Fault>> {
-    for table in TABLES {
+fn pour(connection: &Connection, tables: &[&'static Table], batches: &Batches) -> Result<(), Option<Fault>> {
+    for &table in tables {
         let send = |rows| batches.blocking_send(Ok(Batch { table, rows })).map_err(|_| None);
         let mut gather = Gather::default();
         let mut statement = connection.prepare(&select(table)).map_err(|error| Some(error.into()))?;
         let mut rows = statement.query([]).map_err(|error| Some(error.into()))?;
         while let Some(row) = rows.next().map_err(|error| Some(error.into()))? {
-            let cells = table.columns.iter().enumerate().map(|(at, column)| cell(row, at, column));
+            let cells = table.columns.iter().enumerate().map(|(at, column)| cell(row, at, table, column));
             if let Some(full) = gather.add(cells.collect::<Answer<_>>().map_err(Some)?) {
                 send(full)?;
             }
@@ -144,8 +158,8 @@ fn select(table: &Table) -> String {
     format!("select {} from {source}", columns.join(", "))
 }
 
-fn cell(row: &SqlRow<'_>, at: usize, column: &Column) -> Answer<Cell> {
-    let wrong = || Fault::corrupt(format!("column {} is not what it should be", column.name));
+fn cell(row: &SqlRow<'_>, at: usize, table: &Table, column: &Column) -> Answer<Cell> {
+    let wrong = || Fault::corrupt(format!("column {}.{} is not what it should be", table.name, column.name));
     let text = |bytes: &[u8]| std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| wrong());
     Ok(match (column.kind, row.get_ref(at)?) {
         (_, ValueRef::Null) => Cell::Null,
@@ -153,6 +167,7 @@ fn cell(row: &SqlRow<'_>, at: usize, column: &Column) -> Answer<Cell> {
         (ColumnKind::Time, ValueRef::Integer(micros)) => Cell::Time(micros),
         (ColumnKind::Flag, ValueRef::Integer(flag)) => Cell::Flag(flag != 0),
         (ColumnKind::Real, ValueRef::Real(number)) => Cell::Real(number as f32),
+        (ColumnKind::Double, ValueRef::Real(number)) => Cell::Double(number),
         (ColumnKind::Text | ColumnKind::Json, ValueRef::Text(bytes)) => Cell::Text(text(bytes)?),
         (ColumnKind::Bytes, ValueRef::Blob(bytes)) => Cell::Bytes(bytes.to_vec()),
         (ColumnKind::Ints, ValueRef::Text(json)) => {

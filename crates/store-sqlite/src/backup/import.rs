@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
-use windlass_core::backup::{ABOVE_NOW, Cell, Row, TABLES, Table, largest_token};
+use windlass_core::backup::{ABOVE_NOW, Cell, Holdings, Row, Table, largest_token};
 use windlass_core::store::{Import, Wake};
 use windlass_core::{JobId, StoreError, Time};
 
@@ -23,15 +23,16 @@ pub(super) struct SqliteImport {
 }
 
 impl SqliteStore {
-    pub(super) async fn begin_import(&self) -> Result<Box<dyn Import>, StoreError> {
+    pub(super) async fn begin_import(&self, holdings: &Holdings) -> Result<Box<dyn Import>, StoreError> {
         self.shared.check_open(OP)?;
         let pass = self.shared.gate.enter(OP).await?;
-        let path = self.shared.path.clone();
+        let (path, holdings) = (self.shared.path.clone(), holdings.clone());
         let opened = tokio::task::spawn_blocking(move || -> Answer<Connection> {
             let connection = connect::writing(&path)?;
             connection.execute_batch("begin immediate")?;
             migrate::check_schema(&connection)?;
-            check_empty(&connection)?;
+            holdings.check(&migrate::pack_migrations(&connection)?)?;
+            check_empty(&connection, &holdings)?;
             Ok(connection)
         });
         let connection = opened.await.map_err(panicked)?.map_err(|fault| fault.named(OP))?;
@@ -48,8 +49,8 @@ fn panicked(error: tokio::task::JoinError) -> StoreError {
     error::other(OP, error.to_string())
 }
 
-fn check_empty(connection: &Connection) -> Answer<()> {
-    for name in TABLES.iter().map(|table| table.name).chain(["workers"]) {
+fn check_empty(connection: &Connection, holdings: &Holdings) -> Answer<()> {
+    for name in holdings.tables.iter().map(|table| table.name).chain(["workers"]) {
         let sql = format!("select exists (select 1 from windlass_{name})");
         if connection.query_row(&sql, [], |row| row.get::<_, bool>(0))? {
             return Err(StoreError::NotEmpty { table: name }.into());
@@ -132,6 +133,7 @@ fn value(cell: Cell) -> Value {
         Cell::Null => Value::Null,
         Cell::Int(number) | Cell::Time(number) => Value::Integer(number),
         Cell::Real(number) => Value::Real(f64::from(number)),
+        Cell::Double(number) => Value::Real(number),
         Cell::Flag(flag) => Value::Integer(i64::from(flag)),
         Cell::Text(text) => Value::Text(text),
         Cell::Bytes(bytes) => Value::Blob(bytes),

@@ -9,18 +9,19 @@ mod note;
 
 use async_trait::async_trait;
 use windlass_core::StoreError;
+use windlass_core::backup::Holdings;
 use windlass_core::store::{BackupNote, BackupStore, Export, Import};
 
 use crate::SqliteStore;
 
 #[async_trait]
 impl BackupStore for SqliteStore {
-    async fn export(&self) -> Result<Box<dyn Export>, StoreError> {
-        self.begin_export().await
+    async fn export(&self, holdings: &Holdings) -> Result<Box<dyn Export>, StoreError> {
+        self.begin_export(holdings).await
     }
 
-    async fn import(&self) -> Result<Box<dyn Import>, StoreError> {
-        self.begin_import().await
+    async fn import(&self, holdings: &Holdings) -> Result<Box<dyn Import>, StoreError> {
+        self.begin_import(holdings).await
     }
 
     async fn note_backup(&self, note: &BackupNote) -> Result<(), StoreError> {

@@ -35,8 +35,7 @@ pub(super) fn change_budget(scope: &mut Scope<'_>, change: &BudgetChange) -> Ans
     if change.reset {
         take_back(scope, &budget, &before)?;
     }
-    let detail = change.detail(&before, &standing);
-    audit::note(scope, &change.actor, BudgetChange::ACT, &change.subject(), &detail)?;
+    audit::note(scope, change.actor.as_ref(), change.note(&before, &standing).as_ref())?;
     month::rearm(scope, &budget, &standing)?;
     month::put(scope, &budget, &standing)?;
     let alerts = month::fire(scope, &budget, &standing)?;

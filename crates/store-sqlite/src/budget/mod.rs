@@ -11,10 +11,10 @@ mod spec;
 
 use async_trait::async_trait;
 use windlass_core::budget::{Alert, BudgetChange, BudgetSpec, Month, Standing, Usage};
-use windlass_core::store::{Act, Ask, Budget, BudgetStore, Changed, Charged, Costs, Entry, Leak, Reserved};
+use windlass_core::store::{Ask, Budget, BudgetStore, Changed, Charged, Costs, Entry, Leak, Reserved};
 use windlass_core::{ReservationId, StoreError, Time, Token};
 
-use crate::{SqliteStore, audit};
+use crate::SqliteStore;
 
 #[async_trait]
 impl BudgetStore for SqliteStore {
@@ -76,9 +76,5 @@ impl BudgetStore for SqliteStore {
     async fn change_budget(&self, change: &BudgetChange) -> Result<Changed, StoreError> {
         let change = change.clone();
         self.write("change a budget", 4, move |scope| change::change_budget(scope, &change)).await
-    }
-
-    async fn audit(&self, before: Option<i64>, limit: u32) -> Result<Vec<Act>, StoreError> {
-        self.read("read the audit", move |connection| audit::list(connection, before, limit)).await
     }
 }

@@ -14,6 +14,7 @@ pub(crate) use fate::{box_ended, box_waits_again};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use windlass_core::audit::Actor;
 use windlass_core::entity::{BoxKinds, EntityWrite, TypeSpec};
 use windlass_core::id::EntityNo;
 use windlass_core::store::{BoxDone, BoxEnd, Changes, EntityRecord, EntityStore, FeedMark, Saved, Written};
@@ -32,9 +33,9 @@ impl EntityStore for SqliteStore {
         self.read("list types", read::types).await
     }
 
-    async fn put_type(&self, spec: &TypeSpec) -> Result<TypeId, StoreError> {
-        let spec = spec.clone();
-        self.write("write a type", 1, move |scope| save::put_type(scope, &spec)).await
+    async fn put_type(&self, spec: &TypeSpec, actor: Option<&Actor>) -> Result<TypeId, StoreError> {
+        let (spec, actor) = (spec.clone(), actor.cloned());
+        self.write("write a type", 1, move |scope| save::put_type(scope, &spec, actor.as_ref())).await
     }
 
     async fn save(&self, boxes: &BoxKinds, writes: Arc<[EntityWrite]>) -> Result<Vec<Saved>, StoreError> {

@@ -1,6 +1,7 @@
 //! Writing entities with their boxes.
 
 use rusqlite::{Connection, OptionalExtension};
+use windlass_core::audit::{Actor, Note};
 use windlass_core::entity::{
     BoxKinds, ContentHash, Current, Decision, EntityWrite, Fields, IndexPlan, IndexState, Plan, TypeSpec,
     box_key, decide,
@@ -9,12 +10,18 @@ use windlass_core::id::EntityNo;
 use windlass_core::store::{Saved, Written};
 use windlass_core::{JobId, Strategy, TypeId};
 
-use super::keys;
+use super::{keys, read};
+use crate::audit;
 use crate::enqueue::{enqueue, supersede, twin_of};
 use crate::error::{Answer, Fault};
 use crate::scope::Scope;
 
-pub(super) fn put_type(scope: &mut Scope<'_>, spec: &TypeSpec) -> Answer<TypeId> {
+pub(super) fn put_type(scope: &mut Scope<'_>, spec: &TypeSpec, actor: Option<&Actor>) -> Answer<TypeId> {
+    if actor.is_some() {
+        let types = read::types(scope.connection)?;
+        let before = types.iter().map(|(_, known)| known).find(|known| known.name == spec.name);
+        audit::note(scope, actor, Note::type_put(before, spec).as_ref())?;
+    }
     let text = serde_json::to_string(spec).map_err(|error| Fault::corrupt(error.to_string()))?;
     let id = scope
         .connection

@@ -8,6 +8,7 @@ mod tick;
 mod write;
 
 use async_trait::async_trait;
+use windlass_core::audit::Actor;
 use windlass_core::schedule::ScheduleSpec;
 use windlass_core::store::{DueSchedules, SchedulePut, ScheduleRecord, ScheduleStore, Tick};
 use windlass_core::{StoreError, Time};
@@ -28,19 +29,29 @@ impl ScheduleStore for SqliteStore {
         self.read("read a schedule", move |connection| read::one(connection, &name)).await
     }
 
-    async fn put_schedule(&self, spec: &ScheduleSpec) -> Result<SchedulePut, StoreError> {
-        let spec = spec.clone();
-        self.write("write a schedule", 1, move |scope| write::put(scope, &spec)).await
+    async fn put_schedule(
+        &self,
+        spec: &ScheduleSpec,
+        actor: Option<&Actor>,
+    ) -> Result<SchedulePut, StoreError> {
+        let (spec, actor) = (spec.clone(), actor.cloned());
+        self.write("write a schedule", 1, move |scope| write::put(scope, &spec, actor.as_ref())).await
     }
 
-    async fn delete_schedule(&self, name: &str) -> Result<bool, StoreError> {
-        let name = name.to_owned();
-        self.write("delete a schedule", 1, move |scope| write::delete(scope, &name)).await
+    async fn delete_schedule(&self, name: &str, actor: Option<&Actor>) -> Result<bool, StoreError> {
+        let (name, actor) = (name.to_owned(), actor.cloned());
+        self.write("delete a schedule", 1, move |scope| write::delete(scope, &name, actor.as_ref())).await
     }
 
-    async fn pause_schedule(&self, name: &str, paused: bool) -> Result<Option<ScheduleRecord>, StoreError> {
-        let name = name.to_owned();
-        self.write("pause a schedule", 1, move |scope| write::pause(scope, &name, paused)).await
+    async fn pause_schedule(
+        &self,
+        name: &str,
+        paused: bool,
+        actor: Option<&Actor>,
+    ) -> Result<Option<ScheduleRecord>, StoreError> {
+        let (name, actor) = (name.to_owned(), actor.cloned());
+        self.write("pause a schedule", 1, move |scope| write::pause(scope, &name, paused, actor.as_ref()))
+            .await
     }
 
     async fn due_schedules(&self, now: Time, limit: u32) -> Result<DueSchedules, StoreError> {

@@ -1,14 +1,16 @@
 //! Describing schedules, pausing them and taking them away.
 
 use windlass_core::StoreError;
+use windlass_core::audit::{Actor, Note};
 use windlass_core::schedule::ScheduleSpec;
 use windlass_core::store::{Put, SchedulePut, ScheduleRecord, Wake};
 
 use super::read;
+use crate::audit;
 use crate::error::{Answer, other};
 use crate::scope::Scope;
 
-pub(super) fn put(scope: &mut Scope<'_>, spec: &ScheduleSpec) -> Answer<SchedulePut> {
+pub(super) fn put(scope: &mut Scope<'_>, spec: &ScheduleSpec, actor: Option<&Actor>) -> Answer<SchedulePut> {
     let kept = spec.to_kept();
     let before = read::one(scope.connection, &spec.name)?;
     if let Some(record) = before.as_ref().filter(|row| row.kept == kept && row.payload == spec.payload) {
@@ -40,16 +42,23 @@ pub(super) fn put(scope: &mut Scope<'_>, spec: &ScheduleSpec) -> Answer<Schedule
     let what = if before.is_some() { Put::Changed } else { Put::Created };
     let record = read::one(scope.connection, &spec.name)?
         .ok_or_else(|| other("write a schedule", "the row is not there"))?;
+    audit::note(scope, actor, Note::schedule_put(before.as_ref(), &record).as_ref())?;
     Ok(SchedulePut { record, what })
 }
 
-pub(super) fn delete(scope: &mut Scope<'_>, name: &str) -> Answer<bool> {
-    let gone =
-        scope.connection.prepare_cached("delete from windlass_schedules where name = ?1")?.execute([name])?;
-    Ok(gone > 0)
+pub(super) fn delete(scope: &mut Scope<'_>, name: &str, actor: Option<&Actor>) -> Answer<bool> {
+    let Some(before) = read::one(scope.connection, name)? else { return Ok(false) };
+    scope.connection.prepare_cached("delete from windlass_schedules where name = ?1")?.execute([name])?;
+    audit::note(scope, actor, Note::schedule_deleted(&before).as_ref())?;
+    Ok(true)
 }
 
-pub(super) fn pause(scope: &mut Scope<'_>, name: &str, paused: bool) -> Answer<Option<ScheduleRecord>> {
+pub(super) fn pause(
+    scope: &mut Scope<'_>,
+    name: &str,
+    paused: bool,
+    actor: Option<&Actor>,
+) -> Answer<Option<ScheduleRecord>> {
     let changed = scope
         .connection
         .prepare_cached(
@@ -57,6 +66,9 @@ pub(super) fn pause(scope: &mut Scope<'_>, name: &str, paused: bool) -> Answer<O
              where name = ?1 and paused <> ?2",
         )?
         .execute((name, paused, scope.now.0))?;
+    if changed > 0 {
+        audit::note(scope, actor, Note::schedule_paused(name, paused).as_ref())?;
+    }
     if changed > 0 && !paused {
         scope.wake(Wake::Any);
     }

@@ -45,6 +45,14 @@ CREATE TABLE windlass_audit (
     detail  text not null check (json_valid(detail))
 ) strict;
 
+CREATE INDEX windlass_audit_act on windlass_audit (act, seq);
+
+CREATE INDEX windlass_audit_actor on windlass_audit (actor, seq);
+
+CREATE INDEX windlass_audit_at on windlass_audit (at);
+
+CREATE INDEX windlass_audit_subject on windlass_audit (subject, seq);
+
 CREATE TABLE windlass_backups (
     digest      text primary key,
     file        text not null,
@@ -358,6 +366,15 @@ join windlass_jobs j on j.id = c.id
 left join windlass_workers w on w.id = c.worker
 left join windlass_attempts a on a.id = j.id and a.token = (
     select max(l.token) from windlass_attempts l where l.id = j.id and l.error is not null);
+
+CREATE TABLE windlass_pack_migrations (
+    pack       text not null,
+    version    integer not null,
+    name       text not null,
+    checksum   text not null,
+    applied_at integer not null,
+    primary key (pack, version)
+) strict, without rowid;
 
 CREATE TABLE windlass_progress (
     job_id  integer primary key,

@@ -3,18 +3,24 @@
 use std::collections::BTreeMap;
 
 use rusqlite::OptionalExtension;
+use windlass_core::audit::{Actor, Note};
 use windlass_core::store::{Bulk, Wake};
-use windlass_core::workflow::{Standing, again};
+use windlass_core::workflow::{Standing, WorkflowState, again};
 use windlass_core::{JobId, WorkflowId};
 
 use super::enqueue::wait;
 use super::fate::{Flow, follow_one, load, set_standing};
 use crate::act::{cancel, keep_last_attempt};
+use crate::audit;
 use crate::error::Answer;
 use crate::scope::Scope;
 use crate::settle::{Waiting, waiting_columns};
 
-pub(super) fn cancel_workflow(scope: &mut Scope<'_>, id: WorkflowId) -> Answer<Option<Bulk>> {
+pub(super) fn cancel_workflow(
+    scope: &mut Scope<'_>,
+    id: WorkflowId,
+    actor: Option<&Actor>,
+) -> Answer<Option<Bulk>> {
     let Some(flow) = load(scope.connection, id)? else { return Ok(None) };
     let mut bulk = Bulk::default();
     for (member, place) in flow.members.iter().zip(&flow.places) {
@@ -24,16 +30,28 @@ pub(super) fn cancel_workflow(scope: &mut Scope<'_>, id: WorkflowId) -> Answer<O
         }
     }
     super::follow(scope)?;
+    let states = [flow.state, state_now(scope, id)?.unwrap_or(flow.state)];
+    audit::note(scope, actor, Note::workflow_cancelled(id, states, &bulk).as_ref())?;
     Ok(Some(bulk))
 }
 
-pub(super) fn retry_workflow(scope: &mut Scope<'_>, id: WorkflowId) -> Answer<Option<Bulk>> {
+pub(super) fn retry_workflow(
+    scope: &mut Scope<'_>,
+    id: WorkflowId,
+    actor: Option<&Actor>,
+) -> Answer<Option<Bulk>> {
     let Some(flow) = load(scope.connection, id)? else { return Ok(None) };
     let all: Vec<usize> = (0..flow.members.len()).collect();
     let revived = retry(scope, id, &flow, &all)?;
     let mut bulk = Bulk { done: revived.len() as u64, ..Bulk::default() };
     bulk.skipped = flow.members.len() as u64 - bulk.done;
+    let states = [flow.state, state_now(scope, id)?.unwrap_or(flow.state)];
+    audit::note(scope, actor, Note::workflow_retried(id, states, &bulk).as_ref())?;
     Ok(Some(bulk))
+}
+
+fn state_now(scope: &Scope<'_>, id: WorkflowId) -> Answer<Option<WorkflowState>> {
+    Ok(load(scope.connection, id)?.map(|flow| flow.state))
 }
 
 /// Retries those of `ids` that belong to workflows and gives back the others. A job that was revived because of another is

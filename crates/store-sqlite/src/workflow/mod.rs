@@ -10,6 +10,7 @@ mod mend;
 mod read;
 
 use async_trait::async_trait;
+use windlass_core::audit::Actor;
 use windlass_core::store::{
     Bulk, Parent, Started, WorkflowDetail, WorkflowFilter, WorkflowRecord, WorkflowStore,
 };
@@ -47,12 +48,22 @@ impl WorkflowStore for SqliteStore {
         self.read("list workflows", move |connection| read::workflows(connection, &filter)).await
     }
 
-    async fn cancel_workflow(&self, id: WorkflowId) -> Result<Option<Bulk>, StoreError> {
-        self.write("cancel a workflow", 1, move |scope| act::cancel_workflow(scope, id)).await
+    async fn cancel_workflow(
+        &self,
+        id: WorkflowId,
+        actor: Option<&Actor>,
+    ) -> Result<Option<Bulk>, StoreError> {
+        let actor = actor.cloned();
+        self.write("cancel a workflow", 1, move |scope| act::cancel_workflow(scope, id, actor.as_ref())).await
     }
 
-    async fn retry_workflow(&self, id: WorkflowId) -> Result<Option<Bulk>, StoreError> {
-        self.write("retry a workflow", 1, move |scope| act::retry_workflow(scope, id)).await
+    async fn retry_workflow(
+        &self,
+        id: WorkflowId,
+        actor: Option<&Actor>,
+    ) -> Result<Option<Bulk>, StoreError> {
+        let actor = actor.cloned();
+        self.write("retry a workflow", 1, move |scope| act::retry_workflow(scope, id, actor.as_ref())).await
     }
 
     async fn parents(&self, job: JobId) -> Result<Vec<Parent>, StoreError> {

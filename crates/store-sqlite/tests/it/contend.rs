@@ -130,8 +130,11 @@ async fn an_id_is_never_given_twice() {
     let setup = Setup::new().await;
     let id = setup.put().await;
     let filter = JobFilter { ids: vec![id], ..JobFilter::default() };
-    setup.store.act(&filter, windlass_core::store::Action::Cancel, 1).await.unwrap();
-    assert_eq!(setup.store.act(&filter, windlass_core::store::Action::Delete, 1).await.unwrap().done, 1);
+    setup.store.act(&filter, windlass_core::store::Action::Cancel, 1, None).await.unwrap();
+    assert_eq!(
+        setup.store.act(&filter, windlass_core::store::Action::Delete, 1, None).await.unwrap().done,
+        1
+    );
     setup.store.set_clock_offset(-3_600_000_000);
     assert!(setup.put().await > id);
     assert!(setup.store.now().await.unwrap() > Time(0));

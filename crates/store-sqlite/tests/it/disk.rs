@@ -24,7 +24,7 @@ async fn full_is_said_and_heals() {
     let all = JobFilter::default();
     for _ in 0..30 {
         for action in [Action::Cancel, Action::Delete] {
-            assert_eq!(setup.store.act(&all, action, 20).await.unwrap().done, 20);
+            assert_eq!(setup.store.act(&all, action, 20, None).await.unwrap().done, 20);
         }
     }
     setup.store.enqueue(&vec![setup.job(); 100]).await.unwrap();

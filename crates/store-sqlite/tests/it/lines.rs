@@ -70,12 +70,12 @@ async fn a_lane_that_is_done_leaves_nothing() {
 async fn cancelled_jobs_leave_nothing() {
     let setup = Setup::new().await;
     let three = KindSpec { key_concurrency: 3, ..KindSpec::new("plain", "MAIN") };
-    setup.store.sync_registry(&[], &[three]).await.unwrap();
+    setup.store.sync_registry(&[], &[three], None).await.unwrap();
     let worker = worker(&setup.store, setup.queue).await;
     setup.store.enqueue(&vec![setup.keyed("a"); 8]).await.unwrap();
     let running = setup.claim(worker, 10).await;
     assert_eq!(running.len(), 3);
-    assert_eq!(setup.store.act(&JobFilter::default(), Action::Cancel, 100).await.unwrap().done, 5);
+    assert_eq!(setup.store.act(&JobFilter::default(), Action::Cancel, 100, None).await.unwrap().done, 5);
     let back = running.iter().map(|job| Settlement {
         verdict: Verdict::Return(Return {
             why: ReturnWhy::HandBack,
@@ -102,7 +102,7 @@ async fn an_offer_follows_an_operators_change() {
     setup.finish(&running).await;
     let plain = setup.store.enqueue(&[NewJob { priority: 3, ..setup.job() }]).await.unwrap()[0].id;
     let urgent = Change { priority: Some(0), run_at: None };
-    assert!(setup.store.change(put[3].id, &urgent).await.unwrap());
+    assert!(setup.store.change(put[3].id, &urgent, None).await.unwrap());
     let next: Vec<JobId> = setup.claim(worker, 10).await.iter().map(|job| job.id).collect();
     assert_eq!(next, [put[3].id, plain], "before what is less urgent, and one of the lane");
 }

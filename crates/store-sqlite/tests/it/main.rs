@@ -14,5 +14,6 @@ mod processes;
 mod report;
 mod schema;
 mod setup;
+mod sql;
 mod views;
 mod wal;

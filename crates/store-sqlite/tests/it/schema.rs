@@ -7,7 +7,7 @@ use windlass_core::{Store, StoreError};
 use crate::contend::done;
 use crate::setup::{Setup, ask, open, worker};
 
-const NEWEST: i64 = 22;
+const NEWEST: i64 = 24;
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/schema/schema.sql");
 
 fn dump(path: &Path) -> String {
@@ -163,5 +163,23 @@ async fn a_workflow_of_before_ends_as_any() {
         let job = setup.store.claim(&ask(worker, setup.queue, setup.kind, 1)).await.unwrap().remove(0);
         setup.store.settle(&[done(&job)]).await.unwrap();
         assert_eq!(setup.store.job(child).await.unwrap().unwrap().job.state, state);
+    }
+}
+
+/// No pack is named like something of ours: its tables could be mistaken for ours.
+#[tokio::test]
+async fn names_of_ours_are_not_packs() {
+    use windlass_core::pack::{PackStep, SqlText, check_steps};
+    let setup = Setup::new().await;
+    let connection = rusqlite::Connection::open(setup.path()).unwrap();
+    let mut statement = connection
+        .prepare("select substr(name, 10) from sqlite_schema where name like 'windlass\\_%' escape '\\'")
+        .unwrap();
+    let names = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();
+    let text = SqlText::Same("delete from x");
+    for name in names.map(Result::unwrap).filter(|name| name.contains('_')) {
+        let pack = name.split('_').next().unwrap();
+        let step = PackStep { version: 1, name: "x", up: text, down: text };
+        assert!(check_steps(pack, &[step]).is_err(), "a pack `{pack}` might have `{name}`");
     }
 }

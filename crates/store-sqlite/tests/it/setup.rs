@@ -49,7 +49,7 @@ pub(crate) fn open(path: &Path) -> SqliteStore {
 
 pub(crate) async fn prepare(store: &SqliteStore) -> (QueueId, KindId) {
     store.migrate_up(None).await.unwrap();
-    store.sync_registry(&[QueueSpec::named("MAIN")], &[KindSpec::new("plain", "MAIN")]).await.unwrap();
+    store.sync_registry(&[QueueSpec::named("MAIN")], &[KindSpec::new("plain", "MAIN")], None).await.unwrap();
     (store.queues().await.unwrap()[0].id, store.kinds().await.unwrap()[0].0)
 }
 

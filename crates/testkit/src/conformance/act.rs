@@ -120,10 +120,10 @@ pub async fn by_filter_and_no_further(h: Harness) {
     let mine = h.store.enqueue(&vec![tagged; 5]).await.unwrap();
     let others = h.put_plain(2).await;
     let filter = JobFilter { tag: Some("old".to_owned()), ..JobFilter::default() };
-    let got = h.store.act(&filter, Action::Cancel, 2).await.unwrap();
+    let got = h.store.act(&filter, Action::Cancel, 2, None).await.unwrap();
     assert_eq!(got, Bulk { done: 2, ..Bulk::default() }, "no more than the limit");
     let waiting = JobFilter { states: vec![JobState::Pending], ..filter.clone() };
-    let got = h.store.act(&waiting, Action::Cancel, 100).await.unwrap();
+    let got = h.store.act(&waiting, Action::Cancel, 100, None).await.unwrap();
     assert_eq!(got, Bulk { done: 3, ..Bulk::default() });
     for job in mine {
         assert_eq!(h.state(job.id).await, JobState::Cancelled);
@@ -145,9 +145,9 @@ pub async fn what_does_not_fit_is_counted(h: Harness) {
 pub async fn change_reorders_waiting_jobs(h: Harness) {
     let put = h.put_plain(3).await;
     let urgent = Change { priority: Some(0), run_at: None };
-    assert!(h.store.change(put[2], &urgent).await.unwrap());
+    assert!(h.store.change(put[2], &urgent, None).await.unwrap());
     let later = h.now().await.plus(10 * MINUTE);
-    assert!(h.store.change(put[0], &Change { priority: None, run_at: Some(later) }).await.unwrap());
+    assert!(h.store.change(put[0], &Change { priority: None, run_at: Some(later) }, None).await.unwrap());
     let job = h.detail(put[0]).await.job;
     assert_eq!((job.state, job.run_at, job.priority), (JobState::Scheduled, Some(later), 5));
     assert_eq!(h.detail(put[2]).await.job.priority, 0);
@@ -162,7 +162,7 @@ pub async fn change_reorders_waiting_jobs(h: Harness) {
 pub async fn change_can_bring_a_job_forward(h: Harness) {
     let id = h.put(NewJob { run_at: RunAt::In(60 * MINUTE), ..h.job() }).await;
     let now = h.now().await;
-    assert!(h.store.change(id, &Change { priority: None, run_at: Some(now) }).await.unwrap());
+    assert!(h.store.change(id, &Change { priority: None, run_at: Some(now) }, None).await.unwrap());
     assert_eq!(h.claim_one(h.worker().await).await.id, id);
 }
 
@@ -170,10 +170,10 @@ pub async fn change_fits_only_waiting_jobs(h: Harness) {
     let change = Change { priority: Some(1), run_at: None };
     for (state, id) in one_in_each_state(&h).await {
         let waits = matches!(state, JobState::Scheduled | JobState::Pending);
-        assert_eq!(h.store.change(id, &change).await.unwrap(), waits, "{state}");
+        assert_eq!(h.store.change(id, &change, None).await.unwrap(), waits, "{state}");
         let job = h.detail(id).await.job;
         assert_eq!(job.state, state);
         assert_eq!(job.priority == 1, waits, "{state}");
     }
-    assert!(!h.store.change(JobId(3), &change).await.unwrap());
+    assert!(!h.store.change(JobId(3), &change, None).await.unwrap());
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use windlass_core::backup::line::write_row;
-use windlass_core::backup::{Batch, Cell, Sum, TABLES, Table, table};
+use windlass_core::backup::{Batch, Cell, Holdings, Sum, Table};
 use windlass_core::store::{
     Action, BackupStore, Import, KindUpdate, LATENCY_BUCKETS, Live, QueueUpdate, Report, ReportBody, Rollup,
 };
@@ -43,7 +43,7 @@ pub async fn fill(h: &Harness) -> Filled {
     entities(h).await;
     h.schedule(&spec("hourly", "every 1h")).await;
     h.schedule(&spec("paused", "@daily")).await;
-    h.store.pause_schedule("paused", true).await.unwrap();
+    h.store.pause_schedule("paused", true, None).await.unwrap();
     h.advance(HOUR * 2);
     let turn = h.turn(&h.read("hourly").await, h.now().await);
     assert_eq!(h.store.tick(&[turn]).await.unwrap(), [true]);
@@ -69,7 +69,7 @@ async fn limits(h: &Harness) {
     assert!(h.store.update_kind(h.kind, &update).await.unwrap());
     h.store.lease_tokens(h.kind, 1, 0).await.unwrap();
     let queue = QueueSpec { resource: Some(Resource::new("browser", 6)), ..QueueSpec::named("HELD") };
-    h.store.sync_registry(&[queue], &[]).await.unwrap();
+    h.store.sync_registry(&[queue], &[], None).await.unwrap();
     let unique = Some(Unique { window: Some(HOUR), ..Unique::new("window", OnConflict::Keep) });
     h.put(NewJob { unique, ..h.delayed(HOUR * 24 * 40) }).await;
 }
@@ -168,9 +168,18 @@ async fn leased(h: &Harness, worker: windlass_core::WorkerId) -> (JobId, JobId) 
     (first, twin)
 }
 
+/// The schema's tables and those of entities.
+pub fn holdings() -> Holdings {
+    Holdings::core().with_tables(windlass_core::entity::TABLES)
+}
+
 /// Everything a backup of the store would hold.
 pub async fn exported(store: &(impl BackupStore + ?Sized)) -> Vec<Batch> {
-    let mut export = store.export().await.unwrap();
+    exported_as(store, &holdings()).await
+}
+
+pub async fn exported_as(store: &(impl BackupStore + ?Sized), holdings: &Holdings) -> Vec<Batch> {
+    let mut export = store.export(holdings).await.unwrap();
     let mut batches = Vec::new();
     while let Some(batch) = export.next().await.unwrap() {
         batches.push(batch);
@@ -192,7 +201,11 @@ pub fn sums(batches: &[Batch]) -> BTreeMap<&'static str, Sum> {
 }
 
 pub async fn import(store: &dyn Store, batches: Vec<Batch>) {
-    let mut import = store.import().await.unwrap();
+    import_as(store, &holdings(), batches).await;
+}
+
+pub async fn import_as(store: &dyn Store, holdings: &Holdings, batches: Vec<Batch>) {
+    let mut import = store.import(holdings).await.unwrap();
     for Batch { table, rows } in batches {
         put(import.as_mut(), table, rows).await;
     }
@@ -206,7 +219,7 @@ pub(super) async fn put(import: &mut dyn Import, table: &'static Table, rows: Ve
 
 /// The one row of a table with this id.
 pub(super) fn row_of(batches: &[Batch], name: &str, id: JobId) -> Option<BTreeMap<&'static str, Cell>> {
-    let table = table(name).unwrap();
+    let table = holdings().table(name).unwrap();
     let at = table.column("id").unwrap();
     let rows = batches.iter().filter(|batch| batch.table == table).flat_map(|batch| &batch.rows);
     let mut found = rows.filter(|row| row[at] == Cell::Int(id.0));
@@ -219,6 +232,6 @@ pub(super) fn row_of(batches: &[Batch], name: &str, id: JobId) -> Option<BTreeMa
 pub fn check_full(batches: &[Batch]) {
     let sums = sums(batches);
     let empty: Vec<&str> =
-        TABLES.iter().map(|table| table.name).filter(|name| !sums.contains_key(name)).collect();
+        holdings().tables.iter().map(|table| table.name).filter(|name| !sums.contains_key(name)).collect();
     assert_eq!(empty, Vec::<&str>::new(), "tables without a row in the tests of backups");
 }

@@ -1,12 +1,15 @@
 //! Rows out as of one moment, rows in or none, and numbers that never repeat.
 
-use windlass_core::backup::{Cell, TABLES};
-use windlass_core::store::BackupNote;
+use windlass_core::backup::column::int;
+use windlass_core::backup::{Cell, Holdings, TABLES, Table};
+use windlass_core::pack::PackStep;
+use windlass_core::store::{BackupNote, PackTrouble};
 use windlass_core::{JobState, NewJob, StoreError, Time};
 
 use super::Harness;
-use super::attic::{check_full, exported, fill, import, put, row_of, sums};
+use super::attic::{check_full, exported, exported_as, fill, holdings, import, import_as, put, row_of, sums};
 use super::lane::{ids, put_keyed, sound};
+use super::trunk::{PACK, STEPS, TABLES as TRUNK, pack_up, with_trunk};
 
 /// The same database, emptied.
 async fn anew(h: &Harness) {
@@ -72,7 +75,7 @@ pub async fn two_leased_twins_come_back_as_one(h: Harness) {
 
 pub async fn an_export_is_of_one_moment(h: Harness) {
     let before = h.put_plain(3_000).await;
-    let mut export = h.store.export().await.unwrap();
+    let mut export = h.store.export(&holdings()).await.unwrap();
     let first = export.next().await.unwrap().unwrap();
     assert_eq!(first.table.name, TABLES[0].name);
     let other = h.open().await;
@@ -97,7 +100,7 @@ pub async fn only_an_empty_database_is_restored_to(h: Harness) {
         Err(other) => panic!("{other:?}"),
         Ok::<Box<dyn windlass_core::store::Import>, _>(_) => panic!("it was taken"),
     };
-    assert_eq!(refused(h.store.import().await), "queues");
+    assert_eq!(refused(h.store.import(&holdings()).await), "queues");
     anew(&h).await;
     h.store
         .register_worker(&windlass_core::store::WorkerInfo {
@@ -107,14 +110,14 @@ pub async fn only_an_empty_database_is_restored_to(h: Harness) {
         })
         .await
         .unwrap();
-    assert_eq!(refused(h.store.import().await), "workers", "somebody works here");
+    assert_eq!(refused(h.store.import(&holdings()).await), "workers", "somebody works here");
 }
 
 pub async fn what_is_not_finished_leaves_nothing(h: Harness) {
     fill(&h).await;
     let rows = exported(&*h.store).await;
     anew(&h).await;
-    let mut begun = h.store.import().await.unwrap();
+    let mut begun = h.store.import(&holdings()).await.unwrap();
     for batch in rows.iter().take(4) {
         put(begun.as_mut(), batch.table, batch.rows.clone()).await;
     }
@@ -140,8 +143,8 @@ pub async fn numbers_go_on_above_everything(h: Harness) {
     assert!(leased.iter().all(|job| job.id <= newest));
     assert!(leased.iter().any(|job| job.id == filled.leased));
     // Every numbered table takes a new row.
-    h.store.sync_registry(&[windlass_core::QueueSpec::named("NEW")], &[]).await.unwrap();
-    h.store.sync_registry(&[], &[windlass_core::KindSpec::new("new", "NEW")]).await.unwrap();
+    h.store.sync_registry(&[windlass_core::QueueSpec::named("NEW")], &[], None).await.unwrap();
+    h.store.sync_registry(&[], &[windlass_core::KindSpec::new("new", "NEW")], None).await.unwrap();
     let till = super::till::Till { h: &h, worker };
     let grant = till.granted(&leased[0], 1).await;
     assert!(grant.id.0 >= begun.0);
@@ -185,4 +188,93 @@ pub async fn copies_are_remembered(h: Harness) {
     assert_eq!(h.store.backups(1).await.unwrap().len(), 1);
     assert!(h.store.forget_backup("b").await.unwrap());
     assert!(!h.store.forget_backup("b").await.unwrap());
+}
+
+/// The same database, emptied, with the tables of the pack.
+async fn anew_with_trunk(h: &Harness) {
+    h.store.migrate_pack_down(PACK, STEPS, 0).await.unwrap();
+    anew(h).await;
+    h.store.migrate_pack_up(PACK, STEPS).await.unwrap();
+}
+
+pub async fn tables_of_packs_come_along(h: Harness) {
+    fill(&h).await;
+    let rest = exported(&*h.store).await;
+    anew_with_trunk(&h).await;
+    pack_up(&*h.store, rest).await;
+    let before = exported_as(&*h.store, &with_trunk()).await;
+    check_full(&before);
+    let sums_before = sums(&before);
+    assert_eq!((sums_before["trunk_things"].rows, sums_before["trunk_labels"].rows), (5, 2));
+    let refused = h.store.import(&with_trunk()).await.err().unwrap();
+    assert!(matches!(refused, StoreError::NotEmpty { .. }), "{refused:?}");
+    anew_with_trunk(&h).await;
+    import_as(&*h.store, &with_trunk(), before).await;
+    assert_eq!(sums(&exported_as(&*h.store, &with_trunk()).await), sums_before);
+    let mut read = h.store.read().await.unwrap();
+    let kept = "select double_x, flag_x, time_x, bytes_x from windlass.trunk_things where int_x = $1";
+    let row = read.rows(kept, &[i64::MIN.into()]).await.unwrap().remove(0);
+    assert_eq!((row.get("double_x").unwrap(), row.get("flag_x").unwrap()), (0.1 + 0.2, false));
+    assert_eq!(row.get::<Time>("time_x").unwrap(), Time(1_763_000_000_000_001));
+    assert_eq!(row.get::<Vec<u8>>("bytes_x").unwrap(), (0..=255).collect::<Vec<u8>>());
+}
+
+pub async fn numbers_of_packs_go_on(h: Harness) {
+    anew_with_trunk(&h).await;
+    pack_up(&*h.store, Vec::new()).await;
+    let mut tx = h.store.begin().await.unwrap();
+    let put = "insert into windlass.trunk_things (int_x) values ($1) returning no";
+    let rows = tx.sql().rows(put, &[1.into()]).await.unwrap();
+    assert_eq!(rows[0].get::<i64>("no").unwrap(), 8);
+    tx.commit().await.unwrap();
+}
+
+async fn both_refused(h: &Harness, holdings: &Holdings) -> [StoreError; 2] {
+    [h.store.export(holdings).await.err().unwrap(), h.store.import(holdings).await.err().unwrap()]
+}
+
+/// Also while its tables are empty: what comes later would be left out of every copy.
+pub async fn an_unknown_pack_is_refused(h: Harness) {
+    anew_with_trunk(&h).await;
+    for error in both_refused(&h, &holdings()).await {
+        assert!(matches!(&error, StoreError::UnknownPack { pack } if pack == PACK), "{error:?}");
+        assert!(error.to_string().contains("use one that has it"), "{error}");
+    }
+    h.store.migrate_pack_down(PACK, STEPS, 0).await.unwrap();
+    exported(&*h.store).await;
+}
+
+/// A list that lacks a table or a column would lose it in every copy.
+pub async fn what_a_pack_forgot_is_refused(h: Harness) {
+    const LESS: &[Table] = &[Table { name: "trunk_labels", columns: &[int("thing")] }];
+    anew_with_trunk(&h).await;
+    let lists = [
+        (holdings().with_pack(PACK, STEPS, &TRUNK[..1]), "trunk_labels."),
+        (holdings().with_pack(PACK, STEPS, &TRUNK[..1]).with_tables(LESS), "trunk_labels.label"),
+    ];
+    for (list, lacks) in lists {
+        match h.store.export(&list).await.err() {
+            Some(StoreError::NotHeld { pack, what }) => {
+                assert!(pack == PACK && what.contains(lacks), "{what}")
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+pub async fn a_pack_of_another_version_is_refused(h: Harness) {
+    let told = |error: StoreError| match error {
+        StoreError::PackSchema { trouble, .. } => trouble,
+        other => panic!("{other:?}"),
+    };
+    anew(&h).await;
+    for error in both_refused(&h, &with_trunk()).await {
+        assert_eq!(told(error), PackTrouble::Missing);
+    }
+    h.store.migrate_pack_up(PACK, STEPS).await.unwrap();
+    let next = [STEPS[0], PackStep { version: 2, name: "next", ..STEPS[0] }];
+    let newer = holdings().with_pack(PACK, &next, TRUNK);
+    for error in both_refused(&h, &newer).await {
+        assert_eq!(told(error), PackTrouble::Old { found: 1, needed: 2 });
+    }
 }

@@ -4,7 +4,7 @@ use windlass_core::StoreError;
 use windlass_core::budget::{
     Amount, BudgetSpec, BudgetState, Level, Limits, Month, Standing, Sums, Threshold, Trigger,
 };
-use windlass_core::store::{Changed, Reserved};
+use windlass_core::store::{ActFilter, Changed, Reserved};
 
 use super::Harness;
 use super::till::{AI, LIMIT, Till, ask, cents, spec};
@@ -134,7 +134,7 @@ pub async fn nothing_is_known_of_an_unknown_budget(h: Harness) {
     let mut change = till.to_limit(5).await;
     change.budget = "nope".to_owned();
     assert_eq!(h.store.change_budget(&change).await.unwrap(), Changed::Unknown);
-    assert!(h.store.audit(None, 10).await.unwrap().is_empty());
+    assert!(h.store.audit(&ActFilter::newest(10)).await.unwrap().is_empty());
 }
 
 /// The state shown is that of the table, from the figures shown.

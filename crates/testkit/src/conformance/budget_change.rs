@@ -1,7 +1,8 @@
 //! What operators change: at once, for one month, and on record.
 
+use windlass_core::audit::Actor;
 use windlass_core::budget::{Amount, BudgetChange, BudgetSpec, BudgetState, Trigger};
-use windlass_core::store::{Booked, Changed, Charged, Live};
+use windlass_core::store::{ActFilter, Booked, Changed, Charged, Live};
 
 use super::Harness;
 use super::till::{AI, LIMIT, Till, cents};
@@ -69,7 +70,7 @@ pub async fn a_live_limit_can_be_taken_away(h: Harness) {
     assert_eq!((limits.amount, limits.tokens), (Some(cents(77)), None), "given back; taken away");
     till.change(&tokens(Live::Configured)).await;
     assert_eq!((till.standing().await.limits.tokens, live().await), (Some(9), false));
-    let acts = h.store.audit(None, 10).await.unwrap();
+    let acts = h.store.audit(&ActFilter::newest(10)).await.unwrap();
     let said: Vec<&str> = acts.iter().map(|act| act.detail.as_str()).collect();
     assert_eq!(
         said,
@@ -120,12 +121,12 @@ pub async fn the_audit_says_who_changed_what(h: Harness) {
     let (raise, reset) = (till.to_limit(75_000).await, till.to_reset().await);
     till.change(&raise).await;
     till.change(&BudgetChange {
-        actor: "operator \"Ö\"".to_owned(),
+        actor: Some(Actor::new("operator \"Ö\"")),
         tokens: Some(Live::Set(Some(7))),
         ..reset
     })
     .await;
-    let acts = h.store.audit(None, 10).await.unwrap();
+    let acts = h.store.audit(&ActFilter::newest(10)).await.unwrap();
     let subject = format!("budget/ai/{}", till.month().await);
     assert!(acts.iter().all(|act| act.act == "budget.change" && act.subject == subject && act.at >= before));
     let said: Vec<(&str, &str)> = acts.iter().map(|act| (act.actor.as_str(), act.detail.as_str())).collect();
@@ -137,8 +138,12 @@ pub async fn the_audit_says_who_changed_what(h: Harness) {
         ],
         "newest first"
     );
-    assert_eq!(h.store.audit(None, 1).await.unwrap(), acts[..1]);
-    assert_eq!(h.store.audit(Some(acts[0].seq), 10).await.unwrap(), acts[1..], "from a place on");
+    assert_eq!(h.store.audit(&ActFilter::newest(1)).await.unwrap(), acts[..1]);
+    assert_eq!(
+        h.store.audit(&ActFilter { before: Some(acts[0].seq), ..ActFilter::newest(10) }).await.unwrap(),
+        acts[1..],
+        "from a place on"
+    );
 }
 
 pub async fn a_month_that_is_over_is_closed(h: Harness) {
@@ -152,7 +157,7 @@ pub async fn a_month_that_is_over_is_closed(h: Harness) {
     }
     let old = h.store.history(AI, 2).await.unwrap().unwrap()[1];
     assert_eq!((old.settled.amount, old.limits.amount), (cents(25), Some(cents(LIMIT))));
-    assert!(h.store.audit(None, 10).await.unwrap().is_empty());
+    assert!(h.store.audit(&ActFilter::newest(10)).await.unwrap().is_empty());
 }
 
 pub async fn a_month_ahead_can_be_prepared(h: Harness) {

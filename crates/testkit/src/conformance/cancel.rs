@@ -119,7 +119,8 @@ pub async fn cancel_races_claim(h: Harness) {
     for round in 0..30 {
         let id = h.put(h.job()).await;
         let (ask, filter) = (h.ask(worker, 1), super::only(id));
-        let (claimed, bulk) = tokio::join!(second.claim(&ask), h.store.act(&filter, Action::Cancel, 10));
+        let (claimed, bulk) =
+            tokio::join!(second.claim(&ask), h.store.act(&filter, Action::Cancel, 10, None));
         let (claimed, bulk) = (claimed.unwrap(), bulk.unwrap());
         if bulk.done == 1 {
             assert!(claimed.is_empty(), "round {round}: leased and cancelled");

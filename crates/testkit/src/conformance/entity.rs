@@ -11,10 +11,10 @@ use super::shelf::{Shelf, fields, taken};
 
 pub async fn types_are_kept_and_replaced(h: Harness) {
     let shelf = Shelf::new(&h).await;
-    let other = h.store.put_type(&TypeSpec::named("product")).await.unwrap();
+    let other = h.store.put_type(&TypeSpec::named("product"), None).await.unwrap();
     let text = vec![TextField { name: "näme \"quoted\"".to_owned(), weight: 3 }];
     let changed = TypeSpec { text, ..TypeSpec::named("product") };
-    assert_eq!(h.store.put_type(&changed).await.unwrap(), other, "the same name is the same type");
+    assert_eq!(h.store.put_type(&changed, None).await.unwrap(), other, "the same name is the same type");
     let types = h.store.types().await.unwrap();
     assert_eq!(types, [(shelf.type_id, TypeSpec::document()), (other, changed)]);
 }
@@ -97,7 +97,7 @@ pub async fn listed_by_the_bytes_of_the_id(h: Harness) {
     shelf.save(&writes).await;
     shelf.saved(shelf.put("aab", "goes")).await;
     shelf.saved(shelf.delete("aab")).await;
-    let elsewhere = h.store.put_type(&TypeSpec::named("other")).await.unwrap();
+    let elsewhere = h.store.put_type(&TypeSpec::named("other"), None).await.unwrap();
     shelf.saved(EntityWrite { type_id: elsewhere, ..shelf.put("ab", "x") }).await;
     ids.sort_unstable();
     let mut listed: Vec<String> = Vec::new();

@@ -193,11 +193,11 @@ pub async fn many_at_once(h: Harness) {
     let ids: Vec<String> = (0..COUNT).map(|n| format!("e{n}")).collect();
     shelf.save(&ids.iter().map(|id| shelf.put(id, "x")).collect::<Vec<_>>()).await;
     let all = JobFilter { queue: Some(h.queue), ..JobFilter::default() };
-    let cancelled = h.store.act(&all, Action::Cancel, 10_000).await.unwrap();
+    let cancelled = h.store.act(&all, Action::Cancel, 10_000, None).await.unwrap();
     assert_eq!(cancelled.done, COUNT as u64);
     assert_eq!(h.store.pending_entities(10_000).await.unwrap(), 0);
     failed(&shelf, &ids[COUNT - 1], "its box was cancelled").await;
-    assert_eq!(h.store.act(&all, Action::Retry, 10_000).await.unwrap().done, COUNT as u64);
+    assert_eq!(h.store.act(&all, Action::Retry, 10_000, None).await.unwrap().done, COUNT as u64);
     assert_eq!(h.store.pending_entities(10_000).await.unwrap(), COUNT as u64);
     let mut follower = Follower::default();
     assert_eq!(follower.drain(&*h.store, 100).await.len(), COUNT);
@@ -217,7 +217,7 @@ async fn holds(h: &Harness, shelf: &Shelf<'_>, id: &str, round: usize) {
 
 async fn act_on(handle: &dyn Handle, ids: &[JobId], action: Action) -> Bulk {
     let filter = JobFilter { ids: ids.to_vec(), ..JobFilter::default() };
-    handle.act(&filter, action, 1_000).await.unwrap()
+    handle.act(&filter, action, 1_000, None).await.unwrap()
 }
 
 /// An operator, a writer and an indexer at the same entities: nobody waits for ever, and every state is true.

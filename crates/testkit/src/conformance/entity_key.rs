@@ -201,6 +201,6 @@ pub async fn a_key_outlives_its_box_and_goes_with_its_age(h: Harness) {
     assert_eq!(replayed(&shelf.save(from_ref(&write)).await[0]), &first);
     h.advance(2 * DAY);
     let prune = Prune { what: PruneWhat::Idempotency, older_than: DAY, dry_run: false };
-    assert_eq!(h.store.prune(&prune).await.unwrap(), 1);
+    assert_eq!(h.store.prune(&prune, None).await.unwrap(), 1);
     assert_eq!(shelf.saved(write).await.version, 2);
 }

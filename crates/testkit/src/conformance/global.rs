@@ -60,7 +60,7 @@ pub async fn it_is_changed_live(h: Harness) {
 pub async fn configuration_sets_it_and_the_operator_wins(h: Harness) {
     let configure = async |most| {
         let spec = QueueSpec { global_concurrency: most, ..QueueSpec::named(QUEUE) };
-        h.store.sync_registry(&[spec], &[]).await.unwrap();
+        h.store.sync_registry(&[spec], &[], None).await.unwrap();
         let queues = h.store.queues().await.unwrap();
         queues.into_iter().find(|q| q.id == h.queue).unwrap().spec.global_concurrency
     };

@@ -62,7 +62,7 @@ impl Harness {
         store.migrate_up(None).await.unwrap();
         store.check_schema().await.unwrap();
         let (queues, kinds) = registry();
-        store.sync_registry(&queues, &kinds).await.unwrap();
+        store.sync_registry(&queues, &kinds, None).await.unwrap();
         let queues = store.queues().await.unwrap();
         let kinds = store.kinds().await.unwrap();
         let queue = |name: &str| queues.iter().find(|q| q.spec.name == name).expect("queue registered").id;
@@ -171,7 +171,7 @@ impl Harness {
 
     pub async fn act(&self, ids: &[JobId], action: Action) -> Bulk {
         let filter = JobFilter { ids: ids.to_vec(), ..JobFilter::default() };
-        self.store.act(&filter, action, 1_000).await.unwrap()
+        self.store.act(&filter, action, 1_000, None).await.unwrap()
     }
 
     // Work -----------------------------------------------------------------------------------------------------

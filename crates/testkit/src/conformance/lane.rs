@@ -21,7 +21,7 @@ pub(super) async fn put_keyed(h: &Harness, key: &str, count: usize) -> Vec<JobId
 /// So many of a key at once, for the jobs of [`KIND`].
 pub(super) async fn limit(h: &Harness, key_concurrency: u16) {
     let kind = KindSpec { key_concurrency, ..KindSpec::new(KIND, QUEUE) };
-    h.store.sync_registry(&[], &[kind]).await.unwrap();
+    h.store.sync_registry(&[], &[kind], None).await.unwrap();
 }
 
 pub(super) fn ids(jobs: &[LeasedJob]) -> Vec<JobId> {

@@ -197,14 +197,14 @@ pub async fn a_head_moved_ahead_goes_back_in_line(h: Harness) {
     let leased = h.claim_one(worker).await;
     h.settle(&leased, Outcome::HandBack).await;
     let change = Change { priority: None, run_at: Some(h.now().await.plus(10 * MINUTE)) };
-    assert!(h.store.change(put[0], &change).await.unwrap());
+    assert!(h.store.change(put[0], &change, None).await.unwrap());
     assert_eq!(h.state(put[0]).await, JobState::Scheduled);
     sound(&h).await;
     let second = h.claim(worker, 10).await;
     assert_eq!(ids(&second), put[1..2]);
     h.advance(11 * MINUTE);
     let urgent = Change { priority: Some(0), run_at: None };
-    assert!(h.store.change(put[0], &urgent).await.unwrap(), "one in line can be moved up");
+    assert!(h.store.change(put[0], &urgent, None).await.unwrap(), "one in line can be moved up");
     sound(&h).await;
     h.done(&second[0]).await;
     for id in [put[0], put[2]] {
@@ -220,7 +220,7 @@ pub async fn a_lined_one_moved_ahead_is_passed(h: Harness) {
     let worker = h.worker().await;
     let leased = h.claim_one(worker).await;
     let change = Change { priority: None, run_at: Some(h.now().await.plus(10 * MINUTE)) };
-    assert!(h.store.change(put[1], &change).await.unwrap());
+    assert!(h.store.change(put[1], &change, None).await.unwrap());
     h.done(&leased).await;
     let third = h.claim(worker, 10).await;
     assert_eq!(ids(&third), put[2..]);

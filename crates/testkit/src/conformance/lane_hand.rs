@@ -157,7 +157,7 @@ pub async fn everybody_behind_a_full_lane_is_served(h: Harness) {
     }
     let ahead = h.put(NewJob { run_at: RunAt::In(10 * MINUTE), ..keyed(&h, "a") }).await;
     let soon = Change { priority: None, run_at: Some(h.now().await.plus(MINUTE)) };
-    assert!(h.store.change(put[4], &soon).await.unwrap());
+    assert!(h.store.change(put[4], &soon, None).await.unwrap());
     for id in &put[1..4] {
         h.done(&running).await;
         running = handed_over(&h, worker, &[*id]).await.remove(0);
@@ -187,7 +187,7 @@ pub async fn another_priority_counts_at_once(h: Harness) {
         let before = h.put_plain(2).await;
         h.store.enqueue(&vec![NewJob { priority: 3, ..h.job() }; 2]).await.unwrap();
         let changed = if of_the_next { put[0] } else { put[1] };
-        assert!(h.store.change(changed, &urgent).await.unwrap());
+        assert!(h.store.change(changed, &urgent, None).await.unwrap());
         sound(&h).await;
         let first = h.claim_one(worker).await;
         assert_eq!(first.id, changed, "the one that was offered the slot: {of_the_next}");

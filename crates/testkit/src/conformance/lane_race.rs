@@ -200,7 +200,7 @@ async fn raced(h: &Harness, what: impl AsyncFn(&dyn Handle, JobId)) {
 
 pub async fn cancelling_races_promoting(h: Harness) {
     raced(&h, async |store, target| {
-        store.act(&super::only(target), Action::Cancel, 1).await.unwrap();
+        store.act(&super::only(target), Action::Cancel, 1, None).await.unwrap();
     })
     .await;
 }
@@ -208,7 +208,7 @@ pub async fn cancelling_races_promoting(h: Harness) {
 pub async fn moving_races_promoting(h: Harness) {
     let later = h.now().await.plus(100 * MINUTE);
     raced(&h, async |store, target| {
-        store.change(target, &Change { priority: None, run_at: Some(later) }).await.unwrap();
+        store.change(target, &Change { priority: None, run_at: Some(later) }, None).await.unwrap();
     })
     .await;
 }
@@ -219,7 +219,7 @@ pub async fn replacing_races_promoting(h: Harness) {
         let key = store.job(target).await.unwrap().unwrap().job.unique_key.unwrap();
         let unique = Some(Unique::new(key, OnConflict::Replace));
         let put = store.enqueue(&[NewJob { unique, ..job.clone() }]).await.unwrap();
-        store.act(&super::only(put[0].id), Action::Cancel, 1).await.unwrap();
+        store.act(&super::only(put[0].id), Action::Cancel, 1, None).await.unwrap();
     })
     .await;
 }

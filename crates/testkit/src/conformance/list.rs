@@ -18,6 +18,28 @@ macro_rules! conformance_cases {
                 change_can_bring_a_job_forward
                 change_fits_only_waiting_jobs
             }
+            audit_act {
+                one_job_s_line_says_how_it_stood
+                a_dead_letter_s_line_has_its_own_word
+                a_running_job_s_cancel_is_told_once
+                a_hurried_job_s_line_has_its_times
+                a_replay_that_meets_its_twin_is_told_as_it_ended
+                an_act_on_many_tells_the_filter_and_the_counts
+                the_lines_of_a_large_act_add_up
+                a_changed_job_s_line_has_what_differs
+                what_changes_nothing_or_has_no_actor_leaves_no_line
+            }
+            audit_put {
+                a_schedule_s_lines_have_what_differs
+                a_workflow_s_lines_have_its_states
+                a_type_s_line_has_what_differs
+                a_kind_registered_by_hand_is_told
+                a_queue_s_or_kind_s_change_that_changes_nothing_is_not_told
+                bounds_are_told_as_they_are_in_force
+                a_clean_up_is_told_once
+                a_caller_s_line_is_of_its_transaction
+                the_audit_is_asked_by_who_what_whom_and_when
+            }
             backup {
                 everything_there_and_back
                 leased_jobs_wait_again
@@ -29,6 +51,11 @@ macro_rules! conformance_cases {
                 numbers_go_on_above_everything
                 restored_entities_are_changes
                 copies_are_remembered
+                tables_of_packs_come_along
+                numbers_of_packs_go_on
+                an_unknown_pack_is_refused
+                what_a_pack_forgot_is_refused
+                a_pack_of_another_version_is_refused
             }
             budget {
                 specs_there_and_back
@@ -326,6 +353,16 @@ macro_rules! conformance_cases {
                 one_of_each_line_goes_ahead
                 nobody_in_line_is_passed_twice
             }
+            pack {
+                up_down_and_up_again
+                several_processes_step_at_once
+                older_newer_and_changed_are_told_apart
+                packs_of_others_are_left_alone
+                the_record_stays_while_tables_do
+                a_step_that_fails_leaves_nothing
+                each_database_gets_its_own_text
+                without_the_schema_there_are_no_packs
+            }
             poll {
                 an_idle_queue
                 next_due_is_the_earliest
@@ -452,6 +489,22 @@ macro_rules! conformance_cases {
                 twice_is_stale
                 a_mixed_batch_settles_the_others
                 a_large_batch
+            }
+            sql {
+                every_value_there_and_back
+                a_null_fits_every_column
+                rows_changed_are_counted
+                returning_answers
+                on_conflict_decides
+                literals_are_left_alone
+                wrong_columns_and_types_are_named
+                wrong_statements_are_refused
+                a_taken_key_is_told_apart
+                reads_cannot_write
+                reads_see_what_is_committed
+                rows_and_jobs_are_one_commit
+                a_rollback_leaves_nothing
+                statements_in_a_callers_transaction
             }
             suspect {
                 normal_claims_skip_suspects

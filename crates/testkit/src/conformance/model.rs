@@ -225,7 +225,7 @@ impl Walk {
             self.model.release(id);
         }
         let change = Change { priority: None, run_at: Some(later) };
-        assert_eq!(self.h.store.change(id, &change).await.unwrap(), waits, "change {id}");
+        assert_eq!(self.h.store.change(id, &change, None).await.unwrap(), waits, "change {id}");
         format!("change {id}")
     }
 

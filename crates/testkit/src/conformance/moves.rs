@@ -93,12 +93,12 @@ async fn walk(h: &Harness, worker: WorkerId, placed: &Placed, from: JobState, to
     let change = |run_at| Change { priority: None, run_at: Some(run_at) };
     match (from, to) {
         (Scheduled, Pending) => {
-            assert!(h.store.change(placed.id, &change(h.now().await.plus(MINUTE))).await.unwrap());
+            assert!(h.store.change(placed.id, &change(h.now().await.plus(MINUTE)), None).await.unwrap());
             assert_eq!(h.state(placed.id).await, Scheduled);
             h.advance(2 * MINUTE);
         }
         (Pending, Scheduled) => {
-            assert!(h.store.change(placed.id, &change(h.now().await.plus(MINUTE))).await.unwrap());
+            assert!(h.store.change(placed.id, &change(h.now().await.plus(MINUTE)), None).await.unwrap());
         }
         (Scheduled | Pending, Cancelled) => assert_eq!(h.act(&[placed.id], Action::Cancel).await.done, 1),
         (Scheduled | Pending, Superseded) => twin(h, placed).await,
@@ -161,9 +161,9 @@ async fn replay_with_a_parent(h: &Harness, worker: WorkerId, from: JobState) {
         h.settle(&lease, outcome).await;
     }
     assert_eq!(h.state(child).await, from);
-    assert_eq!(h.store.retry_workflow(started.id).await.unwrap().unwrap().done, 2);
+    assert_eq!(h.store.retry_workflow(started.id, None).await.unwrap().unwrap().done, 2);
     assert_eq!(h.state(child).await, JobState::Scheduled, "{from}");
-    h.store.cancel_workflow(started.id).await.unwrap();
+    h.store.cancel_workflow(started.id, None).await.unwrap();
 }
 
 pub async fn every_legal_move_can_be_made(h: Harness) {
@@ -183,7 +183,7 @@ pub async fn every_legal_move_can_be_made(h: Harness) {
         let _ = h.store.retire_worker(worker).await;
         let waiting =
             JobFilter { states: vec![JobState::Scheduled, JobState::Pending], ..JobFilter::default() };
-        h.store.act(&waiting, Action::Cancel, 1_000).await.unwrap();
+        h.store.act(&waiting, Action::Cancel, 1_000, None).await.unwrap();
     }
 }
 
@@ -197,7 +197,7 @@ pub async fn final_states_are_final(h: Harness) {
             assert_eq!(got, Bulk { skipped: 1, ..Bulk::default() }, "{action:?} of {state}");
         }
         let change = Change { priority: Some(0), run_at: Some(h.now().await) };
-        assert!(!h.store.change(id, &change).await.unwrap());
+        assert!(!h.store.change(id, &change, None).await.unwrap());
         assert!(h.claim(worker, 10).await.is_empty());
         assert_eq!(format!("{:?}", h.detail(id).await), before, "{state}");
     }

@@ -83,7 +83,7 @@ pub async fn a_paused_queue_gives_no_late_jobs(h: Harness) {
 pub async fn each_queue_has_its_own_patience(h: Harness) {
     let boost = async |boost_after| {
         let spec = QueueSpec { boost_after, ..QueueSpec::named(QUEUE) };
-        h.store.sync_registry(&[spec], &[]).await.unwrap();
+        h.store.sync_registry(&[spec], &[], None).await.unwrap();
         let queues = h.store.queues().await.unwrap();
         queues.into_iter().find(|q| q.id == h.queue).unwrap().spec.boost_after
     };
@@ -100,7 +100,7 @@ pub async fn patience_is_changed_live(h: Harness) {
         assert!(h.store.update_queue(h.queue, &update).await.unwrap());
         // The next start says what the configuration says.
         let spec = QueueSpec { boost_after: Some(3 * MINUTE), ..QueueSpec::named(QUEUE) };
-        h.store.sync_registry(&[spec], &[]).await.unwrap();
+        h.store.sync_registry(&[spec], &[], None).await.unwrap();
         let queues = h.store.queues().await.unwrap();
         let shown = queues.into_iter().find(|q| q.id == h.queue).unwrap().spec.boost_after;
         let asked = [QueueKinds { queue: h.queue, kinds: vec![h.kind] }];

@@ -142,7 +142,7 @@ pub async fn limits_in_force_are_told(h: Harness) {
         KindSpec { rate: rate("5/s"), ..KindSpec::new(KIND, QUEUE) },
         KindSpec { resource: Some(browser(3)), ..KindSpec::new(OTHER_KIND, OTHER_QUEUE) },
     ];
-    h.open().await.sync_registry(&[], &kinds).await.unwrap();
+    h.open().await.sync_registry(&[], &kinds, None).await.unwrap();
     let permits = |permits| Some(Permits { resource: "browser".to_owned(), permits });
     let first = KindLimits { kind: h.kind, rate: rate("5/s"), resource: None };
     let other = KindLimits { kind: h.other_kind, rate: None, resource: permits(3) };

@@ -11,7 +11,7 @@ use super::moves::one_in_each_state;
 const DAY: Duration = Duration::from_secs(86_400);
 
 async fn prune(h: &Harness, what: PruneWhat, days: u32, dry_run: bool) -> u64 {
-    h.store.prune(&Prune { what, older_than: days * DAY, dry_run }).await.unwrap()
+    h.store.prune(&Prune { what, older_than: days * DAY, dry_run }, None).await.unwrap()
 }
 
 async fn left(h: &Harness) -> Vec<JobState> {

@@ -113,13 +113,13 @@ pub async fn a_raised_rate_is_in_force_at_once(h: Harness) {
 
 pub async fn an_operator_s_rate_outlives_a_sync(h: Harness) {
     let spec = |rate: &str| KindSpec { rate: Some(rate.parse().unwrap()), ..KindSpec::new(KIND, QUEUE) };
-    h.store.sync_registry(&[], &[spec("5/s")]).await.unwrap();
+    h.store.sync_registry(&[], &[spec("5/s")], None).await.unwrap();
     assert_eq!(stored(&h).await, spec("5/s").rate);
     set(&h, Some("30/m")).await;
-    h.store.sync_registry(&[], &[spec("7/s")]).await.unwrap();
+    h.store.sync_registry(&[], &[spec("7/s")], None).await.unwrap();
     assert_eq!(stored(&h).await, spec("30/m").rate);
     set(&h, None).await;
-    h.store.sync_registry(&[], &[spec("7/s")]).await.unwrap();
+    h.store.sync_registry(&[], &[spec("7/s")], None).await.unwrap();
     assert_eq!(stored(&h).await, None, "a lifted bound stays lifted");
     assert_eq!(lease(&h, 900, 0).await.granted, 900);
     let nothing = h.store.update_kind(KindId(9_999), &KindUpdate::default()).await.unwrap();

@@ -52,7 +52,7 @@ pub async fn specs_there_and_back(h: Harness) {
         description: "does all".to_owned(),
     };
     let (queues, kinds) = (std::slice::from_ref(&wanted), std::slice::from_ref(&kind));
-    h.store.sync_registry(queues, kinds).await.unwrap();
+    h.store.sync_registry(queues, kinds, None).await.unwrap();
     let second = h.open().await;
     let stored = second.queues().await.unwrap().into_iter().find(|q| q.spec.name == "FULL").unwrap();
     assert_eq!(stored.spec, wanted);
@@ -66,7 +66,7 @@ pub async fn sync_is_idempotent(h: Harness) {
     let before = format!("{:?}", picture().await);
     let (queues, kinds) = specs();
     for _ in 0..2 {
-        h.store.sync_registry(&queues, &kinds).await.unwrap();
+        h.store.sync_registry(&queues, &kinds, None).await.unwrap();
         assert_eq!(format!("{:?}", picture().await), before);
     }
 }
@@ -76,8 +76,10 @@ pub async fn two_processes_sync_at_once(h: Harness) {
     for round in 0..10 {
         let queues = [QueueSpec::named(&format!("Q{round}"))];
         let kinds = [KindSpec::new(&format!("k{round}"), &queues[0].name)];
-        let (one, two) =
-            tokio::join!(h.store.sync_registry(&queues, &kinds), second.sync_registry(&queues, &kinds));
+        let (one, two) = tokio::join!(
+            h.store.sync_registry(&queues, &kinds, None),
+            second.sync_registry(&queues, &kinds, None)
+        );
         one.unwrap();
         two.unwrap();
     }
@@ -90,7 +92,7 @@ pub async fn changed_specs_are_taken(h: Harness) {
     queues[0].owner = "them".to_owned();
     queues[0].concurrency = 33;
     kinds[0].max_attempts = 2;
-    h.store.sync_registry(&queues, &kinds).await.unwrap();
+    h.store.sync_registry(&queues, &kinds, None).await.unwrap();
     assert_eq!(queue(&h, h.queue).await.spec, queues[0]);
     let stored = h.store.kinds().await.unwrap().into_iter().find(|(id, _, _)| *id == h.kind).unwrap();
     assert_eq!(stored, (h.kind, h.queue, kinds[0].clone()));
@@ -110,7 +112,7 @@ pub async fn live_settings_survive_a_sync(h: Harness) {
     queues[0].owner = "them".to_owned();
     queues[0].concurrency = 33;
     queues[0].depth_cap = Some(99);
-    h.store.sync_registry(&queues, &kinds).await.unwrap();
+    h.store.sync_registry(&queues, &kinds, None).await.unwrap();
     let state = queue(&h, h.queue).await;
     assert!(state.paused);
     assert_eq!((state.spec.concurrency, state.spec.depth_cap), (3, Some(7)));
@@ -120,19 +122,19 @@ pub async fn live_settings_survive_a_sync(h: Harness) {
     assert!(h.store.update_queue(h.queue, &lift).await.unwrap());
     let state = queue(&h, h.queue).await;
     assert_eq!((state.spec.depth_cap, state.spec.concurrency, state.paused), (None, 3, true));
-    h.store.sync_registry(&queues, &kinds).await.unwrap();
+    h.store.sync_registry(&queues, &kinds, None).await.unwrap();
     assert_eq!(queue(&h, h.queue).await.spec.depth_cap, None, "a lifted cap stays lifted");
 }
 
 pub async fn an_operator_removes_bounds_that_are_configured(h: Harness) {
     let (mut queues, kinds) = specs();
     queues[0].bounds = Some(Bounds { min: 4, max: 9 });
-    h.store.sync_registry(&queues, &kinds).await.unwrap();
+    h.store.sync_registry(&queues, &kinds, None).await.unwrap();
     let worker = h.worker().await;
     let bounds = async |bounds| {
         let update = QueueUpdate { bounds: Some(bounds), ..QueueUpdate::default() };
         assert!(h.store.update_queue(h.queue, &update).await.unwrap());
-        h.store.sync_registry(&queues, &kinds).await.unwrap();
+        h.store.sync_registry(&queues, &kinds, None).await.unwrap();
         let shown = queue(&h, h.queue).await.spec.bounds;
         let told = h.poll(worker).await.queues.iter().find(|q| q.queue == h.queue).unwrap().bounds;
         assert_eq!(shown, told);
@@ -149,7 +151,7 @@ pub async fn every_live_value_goes_back_to_the_configuration(h: Harness) {
     queues[0].depth_cap = Some(99);
     queues[0].resource = Some(Resource::new("slot", 3));
     kinds.iter_mut().find(|kind| kind.name == KIND).unwrap().rate = Some("7/s".parse().unwrap());
-    h.store.sync_registry(&queues, &kinds).await.unwrap();
+    h.store.sync_registry(&queues, &kinds, None).await.unwrap();
     let before = (queue(&h, h.queue).await.spec, h.store.kinds().await.unwrap());
     assert_eq!(h.store.overruled().await.unwrap(), []);
     let set = QueueUpdate {
@@ -211,7 +213,7 @@ pub async fn a_kind_never_moves(h: Harness) {
         kind.queue = OTHER_QUEUE.to_owned();
     }
     queues[0].owner = "them".to_owned();
-    match h.store.sync_registry(&queues, &kinds).await {
+    match h.store.sync_registry(&queues, &kinds, None).await {
         Err(StoreError::KindsMoved { mut moved }) => {
             moved.sort_by(|a, b| a.kind.cmp(&b.kind));
             let each = |kind: &str| KindMoved {

@@ -22,21 +22,24 @@ async fn uses(h: &Harness, worker: WorkerId) -> Vec<ResourceUse> {
 }
 
 pub async fn kinds_share_what_one_of_them_states(h: Harness) {
-    h.store.sync_registry(&[], &[needs(OTHER_KIND, OTHER_QUEUE, None)]).await.unwrap();
+    h.store.sync_registry(&[], &[needs(OTHER_KIND, OTHER_QUEUE, None)], None).await.unwrap();
     assert_eq!(of_kind(&h, OTHER_KIND).await, Some(Resource::new(BROWSER, 1)), "one at first");
-    h.store.sync_registry(&[], &[needs(KIND, QUEUE, Some(4))]).await.unwrap();
-    h.store.sync_registry(&[], &[needs(OTHER_KIND, OTHER_QUEUE, None)]).await.unwrap();
+    h.store.sync_registry(&[], &[needs(KIND, QUEUE, Some(4))], None).await.unwrap();
+    h.store.sync_registry(&[], &[needs(OTHER_KIND, OTHER_QUEUE, None)], None).await.unwrap();
     for kind in [KIND, OTHER_KIND] {
         assert_eq!(of_kind(&h, kind).await, Some(Resource::new(BROWSER, 4)), "{kind}");
     }
     assert_eq!(of_kind(&h, SECOND_KIND).await, None);
-    h.store.sync_registry(&[], &[KindSpec::new(KIND, QUEUE)]).await.unwrap();
+    h.store.sync_registry(&[], &[KindSpec::new(KIND, QUEUE)], None).await.unwrap();
     assert_eq!(of_kind(&h, KIND).await, None, "what is no longer said is no longer so");
 }
 
 pub async fn a_queue_s_resource_is_its_kinds_(h: Harness) {
     let queue = QueueSpec { resource: Some(Resource::new("slot", 3)), ..QueueSpec::named(QUEUE) };
-    h.store.sync_registry(std::slice::from_ref(&queue), &[needs(SECOND_KIND, QUEUE, Some(2))]).await.unwrap();
+    h.store
+        .sync_registry(std::slice::from_ref(&queue), &[needs(SECOND_KIND, QUEUE, Some(2))], None)
+        .await
+        .unwrap();
     assert_eq!(of_kind(&h, KIND).await, queue.resource);
     assert_eq!(of_kind(&h, SECOND_KIND).await, Some(Resource::new(BROWSER, 2)), "its own comes first");
     let states = h.store.queues().await.unwrap();
@@ -47,7 +50,7 @@ pub async fn an_operator_s_permits_outlive_a_sync(h: Harness) {
     let queue = QueueSpec { resource: Some(Resource::new("slot", 3)), ..QueueSpec::named(QUEUE) };
     let sync = async |permits| {
         let kinds = [needs(SECOND_KIND, QUEUE, Some(permits))];
-        h.store.sync_registry(std::slice::from_ref(&queue), &kinds).await.unwrap();
+        h.store.sync_registry(std::slice::from_ref(&queue), &kinds, None).await.unwrap();
     };
     sync(2).await;
     let update = QueueUpdate { permits: Some(Live::Set(9)), ..QueueUpdate::default() };
@@ -67,7 +70,7 @@ pub async fn an_operator_s_permits_outlive_a_sync(h: Harness) {
 
 /// The figure equals the leases it speaks of, at every step of a job's life.
 pub async fn in_use_is_what_is_leased(h: Harness) {
-    h.store.sync_registry(&[], &[needs(SECOND_KIND, QUEUE, Some(3))]).await.unwrap();
+    h.store.sync_registry(&[], &[needs(SECOND_KIND, QUEUE, Some(3))], None).await.unwrap();
     let (worker, other) = (h.worker().await, h.worker().await);
     assert!(uses(&h, worker).await.is_empty(), "it has said nothing yet");
     let limits = WorkerLimits {

@@ -51,11 +51,11 @@ pub async fn everything_said_comes_back(h: Harness) {
 pub async fn the_same_again_writes_nothing(h: Harness) {
     let record = h.schedule(&spec("same", "@daily")).await;
     h.advance(HOUR);
-    let again = h.open().await.put_schedule(&spec("same", "@daily")).await.unwrap();
+    let again = h.open().await.put_schedule(&spec("same", "@daily"), None).await.unwrap();
     assert_eq!((again.what, &again.record), (Put::Same, &record));
     assert_eq!(h.read("same").await, record);
     let other = ScheduleSpec { payload: b"{\"n\":2}".to_vec(), ..spec("same", "@daily") };
-    let other = h.store.put_schedule(&other).await.unwrap();
+    let other = h.store.put_schedule(&other, None).await.unwrap();
     assert_eq!((other.what, other.record.revision), (Put::Changed, record.revision + 1));
 }
 
@@ -66,10 +66,10 @@ pub async fn a_changed_one_keeps_its_last_tick(h: Harness) {
     let turn = h.turn(&made, h.now().await);
     assert!(turn.missed >= 58);
     assert_eq!(h.store.tick(&[turn]).await.unwrap(), [true]);
-    h.store.pause_schedule("s", true).await.unwrap();
+    h.store.pause_schedule("s", true, None).await.unwrap();
     let ticked = h.read("s").await;
     h.advance(2 * HOUR);
-    let changed = h.store.put_schedule(&spec("s", "every 10m")).await.unwrap();
+    let changed = h.store.put_schedule(&spec("s", "every 10m"), None).await.unwrap();
     assert_eq!(changed.what, Put::Changed);
     let expected = ScheduleRecord {
         kept: spec("s", "every 10m").to_kept(),
@@ -108,8 +108,8 @@ pub async fn a_deleted_one_is_gone_and_its_jobs_stay(h: Harness) {
     let made = h.schedule(&spec("s", "* * * * *")).await;
     h.advance(HOUR);
     assert_eq!(h.store.tick(&[h.turn(&made, h.now().await)]).await.unwrap(), [true]);
-    assert!(h.store.delete_schedule("s").await.unwrap());
-    assert!(!h.store.delete_schedule("s").await.unwrap());
+    assert!(h.store.delete_schedule("s", None).await.unwrap());
+    assert!(!h.store.delete_schedule("s", None).await.unwrap());
     assert!(h.store.schedule("s").await.unwrap().is_none());
     assert_eq!(h.count(JobState::Pending).await, 1);
     let again = h.schedule(&spec("s", "* * * * *")).await;
@@ -118,15 +118,19 @@ pub async fn a_deleted_one_is_gone_and_its_jobs_stay(h: Harness) {
 
 pub async fn a_paused_one_is_never_due_and_late_afterwards(h: Harness) {
     let made = h.schedule(&spec("s", "0 * * * *")).await;
-    let paused = h.store.pause_schedule("s", true).await.unwrap().unwrap();
+    let paused = h.store.pause_schedule("s", true, None).await.unwrap().unwrap();
     assert!(paused.paused && paused.revision > made.revision);
-    assert_eq!(h.store.pause_schedule("s", true).await.unwrap().unwrap(), paused, "twice changes nothing");
+    assert_eq!(
+        h.store.pause_schedule("s", true, None).await.unwrap().unwrap(),
+        paused,
+        "twice changes nothing"
+    );
     h.advance(3 * HOUR);
     let due = h.due(10).await;
     assert!(due.due.is_empty() && due.next_at.is_none(), "{due:?}");
     let worker = h.worker().await;
     assert_eq!(h.poll(worker).await.next_tick, None);
-    let resumed = h.store.pause_schedule("s", false).await.unwrap().unwrap();
+    let resumed = h.store.pause_schedule("s", false, None).await.unwrap().unwrap();
     assert_eq!((resumed.paused, resumed.last_tick, resumed.next_at), (false, made.last_tick, made.next_at));
     assert_eq!(h.due(10).await.due, [resumed], "it stands where it stood");
 }
@@ -134,8 +138,8 @@ pub async fn a_paused_one_is_never_due_and_late_afterwards(h: Harness) {
 pub async fn unknown_names(h: Harness) {
     for name in ["nobody", "", "a\0b", "naïve 日本"] {
         assert!(h.store.schedule(name).await.unwrap().is_none());
-        assert!(!h.store.delete_schedule(name).await.unwrap());
-        assert!(h.store.pause_schedule(name, true).await.unwrap().is_none());
+        assert!(!h.store.delete_schedule(name, None).await.unwrap());
+        assert!(h.store.pause_schedule(name, true, None).await.unwrap().is_none());
         assert!(h.store.schedules(Some(name), 10).await.unwrap().is_empty());
     }
 }
@@ -145,7 +149,11 @@ pub async fn many_put_the_same_at_once(h: Harness) {
     let [a, b, c] = [h.open().await, h.open().await, h.open().await];
     for round in 0..10 {
         let spec = spec(&format!("s{round}"), "0 3 * * *");
-        let puts = tokio::join!(a.put_schedule(&spec), b.put_schedule(&spec), c.put_schedule(&spec));
+        let puts = tokio::join!(
+            a.put_schedule(&spec, None),
+            b.put_schedule(&spec, None),
+            c.put_schedule(&spec, None)
+        );
         let puts = [puts.0.unwrap(), puts.1.unwrap(), puts.2.unwrap()];
         let created = puts.iter().filter(|put| put.what == Put::Created).count();
         assert_eq!(created, 1, "{puts:?}");

@@ -71,12 +71,12 @@ pub async fn one_that_lost_enqueues_nothing_and_holds_nobody_up(h: Harness) {
     }
     turns.sort_by(|a, b| a.name.cmp(&b.name));
     assert_eq!(h.store.tick(&turns[..1]).await.unwrap(), [true]);
-    h.store.put_schedule(&spec("b", "*/2 * * * *")).await.unwrap();
-    h.store.pause_schedule("c", true).await.unwrap();
+    h.store.put_schedule(&spec("b", "*/2 * * * *"), None).await.unwrap();
+    h.store.pause_schedule("c", true, None).await.unwrap();
     for paused in [true, false] {
-        h.store.pause_schedule("d", paused).await.unwrap();
+        h.store.pause_schedule("d", paused, None).await.unwrap();
     }
-    h.store.delete_schedule("e").await.unwrap();
+    h.store.delete_schedule("e", None).await.unwrap();
     let before = (h.read("b").await, h.read("c").await, h.read("d").await);
     assert_eq!(h.store.tick(&turns).await.unwrap(), [false, false, false, false, false, true]);
     assert_eq!(jobs(&h).await, 2, "one of a, one of f");
@@ -135,7 +135,7 @@ pub async fn a_unique_key_keeps_the_waiting_job(h: Harness) {
 pub async fn many_schedules_in_one_call(h: Harness) {
     let specs: Vec<ScheduleSpec> = (0..600).map(|n| spec(&format!("s{n:03}"), "* * * * *")).collect();
     for spec in &specs {
-        h.store.put_schedule(spec).await.unwrap();
+        h.store.put_schedule(spec, None).await.unwrap();
     }
     h.advance(HOUR);
     let (now, due) = (h.now().await, h.due(1_000).await.due);
@@ -171,12 +171,12 @@ pub async fn the_poll_tells_the_next_tick(h: Harness) {
     assert_eq!(next_tick().await, quick.next_at);
     // Without queues a poll looks for cancels only, and for this.
     assert_eq!(h.store.poll(worker, &[]).await.unwrap().next_tick, quick.next_at);
-    h.store.pause_schedule("quick", true).await.unwrap();
+    h.store.pause_schedule("quick", true, None).await.unwrap();
     assert_eq!(next_tick().await, slow.next_at);
-    h.store.pause_schedule("quick", false).await.unwrap();
+    h.store.pause_schedule("quick", false, None).await.unwrap();
     h.advance(2 * HOUR);
     assert_eq!(next_tick().await, quick.next_at, "also when it is past");
-    h.store.delete_schedule("quick").await.unwrap();
+    h.store.delete_schedule("quick", None).await.unwrap();
     assert_eq!(next_tick().await, slow.next_at);
 }
 

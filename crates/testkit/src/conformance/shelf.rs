@@ -39,7 +39,7 @@ pub(super) fn saying(text: &str) -> Fields {
 impl<'h> Shelf<'h> {
     pub(super) async fn new(h: &'h Harness) -> Shelf<'h> {
         let spec = Arc::new(TypeSpec::document());
-        let type_id = h.store.put_type(&spec).await.unwrap();
+        let type_id = h.store.put_type(&spec, None).await.unwrap();
         let kind = |kind, queue, priority| BoxKind { kind, queue, priority, max_attempts: 3, timeout: None };
         let boxes = BoxKinds { soon: kind(h.kind, h.queue, 3), bulk: kind(h.other_kind, h.other_queue, 6) };
         Shelf { h, type_id, spec, boxes, worker: h.worker().await }

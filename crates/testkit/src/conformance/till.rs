@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use windlass_core::audit::Actor;
 use windlass_core::budget::{
     Amount, BudgetChange, BudgetSpec, Estimate, Month, Refusal, Standing, Trigger, Usage,
 };
@@ -154,7 +155,7 @@ impl<'h> Till<'h> {
     }
 
     async fn nothing(&self) -> BudgetChange {
-        BudgetChange::new(AI, self.month().await, "somebody")
+        BudgetChange::new(AI, self.month().await, Some(&Actor::new("somebody")))
     }
 
     /// The month's row says what its ledger and its sums by kind, user and provider say.

@@ -23,7 +23,7 @@ pub(super) fn spec(name: &str, expr: &str) -> ScheduleSpec {
 impl Harness {
     /// A schedule that must be new.
     pub(super) async fn schedule(&self, spec: &ScheduleSpec) -> ScheduleRecord {
-        let put = self.store.put_schedule(spec).await.unwrap();
+        let put = self.store.put_schedule(spec, None).await.unwrap();
         assert_eq!(put.what, Put::Created);
         put.record
     }

@@ -144,9 +144,9 @@ pub async fn two_racing_enqueues_make_one(h: Harness) {
 pub async fn old_windows_are_pruned(h: Harness) {
     finished(&h).await;
     let prune = |dry_run| Prune { what: PruneWhat::Windows, older_than: Duration::ZERO, dry_run };
-    assert_eq!(h.store.prune(&prune(false)).await.unwrap(), 0, "it lasts");
+    assert_eq!(h.store.prune(&prune(false), None).await.unwrap(), 0, "it lasts");
     h.advance(11 * MINUTE);
-    assert_eq!(h.store.prune(&prune(true)).await.unwrap(), 1);
-    assert_eq!(h.store.prune(&prune(false)).await.unwrap(), 1);
-    assert_eq!(h.store.prune(&prune(true)).await.unwrap(), 0);
+    assert_eq!(h.store.prune(&prune(true), None).await.unwrap(), 1);
+    assert_eq!(h.store.prune(&prune(false), None).await.unwrap(), 1);
+    assert_eq!(h.store.prune(&prune(true), None).await.unwrap(), 0);
 }

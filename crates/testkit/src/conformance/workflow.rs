@@ -102,9 +102,9 @@ pub async fn a_waiting_job_cannot_be_hurried(h: Harness) {
     let b = flow.job("b");
     assert_eq!(h.act(&[b], Action::Retry).await, Bulk { skipped: 1, ..Bulk::default() });
     let now = Change { priority: None, run_at: Some(h.now().await) };
-    assert!(!h.store.change(b, &now).await.unwrap());
+    assert!(!h.store.change(b, &now, None).await.unwrap());
     assert_eq!(flow.shown().await, "a:pending b:waits");
-    assert!(h.store.change(b, &Change { priority: Some(1), run_at: None }).await.unwrap());
+    assert!(h.store.change(b, &Change { priority: Some(1), run_at: None }, None).await.unwrap());
     flow.run(&["a"]).await;
     assert_eq!(flow.take(&["b"]).await[0].priority, 1);
 }
@@ -137,7 +137,7 @@ pub async fn a_released_job_goes_into_its_lane(h: Harness) {
     h.done(&b).await;
     let c = flow.take(&["c"]).await.remove(0);
     flow.fail(&c).await;
-    assert_eq!(h.store.retry_workflow(flow.id).await.unwrap().unwrap().done, 2);
+    assert_eq!(h.store.retry_workflow(flow.id, None).await.unwrap().unwrap().done, 2);
     flow.run(&["c"]).await;
     flow.run(&["d"]).await;
     assert_eq!(flow.state().await, WorkflowState::Completed);
@@ -202,7 +202,7 @@ pub async fn retention_waits_for_the_workflow(h: Harness) {
     }
     h.advance(DAY * 10);
     let prune = |what| Prune { what, older_than: DAY, dry_run: false };
-    assert_eq!(h.store.prune(&prune(PruneWhat::Finished)).await.unwrap(), 1);
+    assert_eq!(h.store.prune(&prune(PruneWhat::Finished), None).await.unwrap(), 1);
     assert!(h.store.job(plain).await.unwrap().is_none());
     assert_eq!(h.store.parents(flow.job("b")).await.unwrap()[0].result.as_deref(), Some(&b"1"[..]));
     let worker = h.worker().await;
@@ -210,7 +210,7 @@ pub async fn retention_waits_for_the_workflow(h: Harness) {
     h.done(&b).await;
     assert_eq!(flow.state().await, WorkflowState::Completed);
     h.advance(DAY * 2);
-    assert_eq!(h.store.prune(&prune(PruneWhat::Finished)).await.unwrap(), 2);
+    assert_eq!(h.store.prune(&prune(PruneWhat::Finished), None).await.unwrap(), 2);
     assert_eq!(h.store.workflow(flow.id).await.unwrap(), None);
     assert_eq!(h.store.count(&JobFilter::default()).await.unwrap(), 0);
 }

@@ -120,7 +120,7 @@ pub async fn compensate_undoes_from_the_end(h: Harness) {
     let shown = "a:completed b:completed c:failed d:cancelled undo:b:completed undo:a:completed";
     assert_eq!(flow.shown().await, shown);
     assert_eq!(flow.state().await, WorkflowState::Compensated);
-    let retried = h.store.retry_workflow(flow.id).await.unwrap().unwrap();
+    let retried = h.store.retry_workflow(flow.id, None).await.unwrap().unwrap();
     assert_eq!(retried, Bulk { skipped: 6, ..Bulk::default() }, "what was taken back cannot be built on");
     assert_eq!(h.act(&[flow.job("c")], Action::Retry).await, Bulk { skipped: 1, ..Bulk::default() });
 }
@@ -169,15 +169,15 @@ pub async fn the_whole_is_cancelled_and_retried(h: Harness) {
     let flow = Flow::diamond(&h, OnFailure::Stop).await;
     flow.run(&["a"]).await;
     let b = h.claim_one(flow.worker).await;
-    let cancelled = h.store.cancel_workflow(flow.id).await.unwrap().unwrap();
+    let cancelled = h.store.cancel_workflow(flow.id, None).await.unwrap().unwrap();
     assert_eq!(cancelled, Bulk { done: 2, requested: 1, skipped: 1, superseded: 0 });
     assert_eq!(flow.state().await, WorkflowState::Running, "until the running job has stopped");
     assert_eq!(h.settle(&b, Outcome::Cancelled).await, Settled::Accepted);
     assert_eq!(flow.shown().await, "a:completed b:cancelled c:cancelled d:cancelled");
     assert_eq!(flow.state().await, WorkflowState::Cancelled);
-    let again = h.store.cancel_workflow(flow.id).await.unwrap().unwrap();
+    let again = h.store.cancel_workflow(flow.id, None).await.unwrap().unwrap();
     assert_eq!(again, Bulk { skipped: 4, ..Bulk::default() });
-    let retried = h.store.retry_workflow(flow.id).await.unwrap().unwrap();
+    let retried = h.store.retry_workflow(flow.id, None).await.unwrap().unwrap();
     assert_eq!(retried, Bulk { done: 3, skipped: 1, ..Bulk::default() });
     assert_eq!(flow.shown().await, "a:completed b:pending c:pending d:waits");
     let both = flow.take(&["b", "c"]).await;
@@ -188,8 +188,8 @@ pub async fn the_whole_is_cancelled_and_retried(h: Harness) {
     flow.run(&["d"]).await;
     assert_eq!(flow.state().await, WorkflowState::Completed);
     let nobody = windlass_core::WorkflowId(1);
-    assert_eq!(h.store.cancel_workflow(nobody).await.unwrap(), None);
-    assert_eq!(h.store.retry_workflow(nobody).await.unwrap(), None);
+    assert_eq!(h.store.cancel_workflow(nobody, None).await.unwrap(), None);
+    assert_eq!(h.store.retry_workflow(nobody, None).await.unwrap(), None);
 }
 
 /// A deleted job's end is known all the same.
@@ -204,7 +204,7 @@ pub async fn a_deleted_parent_is_not_waited_for(h: Harness) {
     assert!(told.iter().all(|parent| parent.state == JobState::Completed && parent.result.is_none()));
     flow.fail(&d).await;
     assert_eq!(h.act(&[d.id], Action::Delete).await.done, 1);
-    let retried = h.store.retry_workflow(flow.id).await.unwrap().unwrap();
+    let retried = h.store.retry_workflow(flow.id, None).await.unwrap().unwrap();
     assert_eq!(retried, Bulk { skipped: 4, ..Bulk::default() });
     assert_eq!(flow.state().await, WorkflowState::Failed);
 }

@@ -46,13 +46,17 @@ pub async fn ends_race_cancels_and_retries(h: Harness) {
         let both = flow.take(&["b", "c"]).await;
         let (ends, d) = ([done(&both[0])], JobFilter { ids: vec![flow.job("d")], ..JobFilter::default() });
         let c = [done(&both[1])];
-        let (_, _, cancelled, _) =
-            tokio::join!(h.store.settle(&ends), other.settle(&c), third.act(&d, Action::Cancel, 10), async {
-                third.cancel_workflow(flow.id).await.unwrap();
-                third.retry_workflow(flow.id).await.unwrap()
-            },);
+        let (_, _, cancelled, _) = tokio::join!(
+            h.store.settle(&ends),
+            other.settle(&c),
+            third.act(&d, Action::Cancel, 10, None),
+            async {
+                third.cancel_workflow(flow.id, None).await.unwrap();
+                third.retry_workflow(flow.id, None).await.unwrap()
+            },
+        );
         cancelled.unwrap();
-        h.store.retry_workflow(flow.id).await.unwrap();
+        h.store.retry_workflow(flow.id, None).await.unwrap();
         assert_eq!(flow.shown().await, "a:completed b:completed c:completed d:pending", "round {round}");
         flow.run(&["d"]).await;
         assert_eq!(flow.state().await, WorkflowState::Completed, "round {round}");

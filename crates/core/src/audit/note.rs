@@ -1,0 +1,135 @@
+//! A line before it is written: what was done, to what, and what differs since.
+
+use serde_json::{Map, Value, json};
+
+use super::differences;
+use super::jobs::add_counts;
+use super::words::{
+    CLEANUP_RUN, JOB_CHANGE, KIND_REGISTER, SCHEDULE_DELETE, SCHEDULE_PAUSE, SCHEDULE_PUT, SCHEDULE_RESUME,
+    SCHEDULE_RUN, TYPE_PUT, WORKFLOW_CANCEL, WORKFLOW_RETRY,
+};
+use crate::store::{Bulk, Prune, ScheduleRecord};
+use crate::workflow::WorkflowState;
+use crate::{JobId, KindSpec, TypeSpec, WorkflowId};
+
+/// What is to be said of one act; who did it and when is said beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    pub act: &'static str,
+    pub subject: String,
+    /// `{"field": {"from", "to"}}`; one side alone where there is no other.
+    pub detail: Map<String, Value>,
+}
+
+impl Note {
+    /// Nothing when nothing differs: an act that changes nothing leaves no line.
+    pub fn about(act: &'static str, subject: String, detail: Map<String, Value>) -> Option<Note> {
+        (!detail.is_empty()).then_some(Note { act, subject, detail })
+    }
+
+    /// A waiting job's priority or time.
+    pub fn job_changed(id: JobId, before: &Map<String, Value>, after: &Map<String, Value>) -> Option<Note> {
+        Note::about(JOB_CHANGE, format!("job/{id}"), differences(before, after))
+    }
+
+    pub fn kind_registered(kind: &KindSpec) -> Option<Note> {
+        let described = json!({
+            "queue": kind.queue,
+            "max_attempts": kind.max_attempts,
+            "key_concurrency": kind.key_concurrency,
+            "rate": kind.rate.map(|rate| rate.to_string()),
+        });
+        let detail = differences(&Map::new(), &object(described));
+        Note::about(KIND_REGISTER, format!("kind/{}", kind.name), detail)
+    }
+
+    pub fn type_put(before: Option<&TypeSpec>, spec: &TypeSpec) -> Option<Note> {
+        let fields = |spec: &TypeSpec| {
+            let mut fields = object(serde_json::to_value(spec).unwrap_or_default());
+            fields.remove("name");
+            fields
+        };
+        let was = before.map(fields).unwrap_or_default();
+        let mut detail = differences(&was, &fields(spec));
+        if before.is_none() && detail.is_empty() {
+            detail.insert("created".to_owned(), json!({ "to": true }));
+        }
+        Note::about(TYPE_PUT, format!("type/{}", spec.name), detail)
+    }
+
+    pub fn schedule_put(before: Option<&ScheduleRecord>, after: &ScheduleRecord) -> Option<Note> {
+        let was = before.map(description).unwrap_or_default();
+        let detail = differences(&was, &description(after));
+        Note::about(SCHEDULE_PUT, format!("schedule/{}", after.name), detail)
+    }
+
+    pub fn schedule_deleted(before: &ScheduleRecord) -> Option<Note> {
+        Note::about(
+            SCHEDULE_DELETE,
+            format!("schedule/{}", before.name),
+            differences(&description(before), &Map::new()),
+        )
+    }
+
+    pub fn schedule_paused(name: &str, paused: bool) -> Option<Note> {
+        let act = if paused { SCHEDULE_PAUSE } else { SCHEDULE_RESUME };
+        let detail = object(json!({ "paused": { "from": !paused, "to": paused } }));
+        Note::about(act, format!("schedule/{name}"), detail)
+    }
+
+    /// Of a run that an operator asked for.
+    pub fn schedule_run(name: &str, job: JobId) -> Option<Note> {
+        let detail = object(json!({ "job": { "to": job.to_string() } }));
+        Note::about(SCHEDULE_RUN, format!("schedule/{name}"), detail)
+    }
+
+    pub fn workflow_cancelled(id: WorkflowId, states: [WorkflowState; 2], bulk: &Bulk) -> Option<Note> {
+        workflow(WORKFLOW_CANCEL, id, states, bulk)
+    }
+
+    pub fn workflow_retried(id: WorkflowId, states: [WorkflowState; 2], bulk: &Bulk) -> Option<Note> {
+        workflow(WORKFLOW_RETRY, id, states, bulk)
+    }
+
+    /// A whole run, however many transactions it took.
+    pub fn cleanup(prune: &Prune, rows: u64) -> Option<Note> {
+        if prune.dry_run || rows == 0 {
+            return None;
+        }
+        let age = crate::duration::format(prune.older_than);
+        let detail = object(json!({ "older_than": { "from": age }, "rows": { "to": rows } }));
+        Note::about(CLEANUP_RUN, format!("cleanup/{}", prune.what.name()), detail)
+    }
+}
+
+fn workflow(
+    act: &'static str,
+    id: WorkflowId,
+    [before, after]: [WorkflowState; 2],
+    bulk: &Bulk,
+) -> Option<Note> {
+    if bulk.done + bulk.requested + bulk.superseded == 0 {
+        return None;
+    }
+    let mut detail = Map::new();
+    if before != after {
+        detail.insert("state".to_owned(), json!({ "from": before.name(), "to": after.name() }));
+    }
+    add_counts(&mut detail, bulk);
+    Note::about(act, format!("workflow/{id}"), detail)
+}
+
+/// Each field as it is kept, and the payload.
+fn description(record: &ScheduleRecord) -> Map<String, Value> {
+    let mut fields: Map<String, Value> = serde_json::from_str(&record.kept).unwrap_or_default();
+    let payload = serde_json::from_slice(&record.payload).unwrap_or_default();
+    fields.insert("payload".to_owned(), payload);
+    fields
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(object) => object,
+        _ => Map::new(),
+    }
+}

@@ -1,0 +1,28 @@
+//! What a backup holds of entities. The composition root adds it to the tables of the other parts.
+
+use crate::backup::Table;
+use crate::backup::column::{bytes, int, json, serial, text, time};
+
+/// Whoever refers to another table stands behind it.
+pub const TABLES: &[Table] = &[
+    Table { name: "types", columns: &[serial("id"), text("name"), json("spec"), time("updated_at")] },
+    Table {
+        name: "entities",
+        columns: &[
+            serial("no"),
+            int("type"),
+            text("id"),
+            int("version"),
+            json("fields"),
+            bytes("hash"),
+            int("state"),
+            int("waiting"),
+            int("indexed_version"),
+            int("job_id"),
+            text("error"),
+            time("created_at"),
+            time("updated_at"),
+        ],
+    },
+    Table { name: "vectors", columns: &[int("entity"), text("space"), bytes("hash"), bytes("vector")] },
+];

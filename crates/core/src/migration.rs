@@ -1,0 +1,165 @@
+//! Numbered changes of tables: the schema's own, or those of one pack.
+//!
+//! Owns what fits together: which steps are applied, missing, newer than this binary, or not those it carries. Never runs a
+//! step: the stores do, and record it.
+
+use sha2::{Digest, Sha256};
+
+use crate::store::{Migration, PackTrouble};
+use crate::{StoreError, Time};
+
+/// One change and the way back, as its author wrote it.
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    pub version: i64,
+    pub name: &'static str,
+    pub up: &'static str,
+    pub down: &'static str,
+}
+
+impl Step {
+    /// Of the way up, in hex. Only that makes tables what they are.
+    pub fn checksum(&self) -> String {
+        hex(&Sha256::digest(self.up))
+    }
+}
+
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What the database says was applied.
+#[derive(Clone, Debug)]
+pub struct Applied {
+    pub version: i64,
+    pub name: String,
+    /// In hex.
+    pub checksum: String,
+    pub at: Time,
+}
+
+/// All steps of one owner, oldest first.
+#[derive(Clone, Debug)]
+pub struct Steps {
+    /// None: they are the schema's own.
+    pub pack: Option<String>,
+    pub steps: Vec<Step>,
+}
+
+impl Steps {
+    pub fn newest(&self) -> i64 {
+        self.steps.last().map_or(0, |step| step.version)
+    }
+
+    /// For messages.
+    pub fn name_of(&self, step: &Step) -> String {
+        match &self.pack {
+            None => format!("step {}", step.version),
+            Some(pack) => format!("step {} of pack `{pack}`", step.version),
+        }
+    }
+
+    /// Nothing was changed after release, and nothing is newer than this binary.
+    pub fn known(&self, applied: &[Applied]) -> Result<(), StoreError> {
+        for row in applied {
+            match self.steps.iter().find(|step| step.version == row.version) {
+                None => {
+                    return Err(self.trouble(PackTrouble::New { found: row.version, known: self.newest() }));
+                }
+                Some(step) if step.checksum() != row.checksum => {
+                    return Err(self.trouble(PackTrouble::Changed { version: row.version }));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything is applied, and known.
+    pub fn check(&self, applied: &[Applied]) -> Result<(), StoreError> {
+        self.known(applied)?;
+        match (applied.last(), self.newest()) {
+            (None, needed) if needed > 0 => Err(self.trouble(PackTrouble::Missing)),
+            (Some(last), needed) if last.version < needed => {
+                Err(self.trouble(PackTrouble::Old { found: last.version, needed }))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn trouble(&self, trouble: PackTrouble) -> StoreError {
+        match (&self.pack, trouble) {
+            (Some(pack), trouble) => StoreError::PackSchema { pack: pack.clone(), trouble },
+            (None, PackTrouble::New { found, known }) => StoreError::SchemaNew { found, known },
+            (None, PackTrouble::Old { found, needed }) => StoreError::SchemaOld { found, needed },
+            (None, PackTrouble::Changed { version }) => StoreError::SchemaChanged { version },
+            (None, PackTrouble::Missing) => StoreError::SchemaMissing,
+        }
+    }
+
+    /// Each step with the time it was applied, and behind them those of a newer binary.
+    pub fn list(&self, applied: &[Applied]) -> Vec<Migration> {
+        let at = |version| applied.iter().find(|row| row.version == version).map(|row| row.at);
+        let known = self.steps.iter().map(|step| Migration {
+            version: step.version,
+            name: step.name.to_owned(),
+            applied_at: at(step.version),
+        });
+        let newer = applied.iter().filter(|row| row.version > self.newest()).map(|row| Migration {
+            version: row.version,
+            name: row.name.clone(),
+            applied_at: Some(row.at),
+        });
+        known.chain(newer).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steps(pack: Option<&str>, count: i64) -> Steps {
+        let step = |version| Step { version, name: "s", up: "up", down: "down" };
+        Steps { pack: pack.map(str::to_owned), steps: (1..=count).map(step).collect() }
+    }
+
+    fn applied(steps: &Steps) -> Vec<Applied> {
+        let row = |step: &Step| Applied {
+            version: step.version,
+            name: step.name.to_owned(),
+            checksum: step.checksum(),
+            at: Time(step.version),
+        };
+        steps.steps.iter().map(row).collect()
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told_apart() {
+        for pack in [None, Some("guest")] {
+            let said = |known: i64, applied: &[Applied]| {
+                let error = steps(pack, known).check(applied).unwrap_err();
+                assert_eq!(matches!(error, StoreError::PackSchema { .. }), pack.is_some(), "{error:?}");
+                let said = error.to_string();
+                assert_eq!(said.contains("pack `guest`"), pack.is_some(), "{said}");
+                said
+            };
+            let two = applied(&steps(pack, 2));
+            assert!(steps(pack, 2).check(&two).is_ok());
+            assert!(said(3, &two).contains("version 2, this binary needs 3; run `windlass migrate up`"));
+            assert!(said(1, &two).contains("version 2, this binary knows up to 1; use a newer windlass"));
+            assert!(said(1, &[]).contains("run `windlass migrate up`"));
+            let mut changed = two.clone();
+            changed[0].checksum = "other".to_owned();
+            assert!(said(2, &changed).contains("changed after release"));
+            assert!(steps(pack, 3).known(&two).is_ok(), "older is no obstacle to going up");
+        }
+        assert!(steps(Some("bare"), 0).check(&[]).is_ok(), "a pack without tables needs none");
+    }
+
+    #[test]
+    fn steps_of_a_newer_binary_are_shown() {
+        let list = steps(None, 2).list(&applied(&steps(None, 3))[1..]);
+        let seen: Vec<_> = list.iter().map(|m| (m.version, m.applied_at)).collect();
+        assert_eq!(seen, [(1, None), (2, Some(Time(2))), (3, Some(Time(3)))]);
+    }
+}

@@ -1,0 +1,1 @@
+drop table windlass.pack_migrations;

@@ -1,0 +1,1 @@
+drop table windlass_pack_migrations;
