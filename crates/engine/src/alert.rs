@@ -10,8 +10,6 @@ use windlass_core::{StoreError, Time};
 
 use crate::{Client, Meter};
 
-/// Between two looks.
-const PAUSE: Duration = Duration::from_secs(10);
 /// A charge may come late and set off an alert of the month before; older months are over for good.
 const LOOK_BACK: Duration = Duration::from_secs(40 * 24 * 60 * 60);
 
@@ -26,16 +24,6 @@ pub struct AlertWatch {
 impl AlertWatch {
     pub fn new(client: Client) -> AlertWatch {
         AlertWatch { client, since: None }
-    }
-
-    /// Until the process ends. The first look is the caller's, before anything can set off an alert.
-    pub async fn run(mut self) {
-        loop {
-            tokio::time::sleep(PAUSE).await;
-            if let Err(error) = self.tick().await {
-                tracing::debug!(error = error.chain(), "alerts could not be read; the next look finds them");
-            }
-        }
     }
 
     /// One look. By keys, not by times: an alert that was committed late is as new as any.

@@ -3,6 +3,7 @@
 //! Owns the loop over chunks, so that a million jobs do not hold up the
 //! workers. Never touches more jobs than matched when it began.
 
+use windlass_core::audit::Actor;
 use windlass_core::store::{Action, Bulk, JobFilter};
 use windlass_core::{JobRecord, JobState, Store, StoreError};
 
@@ -29,12 +30,13 @@ pub fn why_unchanged(job: &JobRecord) -> String {
 }
 
 /// `filter` names the states meant, out of [`fitting`]; `total` is how many matched. What waits goes first and chunk by
-/// chunk, what runs last and once: a running job still matches after it was asked.
+/// chunk, what runs last and once: a running job still matches after it was asked. Each transaction leaves its own line in the audit.
 pub async fn act_on_all(
     store: &dyn Store,
     filter: JobFilter,
     action: Action,
     total: u64,
+    actor: Option<&Actor>,
     mut progress: impl FnMut(u64) + Send,
 ) -> Result<Bulk, StoreError> {
     let (running, waiting): (Vec<JobState>, Vec<JobState>) =
@@ -44,7 +46,7 @@ pub async fn act_on_all(
         let filter = JobFilter { states: waiting, ..filter.clone() };
         while touched(&sum) < total {
             let left = u32::try_from(total - touched(&sum)).unwrap_or(CHUNK).min(CHUNK);
-            let bulk = store.act(&filter, action, left).await?;
+            let bulk = store.act(&filter, action, left, actor).await?;
             add(&mut sum, bulk);
             progress(touched(&sum));
             if touched(&bulk) == 0 {
@@ -54,7 +56,7 @@ pub async fn act_on_all(
     }
     if !running.is_empty() {
         let filter = JobFilter { states: running, ..filter };
-        add(&mut sum, store.act(&filter, action, u32::MAX).await?);
+        add(&mut sum, store.act(&filter, action, u32::MAX, actor).await?);
         progress(touched(&sum));
     }
     Ok(sum)

@@ -50,7 +50,7 @@ impl Client {
         let registered: Vec<String> =
             store.queues().await?.into_iter().map(|state| state.spec.name).collect();
         check_registry(queues, kinds, &registered)?;
-        store.sync_registry(queues, kinds).await?;
+        store.sync_registry(queues, kinds, None).await?;
         let catalog = RwLock::new((Arc::new(Catalog::load(store.as_ref()).await?), Instant::now()));
         let coalescer = Coalescer::start(&store);
         let inner = Inner {
@@ -100,7 +100,7 @@ impl Client {
         let (queues, kinds) = self.catalog().missing_in(&fresh);
         if !queues.is_empty() || !kinds.is_empty() {
             tracing::warn!(kinds = kinds.len(), "the registry was emptied; registering again");
-            store.sync_registry(&queues, &kinds).await?;
+            store.sync_registry(&queues, &kinds, None).await?;
             fresh = Catalog::load(store).await?;
         }
         let fresh = Arc::new(fresh);
@@ -205,27 +205,33 @@ impl Client {
         Ok(catalog)
     }
 
-    async fn resolve(&self, requests: Vec<JobRequest>) -> Result<Vec<NewJob>, EnqueueError> {
+    /// Every rule that requests break. `each`: fields are told apart by the place of their request, `[3].kind`.
+    pub async fn check_jobs(&self, requests: Vec<JobRequest>, each: bool) -> Result<Invalid, StoreError> {
+        let catalog = self.catalog_for(requests.iter().map(|request| request.kind.as_str())).await?;
+        Ok(resolve_all(requests, &catalog, each).err().unwrap_or_default())
+    }
+
+    pub(crate) async fn resolve(&self, requests: Vec<JobRequest>) -> Result<Vec<NewJob>, EnqueueError> {
         if requests.len() > MAX_BATCH {
             let rule = format!("has {} entries; at most {MAX_BATCH} are taken at once", requests.len());
             return Err(Invalid::one("jobs", rule).into());
         }
         let catalog = self.catalog_for(requests.iter().map(|request| request.kind.as_str())).await?;
-        let jobs = resolve_all(requests, &catalog)?;
+        let several = requests.len() > 1;
+        let jobs = resolve_all(requests, &catalog, several)?;
         self.admit(&catalog, &jobs).await?;
         Ok(jobs)
     }
 }
 
-fn resolve_all(requests: Vec<JobRequest>, catalog: &Catalog) -> Result<Vec<NewJob>, Invalid> {
-    let several = requests.len() > 1;
+fn resolve_all(requests: Vec<JobRequest>, catalog: &Catalog, each: bool) -> Result<Vec<NewJob>, Invalid> {
     let mut invalid = Invalid::default();
     let mut jobs = Vec::with_capacity(requests.len());
     for (n, request) in requests.into_iter().enumerate() {
         match request.resolve(catalog) {
             Ok(job) => jobs.push(job),
             Err(error) => invalid.problems.extend(error.problems.into_iter().map(|mut problem| {
-                if several {
+                if each {
                     problem.field = format!("[{n}].{}", problem.field);
                 }
                 problem

@@ -360,6 +360,16 @@ impl Handlers {
         self
     }
 
+    /// Takes over the handlers of another part of the process.
+    pub fn extend(&mut self, other: Handlers) {
+        for (name, one) in other.by_kind {
+            if self.by_kind.insert(name.clone(), one).is_some() {
+                self.twice.push(name);
+            }
+        }
+        self.twice.extend(other.twice);
+    }
+
     pub fn specs(&self) -> Vec<KindSpec> {
         let mut specs: Vec<KindSpec> = self.by_kind.values().map(|(spec, _)| spec.clone()).collect();
         specs.sort_by(|a, b| a.name.cmp(&b.name));

@@ -134,6 +134,12 @@ impl Client {
         self.noted(self.store().enqueue_workflow_in(tx, &workflow).await)
     }
 
+    /// Every rule that a workflow breaks.
+    pub async fn check_workflow(&self, request: WorkflowRequest) -> Result<Invalid, StoreError> {
+        let catalog = self.catalog_for(request.kinds()).await?;
+        Ok(request.resolve(&catalog).err().unwrap_or_default())
+    }
+
     async fn resolve_workflow(&self, request: WorkflowRequest) -> Result<NewWorkflow, EnqueueError> {
         let catalog = self.catalog_for(request.kinds()).await?;
         let workflow = request.resolve(&catalog)?;

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use windlass_core::Store;
-use windlass_core::backup::Sum;
 use windlass_core::backup::line::write_row;
+use windlass_core::backup::{Holdings, Sum};
 
 use super::read::{Contents, Held};
 use super::{BackupError, Progress, restore};
@@ -13,11 +13,12 @@ use super::{BackupError, Progress, restore};
 /// each table the count and the digest of its rows.
 pub async fn verify(
     scratch: &dyn Store,
+    holdings: &Holdings,
     path: &Path,
     progress: Progress<'_>,
 ) -> Result<Contents, BackupError> {
-    let contents = restore(scratch, path, progress).await?;
-    let mut export = scratch.export().await?;
+    let contents = restore(scratch, holdings, path, progress).await?;
+    let mut export = scratch.export(holdings).await?;
     let mut found: Vec<Sum> = vec![Sum::default(); contents.tables.len()];
     let mut line = Vec::new();
     while let Some(batch) = export.next().await? {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use windlass_core::backup::line::{Head, TableEnd, TableHead, Tail, read_row};
-use windlass_core::backup::{Column, Gather, Row, Sum, TABLES_GONE, Table};
+use windlass_core::backup::{Column, Gather, Holdings, Row, Sum, TABLES_GONE, Table};
 use windlass_core::store::Import;
 use windlass_core::{Store, StoreError, Time};
 
@@ -42,14 +42,15 @@ pub struct Held {
 /// Reads the file into an empty store, all or nothing.
 pub async fn restore(
     store: &dyn Store,
+    holdings: &Holdings,
     path: &Path,
     progress: Progress<'_>,
 ) -> Result<Contents, BackupError> {
     let migrations = store.migrations().await?;
     let known = migrations.iter().map(|migration| migration.version).max().unwrap_or(0);
     // The head first: whether the file fits is worth knowing before the database is touched.
-    let (mut file, head) = Reading::open(path, known)?;
-    let mut import = store.import().await?;
+    let (mut file, head) = Reading::open(path, known, holdings)?;
+    let mut import = store.import(holdings).await?;
     let mut tables = Vec::new();
     loop {
         let step;
@@ -87,7 +88,7 @@ async fn put(
     rows: Vec<Row>,
 ) -> Result<(), BackupError> {
     import.put(table, columns, rows).await.map_err(|error| match error {
-        StoreError::Other { .. } if !error.is_transient() => {
+        StoreError::Constraint { .. } | StoreError::Other { .. } => {
             BackupError::broken(path, format!("a row of {} is refused: {}", table.name, error.chain()))
         }
         error => BackupError::Store(error),
@@ -109,6 +110,7 @@ enum Step {
 /// A file that is being read.
 struct Reading {
     path: PathBuf,
+    holdings: Holdings,
     file: BufReader<File>,
     hash: Sha256,
     open: Option<Open>,
@@ -136,10 +138,11 @@ enum Mark {
 }
 
 impl Reading {
-    fn open(path: &Path, known_schema: i64) -> Result<(Reading, Head), BackupError> {
+    fn open(path: &Path, known_schema: i64, holdings: &Holdings) -> Result<(Reading, Head), BackupError> {
         let file = File::open(path).map_err(BackupError::file("open", path))?;
         let mut reading = Reading {
             path: path.to_owned(),
+            holdings: holdings.clone(),
             file: BufReader::with_capacity(BUFFER, file),
             hash: Sha256::new(),
             open: None,
@@ -149,7 +152,7 @@ impl Reading {
             digest: String::new(),
         };
         let line = reading.read_line()?;
-        let head = Head::read(&line, known_schema).map_err(|why| BackupError::broken(path, why))?;
+        let head = Head::read(&line, known_schema, holdings).map_err(|why| BackupError::broken(path, why))?;
         reading.hash.update(&line);
         Ok((reading, head))
     }
@@ -211,7 +214,7 @@ impl Reading {
         }
         match (mark, self.open.take()) {
             (Mark::Head(head), None) => {
-                let (table, columns) = head.resolve().map_err(|why| self.broken(why))?;
+                let (table, columns) = head.resolve(&self.holdings).map_err(|why| self.broken(why))?;
                 let kinds = columns.iter().map(|at| table.columns[*at]).collect();
                 self.open = Some(Open { table, columns, kinds, sum: Sum::default() });
                 self.step()

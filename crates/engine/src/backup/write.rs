@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use windlass_core::backup::line::{Head, TableEnd, TableHead, Tail, write_row};
-use windlass_core::backup::{Batch, FORMAT, Sum, TABLES};
+use windlass_core::backup::{Batch, FORMAT, Holdings, Sum};
 use windlass_core::{Store, Time};
 
 use super::held::{self, Held};
@@ -26,23 +26,29 @@ pub struct Written {
 }
 
 /// Copies the store into a new file. Whatever happens before its end leaves no file of that name.
-pub async fn write(store: &dyn Store, path: &Path, progress: Progress<'_>) -> Result<Written, BackupError> {
+pub async fn write(
+    store: &dyn Store,
+    holdings: &Holdings,
+    path: &Path,
+    progress: Progress<'_>,
+) -> Result<Written, BackupError> {
     if path.exists() {
         return Err(BackupError::Exists { path: path.to_owned() });
     }
     sweep_drafts(path)?;
-    let mut export = store.export().await?;
+    let mut export = store.export(holdings).await?;
     let taken_at = export.taken_at();
     let head = Head {
         windlass_backup: FORMAT,
         schema: export.schema(),
         source: store.name().to_owned(),
         taken_at: taken_at.to_string(),
+        packs: holdings.versions(),
     };
     let mut draft = Draft::begin(path)?;
     draft.line(&head).map_err(BackupError::file("write", path))?;
     let mut next = export.next().await?;
-    for table in TABLES {
+    for &table in &holdings.tables {
         draft = blocking(draft, path, move |draft| draft.line(&TableHead::of(table))).await?;
         let mut sum = Sum::default();
         while let Some(batch) = next.take_if(|batch| batch.table == table) {

@@ -1,8 +1,10 @@
-//! What a caller does with schedules: describe one, run one now, take one away. Looking and pausing are the store's own verbs.
+//! What a caller does with schedules: describe one, pause one, run one now, take one away. An application's own call has no
+//! actor and leaves no line in the audit.
 
-use windlass_core::Invalid;
+use windlass_core::audit::{Actor, Note};
 use windlass_core::schedule::{ScheduleSpec, check_free};
-use windlass_core::store::{Enqueued, SchedulePut};
+use windlass_core::store::{Enqueued, SchedulePut, ScheduleRecord};
+use windlass_core::{Invalid, StoreError};
 
 use super::plans::request;
 use crate::{Client, EngineError, EnqueueError};
@@ -10,43 +12,71 @@ use crate::{Client, EngineError, EnqueueError};
 impl Client {
     /// Adds a schedule or describes one anew, which keeps its last tick. Everything is checked before anything is written.
     /// Names that begin with `windlass-` are refused.
-    pub async fn put_schedule(&self, spec: &ScheduleSpec) -> Result<SchedulePut, EngineError> {
-        self.put_checked(spec, check_free(&spec.name).err().unwrap_or_default()).await
+    pub async fn put_schedule(
+        &self,
+        spec: &ScheduleSpec,
+        actor: Option<&Actor>,
+    ) -> Result<SchedulePut, EngineError> {
+        let invalid = check_free(&spec.name).err().unwrap_or_default();
+        invalid.and(self.check_schedule(spec).await?).into_result()?;
+        Ok(self.store().put_schedule(spec, actor).await?)
     }
 
     /// The same for a schedule of windlass' own.
     pub async fn put_own_schedule(&self, spec: &ScheduleSpec) -> Result<SchedulePut, EngineError> {
-        self.put_checked(spec, Invalid::default()).await
+        self.check_schedule(spec).await?.into_result()?;
+        Ok(self.store().put_schedule(spec, None).await?)
     }
 
-    async fn put_checked(
-        &self,
-        spec: &ScheduleSpec,
-        mut invalid: Invalid,
-    ) -> Result<SchedulePut, EngineError> {
+    /// Every rule that a description breaks.
+    pub async fn check_schedule(&self, spec: &ScheduleSpec) -> Result<Invalid, StoreError> {
         let now = self.store().now().await?;
-        invalid.problems.extend(spec.plan(now).err().unwrap_or_default().problems);
+        let invalid = spec.plan(now).err().unwrap_or_default();
         let catalog = self.catalog_for([spec.kind.as_str()].into_iter()).await?;
-        let refused = invalid.problems.iter().any(|problem| problem.field == "kind");
-        if catalog.kind_named(&spec.kind).is_none() && !refused {
-            invalid.add("kind", catalog.unknown_kind(&spec.kind));
-        }
-        invalid.into_result()?;
-        Ok(self.store().put_schedule(spec).await?)
+        let unknown = match catalog.kind_named(&spec.kind) {
+            Some(_) => Invalid::default(),
+            None => Invalid::one("kind", catalog.unknown_kind(&spec.kind)),
+        };
+        Ok(invalid.and(unknown))
     }
 
     /// False when there is no such schedule.
-    pub async fn delete_schedule(&self, name: &str) -> Result<bool, EngineError> {
-        Ok(self.store().delete_schedule(name).await?)
+    pub async fn delete_schedule(&self, name: &str, actor: Option<&Actor>) -> Result<bool, StoreError> {
+        self.store().delete_schedule(name, actor).await
+    }
+
+    /// A paused schedule does not tick. `None` when there is no such schedule.
+    pub async fn pause_schedule(
+        &self,
+        name: &str,
+        paused: bool,
+        actor: Option<&Actor>,
+    ) -> Result<Option<ScheduleRecord>, StoreError> {
+        self.store().pause_schedule(name, paused, actor).await
     }
 
     /// One job of the schedule now, marked as asked for; its ticks go on as if nothing had happened. `None` when there is
     /// no such schedule.
-    pub async fn run_schedule(&self, name: &str) -> Result<Option<Enqueued>, EnqueueError> {
+    pub async fn run_schedule(
+        &self,
+        name: &str,
+        actor: Option<&Actor>,
+    ) -> Result<Option<Enqueued>, EnqueueError> {
         let Some(record) = self.store().schedule(name).await? else { return Ok(None) };
         let spec = record.spec()?;
         let mut job = request(&spec, record.payload);
         job.tags = spec.job_tags(None);
-        self.enqueue(job).await.map(Some)
+        let Some(actor) = actor else { return self.enqueue(job).await.map(Some) };
+        // The job and the line that says who asked for it are one commit.
+        let jobs = self.resolve(vec![job]).await?;
+        let mut tx = self.store().begin().await?;
+        let enqueued = self.noted(self.store().enqueue_in(tx.tx(), &jobs).await)?.pop();
+        if let Some(note) =
+            enqueued.filter(|job| !job.duplicate).and_then(|job| Note::schedule_run(name, job.id))
+        {
+            self.store().note_in(tx.tx(), actor, &note).await?;
+        }
+        tx.commit().await?;
+        Ok(enqueued)
     }
 }

@@ -438,7 +438,7 @@ async fn a_cancel_is_looked_for_without_a_claim() {
     // Nobody tells the dispatcher of this one, so only a look at the queues would find it.
     bench.put(1, "Done").await;
     let filter = JobFilter { ids, ..JobFilter::default() };
-    bench.client.store().act(&filter, Action::Cancel, 1).await.unwrap();
+    bench.client.store().act(&filter, Action::Cancel, 1, None).await.unwrap();
     bench.dispatcher.woken(Hints { cancel: true, ..Hints::default() });
     bench.until(|d| d.queues[0].running() == 0 && d.unsettled.is_empty() && quiet(d)).await;
     assert_eq!((bench.count(JobState::Cancelled).await, bench.count(JobState::Pending).await), (1, 1));
@@ -458,7 +458,7 @@ fn schedule(expr: &str) -> ScheduleSpec {
 #[tokio::test]
 async fn the_ticker_goes_when_the_next_schedule_is_due_and_not_before() {
     let (mut bench, _) = Bench::with(2, 0, "Done").await;
-    bench.client.put_schedule(&schedule("every 1h")).await.unwrap();
+    bench.client.put_schedule(&schedule("every 1h"), None).await.unwrap();
     bench.until(|d| d.next_tick.is_some() && quiet(d)).await;
     let due = bench.dispatcher.tick_at().unwrap();
     assert!(due > Instant::now() + Duration::from_secs(3_590), "an hour from now");
@@ -477,7 +477,7 @@ async fn the_ticker_goes_when_the_next_schedule_is_due_and_not_before() {
 #[tokio::test]
 async fn a_worker_that_stops_ticks_no_more() {
     let (mut bench, _) = Bench::with(2, 0, "Done").await;
-    bench.client.put_schedule(&schedule("every 1h")).await.unwrap();
+    bench.client.put_schedule(&schedule("every 1h"), None).await.unwrap();
     bench.until(|d| d.next_tick.is_some()).await;
     let due = bench.dispatcher.tick_at().unwrap();
     bench.dispatcher.begin_stop(Instant::now());
@@ -490,7 +490,7 @@ async fn a_worker_that_stops_ticks_no_more() {
 #[tokio::test]
 async fn a_failed_tick_is_trouble() {
     let (mut bench, _) = Bench::with(2, 0, "Done").await;
-    bench.client.put_schedule(&schedule("every 1h")).await.unwrap();
+    bench.client.put_schedule(&schedule("every 1h"), None).await.unwrap();
     bench.until(|d| d.next_tick.is_some() && quiet(d)).await;
     let due = bench.dispatcher.tick_at().unwrap();
     let migrations = bench.client.store().migrations().await.unwrap();

@@ -8,13 +8,15 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use windlass_core::store::{BackupNote, Claim, JobFilter, Page, WorkerInfo};
-use windlass_core::{JobId, JobState, KindSpec, Store, Time, WorkerId};
+use windlass_core::{JobId, JobState, KindSpec, Store, StoreError, Time, WorkerId};
 use windlass_engine::backup::{self, BackupError, Shelf};
 use windlass_engine::{
     Client, Completion, Handlers, JobRequest, MemberRequest, Worker, WorkerHandle, WorkerOptions,
     WorkflowRequest, handler,
 };
-use windlass_testkit::conformance::attic::{check_full, exported, fill, sums};
+use windlass_testkit::conformance::attic::exported_as;
+use windlass_testkit::conformance::attic::{check_full, exported, fill, holdings, sums};
+use windlass_testkit::conformance::trunk::{PACK, STEPS, pack_up, with_trunk};
 use windlass_testkit::conformance::{Handle, Harness};
 use windlass_testkit::signal::{Seen, wait_until};
 
@@ -22,11 +24,11 @@ use crate::on_both;
 use crate::place::{NEVER, Place};
 
 async fn write(store: &dyn Store, path: &Path) -> backup::Written {
-    backup::write(store, path, &mut |_, _| {}).await.unwrap()
+    backup::write(store, &holdings(), path, &mut |_, _| {}).await.unwrap()
 }
 
 async fn restore(store: &dyn Store, path: &Path) -> Result<backup::Contents, BackupError> {
-    backup::restore(store, path, &mut |_, _| {}).await
+    backup::restore(store, &holdings(), path, &mut |_, _| {}).await
 }
 
 /// A SQLite database with something of everything.
@@ -57,8 +59,36 @@ async fn sqlite_to_postgres_to_sqlite() {
     restore(sqlite.store.as_ref(), &second).await.unwrap();
     assert_eq!(sums(&exported(sqlite.store.as_ref()).await), sums(&before));
     let third = Place::postgres().await;
-    backup::verify(third.store.as_ref(), &first, &mut |_, _| {}).await.unwrap();
+    backup::verify(third.store.as_ref(), &holdings(), &first, &mut |_, _| {}).await.unwrap();
     for place in [third, postgres, sqlite] {
+        place.end().await;
+    }
+}
+
+/// A pack with a column of every kind.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn packs_travel_with_the_rest() {
+    let (h, folder) = (full().await, tempfile::tempdir().unwrap());
+    let rest = exported(&*h.store).await;
+    let all = with_trunk();
+    let mut places = Vec::new();
+    for n in 0..4 {
+        let place = if n % 2 == 0 { Place::sqlite().await } else { Place::postgres().await };
+        place.store.migrate_pack_up(PACK, STEPS).await.unwrap();
+        places.push(place);
+    }
+    pack_up(places[0].store.as_ref(), rest).await;
+    let before = sums(&exported_as(places[0].store.as_ref(), &all).await);
+    assert_eq!(before["trunk_things"].rows, 5);
+    for (from, to) in [(0, 1), (1, 2), (2, 3)] {
+        let path = folder.path().join(from.to_string());
+        let (from, to) = (places[from].store.as_ref(), places[to].store.as_ref());
+        backup::write(from, &all, &path, &mut |_, _| {}).await.unwrap();
+        let contents = backup::verify(to, &all, &path, &mut |_, _| {}).await.unwrap();
+        assert_eq!(contents.head.packs, [(PACK.to_owned(), 1)].into());
+        assert_eq!(sums(&exported_as(to, &all).await), before);
+    }
+    for place in places {
         place.end().await;
     }
 }
@@ -123,7 +153,7 @@ async fn an_older_file_takes_the_defaults() {
     let path = folder.path().join("old");
     std::fs::write(&path, format!("{body}{{\"rows\":1,\"sha256\":\"{hash}\"}}\n")).unwrap();
     for place in [Place::sqlite().await, Place::postgres().await] {
-        backup::verify(place.store.as_ref(), &path, &mut |_, _| {}).await.unwrap();
+        backup::verify(place.store.as_ref(), &holdings(), &path, &mut |_, _| {}).await.unwrap();
         let queues = place.store.queues().await.unwrap();
         assert_eq!((queues.len(), queues[0].paused), (1, false));
         place.end().await;
@@ -136,10 +166,12 @@ async fn nothing_is_overwritten_and_nothing_half_done_stays() {
     let path = folder.path().join("copy");
     std::fs::write(&path, "mine").unwrap();
     let store = place.store.as_ref();
-    let refused = backup::write(store, &path, &mut |_, _| {}).await.unwrap_err();
+    let refused = backup::write(store, &holdings(), &path, &mut |_, _| {}).await.unwrap_err();
     assert!(matches!(refused, BackupError::Exists { .. }), "{refused}");
     assert_eq!(std::fs::read(&path).unwrap(), b"mine");
-    let lost = backup::write(store, &folder.path().join("no/folder"), &mut |_, _| {}).await.unwrap_err();
+    let lost = backup::write(store, &holdings(), &folder.path().join("no/folder"), &mut |_, _| {})
+        .await
+        .unwrap_err();
     assert!(lost.to_string().contains("could not create"), "{lost}");
     // Whoever stops waiting for a copy gets none. Two batches are read ahead, so three are not the end.
     let (client, worker) = drain(&place).await;
@@ -152,7 +184,8 @@ async fn nothing_is_overwritten_and_nothing_half_done_stays() {
     let mut told = |rows: u64, _: u64| {
         let _ = begun.send(rows);
     };
-    let copying = backup::write(store, &dropped, &mut told);
+    let all = holdings();
+    let copying = backup::write(store, &all, &dropped, &mut told);
     tokio::select! {
         copied = copying => panic!("{copied:?} before anybody looked"),
         _ = seen.recv() => {}
@@ -224,6 +257,42 @@ async fn all(store: &dyn Store) -> Vec<(JobId, JobState)> {
 }
 
 on_both! {
+    /// A copy that left a pack's tables out, and one whose tables nobody here has, would both lose rows.
+    async fn packs_are_refused_rather_than_left_out(place: Place) {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, none, store) = (folder.path().join("copy"), folder.path().join("none"), place.store.as_ref());
+        store.migrate_pack_up(PACK, STEPS).await.unwrap();
+        pack_up(store, Vec::new()).await;
+        match backup::write(store, &holdings(), &none, &mut |_, _| {}).await {
+            Err(BackupError::Store(StoreError::UnknownPack { pack })) => assert_eq!(pack, PACK),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        backup::write(store, &with_trunk(), &path, &mut |_, _| {}).await.unwrap();
+        for other in [Place::sqlite().await, Place::postgres().await] {
+            let store = other.store.as_ref();
+            match restore(store, &path).await {
+                Err(BackupError::Broken { why, .. }) => {
+                    assert!(why.contains("pack `trunk`, which this binary does not have"), "{why}");
+                }
+                other => panic!("{other:?}"),
+            }
+            let missing = backup::restore(store, &with_trunk(), &path, &mut |_, _| {}).await.unwrap_err();
+            assert!(missing.to_string().contains("pack `trunk` are missing; run `windlass migrate up`"), "{missing}");
+            assert!(exported(store).await.is_empty());
+            store.migrate_pack_up(PACK, STEPS).await.unwrap();
+            backup::restore(store, &with_trunk(), &path, &mut |_, _| {}).await.unwrap();
+            other.end().await;
+        }
+        // A copy of before the pack leaves its tables empty.
+        let plain = Place::sqlite().await;
+        let old = folder.path().join("old");
+        write(plain.store.as_ref(), &old).await;
+        plain.store.migrate_pack_up(PACK, STEPS).await.unwrap();
+        backup::restore(plain.store.as_ref(), &with_trunk(), &old, &mut |_, _| {}).await.unwrap();
+        plain.end().await;
+    }
+
     /// What was acknowledged before the copy began is in it once; what had ended stays ended; what was under way waits.
     async fn taken_while_a_worker_drains_and_producers_write(place: Place) {
         let (client, worker) = drain(place).await;

@@ -190,7 +190,7 @@ on_both! {
     async fn an_operators_change_is_checked_and_raises_its_alerts(place: Place) {
         let client = client(place).await;
         run(&client, r#"{"asks": 80, "costs": 80}"#).await;
-        let nothing = BudgetChange::new("ai", budget(&client).await.standing.month, "me");
+        let nothing = BudgetChange::new("ai", budget(&client).await.standing.month, None);
         assert!(matches!(client.change_budget(&nothing).await, Err(EngineError::Invalid(_))));
         let lower = BudgetChange { limit: Some(Live::Set(Some(Amount::from_cents(100)))), ..nothing };
         assert!(matches!(client.change_budget(&lower).await.unwrap(), Changed::Done { .. }));

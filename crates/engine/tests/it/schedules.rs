@@ -101,8 +101,8 @@ on_both! {
             tags: vec!["mine".to_owned()],
             ..spec("hourly", "0 * * * *")
         };
-        assert_eq!(client.put_schedule(&own).await.unwrap().what, Put::Created);
-        client.put_schedule(&spec("daily", "@daily")).await.unwrap();
+        assert_eq!(client.put_schedule(&own, None).await.unwrap().what, Put::Created);
+        client.put_schedule(&spec("daily", "@daily"), None).await.unwrap();
         let eleven = time("2026-05-01T11:00:00Z");
         assert_eq!(ticker.tick(Time(eleven.0 - 1)).await.unwrap(), Some(eleven), "not a microsecond early");
         assert!(jobs(&client, "hourly").await.is_empty());
@@ -123,7 +123,7 @@ on_both! {
     async fn missed_ticks_by_policy(place: Place) {
         let (client, mut ticker) = at(place, "2026-05-01T10:00:30Z").await;
         for spec in policies() {
-            client.put_schedule(&spec).await.unwrap();
+            client.put_schedule(&spec, None).await.unwrap();
         }
         ticker.tick(time("2026-05-01T15:30:00Z")).await.unwrap();
         check_policies(&client).await;
@@ -132,15 +132,15 @@ on_both! {
     async fn a_pause_is_a_misfire(place: Place) {
         let (client, mut ticker) = at(place, "2026-05-01T10:00:30Z").await;
         for spec in policies() {
-            client.put_schedule(&spec).await.unwrap();
-            client.store().pause_schedule(&spec.name, true).await.unwrap();
+            client.put_schedule(&spec, None).await.unwrap();
+            client.store().pause_schedule(&spec.name, true, None).await.unwrap();
         }
         for hour in 11..=15 {
             assert_eq!(ticker.tick(time(&format!("2026-05-01T{hour}:00:01Z"))).await.unwrap(), None);
         }
         for spec in policies() {
             assert!(jobs(&client, &spec.name).await.is_empty());
-            client.store().pause_schedule(&spec.name, false).await.unwrap();
+            client.store().pause_schedule(&spec.name, false, None).await.unwrap();
         }
         ticker.tick(time("2026-05-01T15:30:00Z")).await.unwrap();
         check_policies(&client).await;
@@ -154,8 +154,8 @@ on_both! {
             std::iter::successors(Some(time(from)), |at| Some(at.plus(MINUTE * 30))).take_while(|at| *at <= time(to)).collect::<Vec<_>>()
         };
         let (client, mut ticker) = at(place, "2026-03-07T00:00:00Z").await;
-        client.put_schedule(&zone("night", "30 2 * * *")).await.unwrap();
-        client.put_schedule(&zone("wall", "*/30 * * * *")).await.unwrap();
+        client.put_schedule(&zone("night", "30 2 * * *"), None).await.unwrap();
+        client.put_schedule(&zone("wall", "*/30 * * * *"), None).await.unwrap();
         for now in half_hours("2026-03-07T00:00:00Z", "2026-03-09T12:00:00Z") {
             ticker.tick(now).await.unwrap();
         }
@@ -163,8 +163,8 @@ on_both! {
         assert_eq!(ticks(&client, "night").await, nights);
         assert_eq!(ticks(&client, "wall").await.len(), half_hours("2026-03-07T00:30:00Z", "2026-03-09T12:00:00Z").len());
         set_clock(place, time("2026-10-31T00:00:00Z")).await;
-        client.put_schedule(&zone("autumn", "30 1 * * *")).await.unwrap();
-        client.put_schedule(&zone("turning", "*/30 * * * *")).await.unwrap();
+        client.put_schedule(&zone("autumn", "30 1 * * *"), None).await.unwrap();
+        client.put_schedule(&zone("turning", "*/30 * * * *"), None).await.unwrap();
         for now in half_hours("2026-10-31T00:00:00Z", "2026-11-02T12:00:00Z") {
             ticker.tick(now).await.unwrap();
         }
@@ -177,7 +177,7 @@ on_both! {
         let (client, mut one) = at(place, "2026-05-01T10:00:00Z").await;
         let (mut two, mut three) = (Ticker::new(client.clone()), Ticker::new(client.clone()));
         for n in 0..20 {
-            client.put_schedule(&spec(&format!("s{n}"), "*/5 * * * * *")).await.unwrap();
+            client.put_schedule(&spec(&format!("s{n}"), "*/5 * * * * *"), None).await.unwrap();
         }
         let start = time("2026-05-01T10:00:00Z");
         for step in 1..=10 {
@@ -197,17 +197,17 @@ on_both! {
 
     async fn a_changed_description_is_followed_at_once(place: Place) {
         let (client, mut ticker) = at(place, "2026-05-01T10:00:00Z").await;
-        client.put_schedule(&spec("s", "0 * * * *")).await.unwrap();
+        client.put_schedule(&spec("s", "0 * * * *"), None).await.unwrap();
         ticker.tick(time("2026-05-01T11:00:00Z")).await.unwrap();
         let changed = ScheduleSpec { payload: b"{\"v\":2}".to_vec(), ..spec("s", "*/30 * * * *") };
-        client.put_schedule(&changed).await.unwrap();
+        client.put_schedule(&changed, None).await.unwrap();
         ticker.tick(time("2026-05-01T11:30:00Z")).await.unwrap();
         assert_eq!(ticks(&client, "s").await, ["2026-05-01T11:00:00Z", "2026-05-01T11:30:00Z"]);
         assert_eq!(jobs(&client, "s").await[1].payload, changed.payload);
-        client.store().delete_schedule("s").await.unwrap();
+        client.store().delete_schedule("s", None).await.unwrap();
         assert_eq!(ticker.tick(time("2026-05-01T12:00:00Z")).await.unwrap(), None);
         set_clock(place, time("2026-05-01T12:10:00Z")).await;
-        client.put_schedule(&spec("s", "@hourly")).await.unwrap();
+        client.put_schedule(&spec("s", "@hourly"), None).await.unwrap();
         ticker.tick(time("2026-05-01T13:00:00Z")).await.unwrap();
         assert_eq!(jobs(&client, "s").await[2].payload, b"{}", "another of the same name");
     }
@@ -216,8 +216,8 @@ on_both! {
     async fn what_cannot_be_ticked_here_is_left(place: Place) {
         let (client, mut ticker) = at(place, "2026-05-01T10:00:00Z").await;
         let foreign = ScheduleSpec { kind: "FOREIGN".to_owned(), misfire: Misfire::All, ..spec("a", "* * * * *") };
-        client.store().put_schedule(&foreign).await.unwrap();
-        client.put_schedule(&spec("b", "* * * * *")).await.unwrap();
+        client.store().put_schedule(&foreign, None).await.unwrap();
+        client.put_schedule(&spec("b", "* * * * *"), None).await.unwrap();
         for minute in ["10:01", "10:02"] {
             let next = ticker.tick(time(&format!("2026-05-01T{minute}:00Z"))).await.unwrap();
             assert_eq!(next, record(&client, "b").await.next_at);
@@ -225,7 +225,7 @@ on_both! {
         assert_eq!((jobs(&client, "a").await.len(), jobs(&client, "b").await.len()), (0, 2));
         assert_eq!(record(&client, "a").await.missed, 0);
         let kinds = [KindSpec::new("FOREIGN", "MAIN")];
-        client.store().sync_registry(&[QueueSpec::named("MAIN")], &kinds).await.unwrap();
+        client.store().sync_registry(&[QueueSpec::named("MAIN")], &kinds, None).await.unwrap();
         ticker.tick(time("2026-05-01T10:03:00Z")).await.unwrap();
         assert_eq!((jobs(&client, "a").await.len(), jobs(&client, "b").await.len()), (3, 3));
     }
@@ -233,7 +233,7 @@ on_both! {
     async fn more_than_one_batch_in_one_step(place: Place) {
         let (client, mut ticker) = at(place, "2026-05-01T10:00:00Z").await;
         for n in 0..1_100 {
-            client.store().put_schedule(&spec(&format!("s{n}"), "* * * * *")).await.unwrap();
+            client.store().put_schedule(&spec(&format!("s{n}"), "* * * * *"), None).await.unwrap();
         }
         let next = ticker.tick(time("2026-05-01T10:01:00Z")).await.unwrap();
         assert_eq!(next, Some(time("2026-05-01T10:02:00Z")));
@@ -243,23 +243,23 @@ on_both! {
     async fn run_now_touches_no_tick(place: Place) {
         let (client, mut ticker) = at(place, "2026-05-01T10:00:00Z").await;
         let unique = ScheduleSpec { unique_key: Some("only".to_owned()), ..spec("s", "0 * * * *") };
-        client.put_schedule(&unique).await.unwrap();
+        client.put_schedule(&unique, None).await.unwrap();
         let before = record(&client, "s").await;
-        let run = client.run_schedule("s").await.unwrap().unwrap();
+        let run = client.run_schedule("s", None).await.unwrap().unwrap();
         assert_eq!(jobs(&client, "s").await[0].tags, ["schedule:s", "trigger:manual"]);
         assert_eq!(record(&client, "s").await, before);
-        let again = client.run_schedule("s").await.unwrap().unwrap();
+        let again = client.run_schedule("s", None).await.unwrap().unwrap();
         assert_eq!((again.id, again.duplicate), (run.id, true), "one waits already");
         ticker.tick(time("2026-05-01T11:00:00Z")).await.unwrap();
         assert_eq!(jobs(&client, "s").await.len(), 1, "the tick found it too");
         assert_eq!(record(&client, "s").await.ticked(), Some(time("2026-05-01T11:00:00Z")));
-        assert!(client.run_schedule("nobody").await.unwrap().is_none());
+        assert!(client.run_schedule("nobody", None).await.unwrap().is_none());
     }
 
     async fn a_bad_description_is_refused_whole(place: Place) {
         let (client, _) = at(place, "2026-05-01T10:00:00Z").await;
         let bad = ScheduleSpec { kind: "NOBODY".to_owned(), ..spec("s", "61 * * * *") };
-        let Err(EngineError::Invalid(invalid)) = client.put_schedule(&bad).await else { panic!("it was taken") };
+        let Err(EngineError::Invalid(invalid)) = client.put_schedule(&bad, None).await else { panic!("it was taken") };
         let said = invalid.to_string();
         for part in ["rules[0].minute: 61 is not 0–59", "kind: `NOBODY` is not registered; known kinds: WORK"] {
             assert!(said.contains(part), "{said}");
@@ -282,7 +282,7 @@ on_both! {
             }
         })
         .await;
-        client.put_schedule(&spec("quick", "every 200ms")).await.unwrap();
+        client.put_schedule(&spec("quick", "every 200ms"), None).await.unwrap();
         wait_until("five ticks to be worked off", SOON, || async {
             let done = jobs(&client, "quick").await.into_iter().filter(|job| job.state == JobState::Completed);
             Seen::when(done.count(), |done| *done >= 5)
@@ -305,7 +305,7 @@ async fn an_idle_worker_looks_for_ticks_with_its_floor_query_only() {
     // A second between two floor queries, whatever the queue says.
     let kinds = handlers.specs();
     let client = Client::open(place.store.clone(), &[QueueSpec::named("MAIN")], &kinds).await.unwrap();
-    client.put_schedule(&spec("yearly", "@yearly")).await.unwrap();
+    client.put_schedule(&spec("yearly", "@yearly"), None).await.unwrap();
     let worker = Worker::start(client.clone(), &handlers, WorkerOptions::default()).await.unwrap();
     let url = std::env::var("WINDLASS_TEST_POSTGRES_URL")
         .unwrap_or_else(|_| "postgres://postgres@127.0.0.1:5432/test".to_owned());

@@ -262,7 +262,7 @@ async fn a_kind_that_becomes_limited_takes_its_jobs_along() {
     bench.hurry();
     bench.put(9, "Done").await;
     bench.until(|d| held(d) == (2, 7) && quiet(d)).await;
-    bench.client.store().sync_registry(&[], &[needs("SAY", 3)]).await.unwrap();
+    bench.client.store().sync_registry(&[], &[needs("SAY", 3)], None).await.unwrap();
     bench.look().await;
     assert_eq!(held(&bench.dispatcher), (2, 7));
     bench.put(3, "Done").await;

@@ -1,0 +1,122 @@
+//! Which jobs are meant: from words to a [`JobFilter`], every word that means nothing named at once.
+
+use std::sync::Arc;
+
+use windlass_core::input::{MAX_BATCH, shown};
+use windlass_core::store::JobFilter;
+use windlass_core::{EntityRef, Invalid, JobId, JobState, StoreError};
+
+use crate::{Catalog, Client};
+
+/// The words of a filter before they are looked up; all conditions hold.
+#[derive(Clone, Debug, Default)]
+pub struct Meant {
+    pub ids: Vec<String>,
+    /// Each may be a list with commas.
+    pub states: Vec<String>,
+    pub queue: Option<String>,
+    pub kind: Option<String>,
+    /// `TYPE:ID`.
+    pub entity: Option<String>,
+    pub tag: Option<String>,
+}
+
+impl Meant {
+    pub fn is_empty(&self) -> bool {
+        let Meant { ids, states, queue, kind, entity, tag } = self;
+        ids.is_empty()
+            && states.is_empty()
+            && queue.is_none()
+            && kind.is_none()
+            && entity.is_none()
+            && tag.is_none()
+    }
+}
+
+impl Client {
+    /// `only` narrows the states that can be meant; empty means any. `within` stands before each field's name. The filter is
+    /// of use only without a problem.
+    pub async fn job_filter(
+        &self,
+        meant: &Meant,
+        only: &[JobState],
+        within: &str,
+    ) -> Result<(JobFilter, Invalid), StoreError> {
+        let catalog = self.catalog_of(meant).await?;
+        let mut invalid = Invalid::default();
+        let mut refuse = |field: &str, rule: String| invalid.add(format!("{within}{field}"), rule);
+        let filter = JobFilter {
+            ids: ids(&meant.ids, &mut refuse),
+            states: states(&meant.states, only, &mut refuse),
+            queue: meant.queue.as_deref().and_then(|name| {
+                let found = catalog.queue_named(name).map(|queue| queue.id);
+                if found.is_none() {
+                    refuse("queue", unknown("queue", name, &catalog.queue_names()));
+                }
+                found
+            }),
+            kind: meant.kind.as_deref().and_then(|name| {
+                let found = catalog.kind_named(name).map(|kind| kind.id);
+                if found.is_none() {
+                    refuse("kind", unknown("kind", name, &catalog.kind_names()));
+                }
+                found
+            }),
+            entity: meant.entity.as_deref().and_then(|text| match text.split_once(':') {
+                Some((entity_type, entity_id)) if !entity_type.is_empty() && !entity_id.is_empty() => {
+                    Some(EntityRef { entity_type: entity_type.to_owned(), entity_id: entity_id.to_owned() })
+                }
+                _ => {
+                    refuse("entity", "must be TYPE:ID".to_owned());
+                    None
+                }
+            }),
+            tag: meant.tag.clone(),
+        };
+        Ok((filter, invalid))
+    }
+
+    /// The catalog at hand, or a fresh one when it lacks a name that is asked for.
+    async fn catalog_of(&self, meant: &Meant) -> Result<Arc<Catalog>, StoreError> {
+        let catalog = self.catalog();
+        let lacks = meant.queue.as_deref().is_some_and(|name| catalog.queue_named(name).is_none())
+            || meant.kind.as_deref().is_some_and(|name| catalog.kind_named(name).is_none());
+        if lacks { self.refresh().await } else { Ok(catalog) }
+    }
+}
+
+/// Sorted, each once.
+fn ids(words: &[String], refuse: &mut impl FnMut(&str, String)) -> Vec<JobId> {
+    if words.len() > MAX_BATCH {
+        refuse("ids", format!("has {} entries; at most {MAX_BATCH} are taken", words.len()));
+    }
+    let mut ids: Vec<JobId> = words.iter().filter_map(|id| id.parse().ok()).collect();
+    if ids.len() < words.len() {
+        refuse("ids", "must be ids of jobs".to_owned());
+    }
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
+fn states(words: &[String], only: &[JobState], refuse: &mut impl FnMut(&str, String)) -> Vec<JobState> {
+    let mut states = Vec::new();
+    for word in words.iter().flat_map(|word| word.split(',')).map(str::trim).filter(|word| !word.is_empty()) {
+        match word.parse::<JobState>() {
+            Ok(state) if only.is_empty() || only.contains(&state) => states.push(state),
+            Ok(state) => {
+                let fitting: Vec<&str> = only.iter().map(|state| state.name()).collect();
+                refuse("state", format!("`{state}` cannot be meant here; these can: {}", fitting.join(", ")));
+            }
+            Err(_) => {
+                let known = JobState::ALL.map(JobState::name).join(", ");
+                refuse("state", format!("`{}` is not a job state; known: {known}", shown(word)));
+            }
+        }
+    }
+    if states.is_empty() { only.to_vec() } else { states }
+}
+
+fn unknown(what: &str, name: &str, known: &[&str]) -> String {
+    format!("there is no {what} `{}`; known: {}", shown(name), known.join(", "))
+}

@@ -1,0 +1,82 @@
+//! What an operator says of a kind: that there is one, and its limits.
+
+use windlass_core::audit::Actor;
+use windlass_core::input::shown;
+use windlass_core::store::{KindUpdate, Live};
+use windlass_core::{Invalid, KindSpec, Rate};
+
+use super::OperateError;
+use crate::{Catalog, Client};
+
+/// `None` leaves a value; a new kind needs its queue.
+#[derive(Clone, Debug, Default)]
+pub struct KindPut {
+    pub queue: Option<String>,
+    pub rate: Option<Live<Option<Rate>>>,
+    /// Of the kind's resource.
+    pub permits: Option<Live<u32>>,
+    pub key_concurrency: Option<Live<u16>>,
+}
+
+impl Client {
+    /// Registers a kind or changes its limits; whether it is new is told beside it. Each of the two is a transaction, and a
+    /// line in the audit, of its own.
+    pub async fn put_kind(
+        &self,
+        name: &str,
+        put: &KindPut,
+        mut found: Invalid,
+        actor: &Actor,
+    ) -> Result<(KindSpec, bool), OperateError> {
+        let KindPut { queue, rate, permits, key_concurrency } = put.clone();
+        let limits = rate.is_some() || permits.is_some() || key_concurrency.is_some();
+        if queue.is_none() && !limits && found.problems.is_empty() {
+            found.add("body", "must say something: queue, rate, permits or key_concurrency");
+        }
+        let catalog = self.refresh().await?;
+        let home = queue.as_deref().and_then(|queue| home(queue, &catalog, &mut found));
+        let known = catalog.kind_named(name);
+        if let (Some(kind), Some(queue)) = (known, &home)
+            && kind.spec.queue != *queue
+        {
+            found.add("queue", format!("must be {}: a kind stays in its queue for good", kind.spec.queue));
+        }
+        if permits.is_some() && known.is_none_or(|kind| kind.spec.resource.is_none()) {
+            let rule =
+                format!("this kind has no resource; name one in the configuration (kinds.{name}.resource)");
+            found.add("permits", rule);
+        }
+        if known.is_none() && queue.is_some() {
+            found.check_name("kind", name);
+        }
+        found.into_result()?;
+        if known.is_none() {
+            let queue = home.ok_or_else(|| missing(name, &catalog))?;
+            self.store().sync_registry(&[], &[KindSpec::new(name, &queue)], Some(actor)).await?;
+        }
+        if limits {
+            let changed = self.refresh().await?;
+            let kind = changed.kind_named(name).ok_or_else(|| missing(name, &changed))?;
+            let update = KindUpdate { rate, permits, key_concurrency, actor: Some(actor.clone()) };
+            self.store().update_kind(kind.id, &update).await?;
+        }
+        let now = self.refresh().await?;
+        let kind = now.kind_named(name).ok_or_else(|| missing(name, &now))?;
+        Ok((kind.spec.clone(), known.is_none()))
+    }
+}
+
+fn home(queue: &str, catalog: &Catalog, found: &mut Invalid) -> Option<String> {
+    let known = catalog.queue_named(queue).map(|queue| queue.spec.name.clone());
+    if known.is_none() {
+        let names = catalog.queue_names().join(", ");
+        found.add("queue", format!("must be a queue that exists, not `{}`; known: {names}", shown(queue)));
+    }
+    known
+}
+
+fn missing(name: &str, catalog: &Catalog) -> OperateError {
+    let known = catalog.kind_names().join(", ");
+    let name = shown(name);
+    OperateError::Missing(format!("there is no kind `{name}`; name its queue to register it; known: {known}"))
+}

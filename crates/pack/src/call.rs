@@ -1,0 +1,260 @@
+//! A request as a handler sees it: checked against its route, its body read.
+
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRequestParts, RawPathParams};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Request, StatusCode};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde_json::Value;
+use windlass_core::Invalid;
+use windlass_core::audit::Actor;
+use windlass_core::input::shown;
+
+use crate::fields::{Fields, Unreadable};
+use crate::principal::Principal;
+use crate::problem::Problem;
+use crate::route::{BodyOf, Media, Place, Route};
+
+/// Longest wait of `Prefer: wait=N`, in seconds.
+const MAX_WAIT: u64 = 60;
+
+/// Of a body that is refused for its size.
+const POURED_AWAY: usize = 32 * 1024 * 1024;
+const POURING: Duration = Duration::from_secs(5);
+
+pub struct Call {
+    path: Vec<(String, String)>,
+    query: Vec<(String, String)>,
+    headers: HeaderMap,
+    body: Bytes,
+    principal: Principal,
+}
+
+impl Call {
+    /// Refuses what the route does not declare. Authorisation comes first, in the router.
+    pub async fn read(
+        route: &Route,
+        request: Request<Body>,
+        principal: Principal,
+        body_timeout: Duration,
+    ) -> Result<Call, Problem> {
+        let (mut parts, body) = request.into_parts();
+        let path = path(&mut parts).await?;
+        let query = query(route, parts.uri.query().unwrap_or_default())?;
+        let body = match &route.body {
+            Some(declared) => read_body(&parts.headers, body, declared, body_timeout).await?,
+            None => Bytes::new(),
+        };
+        Ok(Call { path, query, headers: parts.headers, body, principal })
+    }
+
+    /// What stands in a hole that the path served has filled already.
+    pub fn fill(&mut self, name: &str, value: &str) {
+        self.path.push((name.to_owned(), value.to_owned()));
+    }
+
+    /// A hole of the route's path.
+    pub fn path(&self, name: &str) -> &str {
+        self.path.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value.as_str())
+    }
+
+    pub fn query(&self, name: &str) -> Option<&str> {
+        self.query.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    pub fn queries<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.query.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// `None` also for what is no text.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    pub fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    pub fn body(&self) -> &[u8] {
+        &self.body
+    }
+
+    pub fn principal(&self) -> &Principal {
+        &self.principal
+    }
+
+    /// Who acts, for the audit.
+    pub fn actor(&self) -> &Actor {
+        self.principal.actor()
+    }
+
+    /// The body as an object whose fields are read one by one.
+    pub fn object(&self) -> Result<Fields<'_>, Problem> {
+        Fields::read(&self.body, "").map_err(|error| match error {
+            Unreadable::Syntax(error) => Problem::syntax(&error),
+            Unreadable::NotAnObject(sort) => {
+                Problem::invalid(Invalid::one("body", format!("must be an object, not {sort}")))
+            }
+        })
+    }
+
+    /// `Idempotency-Key`.
+    pub fn idempotency_key(&self) -> Result<Option<&str>, Problem> {
+        self.read_key().map_err(Problem::parameter)
+    }
+
+    /// The same for a call whose other mistakes are answered beside it.
+    pub fn read_key(&self) -> Result<Option<&str>, Invalid> {
+        match (self.headers.contains_key("idempotency-key"), self.header("idempotency-key")) {
+            (false, _) => Ok(None),
+            (true, Some(key)) => Ok(Some(key)),
+            (true, None) => Err(Invalid::one("Idempotency-Key", "must be visible ASCII")),
+        }
+    }
+
+    /// `Prefer: wait=N`; other preferences are ignored.
+    pub fn wait(&self) -> Result<Option<Duration>, Problem> {
+        self.read_wait().map_err(Problem::parameter)
+    }
+
+    /// The same for a call whose other mistakes are answered beside it.
+    pub fn read_wait(&self) -> Result<Option<Duration>, Invalid> {
+        let preferences = self.header("prefer").unwrap_or_default().split([',', ';']);
+        let Some(text) = preferences.filter_map(|one| one.trim().strip_prefix("wait=")).next() else {
+            return Ok(None);
+        };
+        match text.trim().parse::<u64>() {
+            Ok(seconds) if seconds <= MAX_WAIT => Ok(Some(Duration::from_secs(seconds))),
+            _ => {
+                let rule = format!("wait must be 0 to {MAX_WAIT} seconds, not `{}`", shown(text));
+                Err(Invalid::one("Prefer", rule))
+            }
+        }
+    }
+}
+
+async fn path(parts: &mut Parts) -> Result<Vec<(String, String)>, Problem> {
+    let raw = RawPathParams::from_request_parts(parts, &()).await;
+    let raw = raw.map_err(|_| Problem::not_found("the path is not UTF-8"))?;
+    Ok(raw.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+}
+
+/// A parameter nobody reads is a typo that would silently match everything.
+fn query(route: &Route, text: &str) -> Result<Vec<(String, String)>, Problem> {
+    let pairs: Vec<(String, String)> = form_urlencoded::parse(text.as_bytes()).into_owned().collect();
+    if !route.is_strict() {
+        return Ok(pairs);
+    }
+    let mut invalid = Invalid::default();
+    for (n, (name, _)) in pairs.iter().enumerate() {
+        match route.parameters.iter().find(|known| known.place == Place::Query && known.name == name) {
+            None => {
+                let known: Vec<&str> =
+                    route.parameters.iter().filter(|p| p.place == Place::Query).map(|p| p.name).collect();
+                let rule = match known.as_slice() {
+                    [] => "is not a parameter here; this route takes none".to_owned(),
+                    known => format!("is not a parameter here; known: {}", known.join(", ")),
+                };
+                invalid.add(shown(name), rule);
+            }
+            Some(known) if !known.many && pairs[..n].iter().any(|(before, _)| before == name) => {
+                invalid.add(name.clone(), "is given twice");
+            }
+            Some(_) => {}
+        }
+    }
+    if !invalid.problems.is_empty() {
+        for (name, value) in &pairs {
+            let known =
+                route.parameters.iter().find(|known| known.place == Place::Query && known.name == name);
+            known.and_then(|known| out_of_range(&known.schema, value)).into_iter().for_each(|rule| {
+                invalid.add(name.clone(), rule);
+            });
+        }
+        return Err(Problem::parameter(invalid));
+    }
+    Ok(pairs)
+}
+
+/// Of a number, what the document says of it. The handler says it in its own words, but is not asked where a parameter is
+/// unknown, and all mistakes are to be in one answer.
+fn out_of_range(schema: &Value, text: &str) -> Option<String> {
+    if schema["type"] != "integer" {
+        return None;
+    }
+    let (least, most) =
+        (schema["minimum"].as_i64().unwrap_or(0), schema["maximum"].as_i64().unwrap_or(i64::MAX));
+    let fits = text.parse::<i64>().is_ok_and(|number| (least..=most).contains(&number));
+    (!fits).then(|| format!("must be {least} to {most}"))
+}
+
+async fn read_body(
+    headers: &HeaderMap,
+    mut body: Body,
+    declared: &BodyOf,
+    timeout: Duration,
+) -> Result<Bytes, Problem> {
+    let limit = declared.limit;
+    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    // Besides being honest, this keeps a foreign web page from writing here: a browser asks before it sends JSON.
+    if !fits(kind, declared.media) {
+        let said = if kind.is_empty() { "nothing".to_owned() } else { format!("`{}`", shown(kind)) };
+        return Err(Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_media_type",
+            "The body is of another kind than taken here",
+            format!("Content-Type says {said}; send `Content-Type: {}`", declared.media.name()),
+        ));
+    }
+    let said = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    if said.is_some_and(|length| length > limit as u64) {
+        pour_away(&mut body).await;
+        return Err(Problem::too_large(limit));
+    }
+    match tokio::time::timeout(timeout, Limited::new(&mut body, limit).collect()).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            pour_away(&mut body).await;
+            Err(Problem::too_large(limit))
+        }
+        Ok(Err(error)) => {
+            let detail = format!("it broke off: {error}");
+            let title = "The body could not be read";
+            Err(Problem::new(StatusCode::BAD_REQUEST, "body_incomplete", title, detail))
+        }
+        Err(_) => Err(Problem::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "body_timeout",
+            "The body took too long",
+            format!("it has to be here within {} s", timeout.as_secs_f32()),
+        )),
+    }
+}
+
+/// Many clients send everything before they read anything: an answer to less than the whole is a broken pipe to them, and
+/// they never learn why. Bounded, so that nobody sends for ever.
+async fn pour_away(body: &mut Body) {
+    let pour = async {
+        let mut left = POURED_AWAY;
+        while let Some(Ok(frame)) = body.frame().await {
+            let Some(rest) = left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) else { break };
+            left = rest;
+        }
+    };
+    let _ = tokio::time::timeout(POURING, pour).await;
+}
+
+fn fits(content_type: &str, media: Media) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let json =
+        essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"));
+    match media {
+        Media::Json => json,
+        Media::Lines => {
+            ["application/x-ndjson", "application/ndjson", "application/jsonl"].contains(&essence.as_str())
+        }
+    }
+}

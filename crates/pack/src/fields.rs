@@ -1,0 +1,291 @@
+//! Reads a JSON object field by field: strict, exact, and every broken rule at once.
+//!
+//! Owns the words in which a wrong field is refused. A derived reader would stop at the first mistake and could not name
+//! the field it was in; here an unknown field, a wrong type and a missing value each become one named problem. Values
+//! stay raw text until somebody asks for them, so numbers keep their digits.
+
+use std::fmt;
+
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use windlass_core::budget::{Amount, BadAmount};
+use windlass_core::input::shown;
+use windlass_core::store::Live;
+use windlass_core::{Invalid, Time, duration};
+
+/// As JSON has it: back to what the configuration says.
+pub const BACK: &str = "\"configured\"";
+
+pub struct Fields<'a> {
+    entries: Vec<(String, &'a RawValue)>,
+    known: Vec<&'static str>,
+    /// Stands before each field's name: `[3].`, `filter.`.
+    within: String,
+    invalid: Invalid,
+}
+
+struct Entries;
+
+impl<'de> Visitor<'de> for Entries {
+    type Value = Vec<(String, &'de RawValue)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+        let mut entries = Vec::new();
+        while let Some(entry) = map.next_entry()? {
+            entries.push(entry);
+        }
+        Ok(entries)
+    }
+}
+
+/// What was wrong with a text before any field could be looked at.
+#[derive(Debug)]
+pub enum Unreadable {
+    Syntax(serde_json::Error),
+    /// JSON, but something else than an object: `a number`.
+    NotAnObject(&'static str),
+}
+
+impl<'a> Fields<'a> {
+    pub fn read(text: &'a [u8], within: impl Into<String>) -> Result<Fields<'a>, Unreadable> {
+        let mut reader = serde_json::Deserializer::from_slice(text);
+        let read = reader.deserialize_map(Entries).and_then(|entries| reader.end().map(|()| entries));
+        let entries = read.map_err(|error| match error.is_data() {
+            true => Unreadable::NotAnObject(sort(text)),
+            false => Unreadable::Syntax(error),
+        })?;
+        let mut fields =
+            Fields { entries, known: Vec::new(), within: within.into(), invalid: Invalid::default() };
+        fields.refuse_repeated();
+        Ok(fields)
+    }
+
+    fn refuse_repeated(&mut self) {
+        let mut names: Vec<&str> = self.entries.iter().map(|(name, _)| name.as_str()).collect();
+        names.sort_unstable();
+        let twice: Vec<String> =
+            names.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| shown(pair[0])).collect();
+        for name in twice {
+            self.refuse(&name, "is given twice");
+        }
+    }
+
+    pub fn refuse(&mut self, field: &str, rule: impl Into<String>) {
+        self.invalid.add(format!("{}{field}", self.within), rule);
+    }
+
+    /// What stands before each field's name.
+    pub fn within(&self) -> &str {
+        &self.within
+    }
+
+    pub fn is_refused(&self, field: &str) -> bool {
+        let name = format!("{}{field}", self.within);
+        self.invalid.problems.iter().any(|problem| problem.field == name)
+    }
+
+    /// The value as it was written; `null` is a value.
+    pub fn raw(&mut self, name: &'static str) -> Option<&'a RawValue> {
+        self.known.push(name);
+        let place = self.entries.iter().position(|(known, _)| known == name)?;
+        Some(self.entries.swap_remove(place).1)
+    }
+
+    /// `null` is the same as nothing.
+    fn value(&mut self, name: &'static str) -> Option<&'a RawValue> {
+        self.raw(name).filter(|value| value.get() != "null")
+    }
+
+    fn typed<T>(&mut self, name: &'static str, wanted: &str, read: impl Fn(&str) -> Option<T>) -> Option<T> {
+        let value = self.value(name)?;
+        let read = read(value.get());
+        if read.is_none() {
+            let sort = match sort(value.get().as_bytes()) {
+                "a number" if wanted.contains("number") => "a number of another form",
+                "text" if wanted.starts_with("text") => "text of another form",
+                sort => sort,
+            };
+            self.refuse(name, format!("must be {wanted}, not {sort}"));
+        }
+        read
+    }
+
+    pub fn text(&mut self, name: &'static str) -> Option<String> {
+        self.typed(name, "text", |text| serde_json::from_str(text).ok())
+    }
+
+    pub fn required_text(&mut self, name: &'static str) -> String {
+        let text = self.text(name);
+        if text.is_none() && !self.is_refused(name) {
+            self.refuse(name, "is required");
+        }
+        text.unwrap_or_default()
+    }
+
+    pub fn integer(&mut self, name: &'static str) -> Option<i64> {
+        self.typed(name, "a whole number", |text| text.parse().ok())
+    }
+
+    /// A live value: a number from 1 to `most`, `null` for no bound (which is not the same as nothing), or the text
+    /// `configured` to go back.
+    pub fn live_bound(&mut self, name: &'static str, most: u32) -> Option<Live<Option<u32>>> {
+        let value = self.raw(name)?.get();
+        let read = match value {
+            "null" => Some(Live::Set(None)),
+            BACK => Some(Live::Configured),
+            value => {
+                value.parse().ok().filter(|count| (1..=most).contains(count)).map(|n| Live::Set(Some(n)))
+            }
+        };
+        if read.is_none() {
+            self.refuse(name, format!("must be 1 to {most}, null for no bound, or {BACK} to go back"));
+        }
+        read
+    }
+
+    /// The same where there is no value without a bound; `null` is nothing.
+    pub fn live_count(&mut self, name: &'static str, most: u32) -> Option<Live<u32>> {
+        let read = match self.value(name)?.get() {
+            BACK => Some(Live::Configured),
+            value => value.parse().ok().filter(|count| (1..=most).contains(count)).map(Live::Set),
+        };
+        if read.is_none() {
+            self.refuse(name, format!("must be 1 to {most}, or {BACK} to go back"));
+        }
+        read
+    }
+
+    /// A budget's limit: `null` takes it away and `"configured"` gives it back to the configuration; anything else is read
+    /// by `value`.
+    pub fn live<T: Copy>(
+        &mut self,
+        name: &'static str,
+        value: impl FnOnce(&mut Self, &'static str) -> Option<T>,
+    ) -> Option<Live<Option<T>>> {
+        let entry = self.entries.iter().find(|(known, _)| known == name).map(|(_, value)| value.get());
+        let said = match entry {
+            Some("null") => Live::Set(None),
+            Some(BACK) => Live::Configured,
+            _ => return value(self, name).map(|value| Live::Set(Some(value))),
+        };
+        self.raw(name);
+        Some(said)
+    }
+
+    /// Money, as text or as a number: its digits are read as they were written.
+    pub fn amount(&mut self, name: &'static str) -> Option<Amount> {
+        let text = self.typed(name, "an amount such as 750.00", |text| match text.starts_with('"') {
+            true => serde_json::from_str(text).ok(),
+            false => text.starts_with(|c: char| c.is_ascii_digit() || c == '-').then(|| text.to_owned()),
+        })?;
+        text.parse().map_err(|error: BadAmount| self.refuse(name, error.to_string())).ok()
+    }
+
+    pub fn numbers(&mut self, name: &'static str) -> Option<Vec<f32>> {
+        self.typed(name, "a list of numbers", |text| serde_json::from_str(text).ok())
+    }
+
+    pub fn flag(&mut self, name: &'static str) -> Option<bool> {
+        self.typed(name, "true or false", |text| text.parse().ok())
+    }
+
+    pub fn texts(&mut self, name: &'static str) -> Vec<String> {
+        self.typed(name, "a list of texts", |text| serde_json::from_str(text).ok()).unwrap_or_default()
+    }
+
+    /// One text or a list of them.
+    pub fn one_or_more(&mut self, name: &'static str) -> Vec<String> {
+        let read = |text: &str| match text.starts_with('"') {
+            true => serde_json::from_str(text).ok().map(|one| vec![one]),
+            false => serde_json::from_str(text).ok(),
+        };
+        self.typed(name, "text or a list of texts", read).unwrap_or_default()
+    }
+
+    /// A text that `read` understands; its error becomes the rule.
+    pub fn parsed<T, E: fmt::Display>(
+        &mut self,
+        name: &'static str,
+        read: impl Fn(&str) -> Result<T, E>,
+    ) -> Option<T> {
+        let text = self.text(name)?;
+        match read(&text) {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.refuse(name, error.to_string());
+                None
+            }
+        }
+    }
+
+    pub fn time(&mut self, name: &'static str) -> Option<Time> {
+        self.parsed(name, str::parse::<Time>)
+    }
+
+    pub fn duration(&mut self, name: &'static str) -> Option<std::time::Duration> {
+        self.parsed(name, duration::parse)
+    }
+
+    /// Every problem, the fields nobody asked for included.
+    pub fn end(mut self) -> Result<(), Invalid> {
+        let known = self.known.join(", ");
+        for (name, _) in std::mem::take(&mut self.entries) {
+            if !self.known.contains(&name.as_str()) {
+                self.refuse(&shown(&name), format!("is not a field here; known: {known}"));
+            }
+        }
+        self.invalid.into_result()
+    }
+}
+
+/// A value's type, for people.
+fn sort(text: &[u8]) -> &'static str {
+    match text.trim_ascii_start().first() {
+        Some(b'"') => "text",
+        Some(b'{') => "an object",
+        Some(b'[') => "a list",
+        Some(b't' | b'f') => "true or false",
+        Some(b'n') => "null",
+        Some(b'-' | b'0'..=b'9') => "a number",
+        _ => "that",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problems(text: &str) -> Vec<String> {
+        let mut fields = Fields::read(text.as_bytes(), "job.").unwrap();
+        let _ = (fields.required_text("kind"), fields.integer("priority"), fields.texts("tags"));
+        let invalid = fields.end().err().unwrap_or_default();
+        invalid.problems.into_iter().map(|problem| format!("{} {}", problem.field, problem.rule)).collect()
+    }
+
+    #[test]
+    fn every_problem_has_its_field() {
+        assert!(problems(r#"{"kind":"A","priority":3,"tags":["x"]}"#).is_empty());
+        assert!(problems(r#"{"kind":"A","priority":null}"#).is_empty());
+        assert_eq!(
+            problems(r#"{"prio":1,"priority":1.5,"tags":[1]}"#),
+            [
+                "job.kind is required",
+                "job.priority must be a whole number, not a number of another form",
+                "job.tags must be a list of texts, not a list",
+                "job.prio is not a field here; known: kind, priority, tags",
+            ]
+        );
+        assert_eq!(problems(r#"{"kind":"A","kind":"B"}"#), ["job.kind is given twice"]);
+    }
+
+    #[test]
+    fn what_is_no_object_is_said() {
+        assert!(matches!(Fields::read(b"7", ""), Err(Unreadable::NotAnObject(_))));
+        assert!(matches!(Fields::read(b"{\"a\":", ""), Err(Unreadable::Syntax(_))));
+        assert!(matches!(Fields::read(b"{} x", ""), Err(Unreadable::Syntax(_))));
+    }
+}

@@ -1,0 +1,89 @@
+//! Metric series that a part brings: declared once, read at every scrape.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use windlass_engine::meter::{RUN_BUCKETS, Times};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SeriesKind {
+    Gauge,
+    Counter,
+    Histogram,
+}
+
+impl SeriesKind {
+    pub fn name(self) -> &'static str {
+        match self {
+            SeriesKind::Gauge => "gauge",
+            SeriesKind::Counter => "counter",
+            SeriesKind::Histogram => "histogram",
+        }
+    }
+}
+
+/// Name, type and help of one family of samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Series {
+    pub name: &'static str,
+    pub kind: SeriesKind,
+    pub help: &'static str,
+}
+
+impl Series {
+    pub const fn gauge(name: &'static str, help: &'static str) -> Series {
+        Series { name, kind: SeriesKind::Gauge, help }
+    }
+
+    /// The name ends in `_total`.
+    pub const fn counter(name: &'static str, help: &'static str) -> Series {
+        Series { name, kind: SeriesKind::Counter, help }
+    }
+
+    pub const fn histogram(name: &'static str, help: &'static str) -> Series {
+        Series { name, kind: SeriesKind::Histogram, help }
+    }
+}
+
+pub type Labels = Vec<(&'static str, String)>;
+
+#[derive(Clone, Debug)]
+pub enum Measure {
+    Value(f64),
+    Buckets { bounds: &'static [f64], counts: Vec<u64>, sum: f64 },
+}
+
+/// One line, or one histogram, of a series.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    pub series: &'static str,
+    pub labels: Labels,
+    pub measure: Measure,
+}
+
+/// What one scrape collects.
+#[derive(Debug, Default)]
+pub struct Samples(pub Vec<Sample>);
+
+impl Samples {
+    pub fn value(&mut self, series: &'static str, labels: Labels, value: f64) {
+        self.0.push(Sample { series, labels, measure: Measure::Value(value) });
+    }
+
+    /// Times in the engine's usual buckets.
+    pub fn times(&mut self, series: &'static str, labels: Labels, times: &Times) {
+        let (counts, sum) = (times.buckets.to_vec(), times.time.as_secs_f64());
+        let measure = Measure::Buckets { bounds: &RUN_BUCKETS, counts, sum };
+        self.0.push(Sample { series, labels, measure });
+    }
+}
+
+/// An error leaves the part's series out of this scrape and is logged; a scrape never fails.
+pub type Collect = Arc<dyn Fn() -> BoxFuture<'static, Result<Samples, String>> + Send + Sync>;
+
+/// Series that are collected together.
+#[derive(Clone)]
+pub struct Metrics {
+    pub series: Vec<Series>,
+    pub collect: Collect,
+}

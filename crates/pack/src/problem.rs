@@ -1,0 +1,298 @@
+//! Everything that goes wrong, as `application/problem+json` with a stable code.
+//!
+//! Owns the codes, their statuses, and the line between what a caller may know and what only the log may: an error of
+//! our own is logged with its causes under a short id, and the caller is given the id.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Map, Value, json};
+use windlass_core::input::{self, shown};
+use windlass_core::{Invalid, KeyUse, StoreError};
+use windlass_engine::operate::OperateError;
+use windlass_engine::{EngineError, EnqueueError};
+
+#[derive(Clone, Debug)]
+pub struct Problem {
+    status: StatusCode,
+    code: &'static str,
+    title: &'static str,
+    detail: String,
+    errors: Vec<input::Problem>,
+    retry_after: Option<Duration>,
+}
+
+/// More are not listed: an array of 10,000 wrong jobs needs no answer of a megabyte.
+const ERRORS_SHOWN: usize = 100;
+
+impl Problem {
+    pub fn new(
+        status: StatusCode,
+        code: &'static str,
+        title: &'static str,
+        detail: impl Into<String>,
+    ) -> Problem {
+        Problem { status, code, title, detail: detail.into(), errors: Vec::new(), retry_after: None }
+    }
+
+    pub fn not_found(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::NOT_FOUND, "not_found", "There is no such thing here", detail)
+    }
+
+    pub fn conflict(code: &'static str, detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::CONFLICT, code, "Its state does not allow this", detail)
+    }
+
+    pub fn malformed(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::BAD_REQUEST, "malformed_json", "The body is not JSON", detail)
+    }
+
+    /// JSON that cannot be read; says where.
+    pub fn syntax(error: &serde_json::Error) -> Problem {
+        let text = error.to_string();
+        let text = text.split(" at line ").next().unwrap_or_default();
+        Problem::malformed(format!("line {}, column {}: {text}", error.line(), error.column()))
+    }
+
+    /// A query parameter, the path or a header is wrong.
+    pub fn parameter(invalid: Invalid) -> Problem {
+        Problem::listed(
+            StatusCode::BAD_REQUEST,
+            "invalid_parameter",
+            "A parameter breaks a rule",
+            invalid,
+            "nothing was done",
+        )
+    }
+
+    /// A field of the body is wrong.
+    pub fn invalid(invalid: Invalid) -> Problem {
+        Problem::listed(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "invalid_input",
+            "The input breaks a rule",
+            invalid,
+            "nothing was written",
+        )
+    }
+
+    /// Mistakes in parameters and in the body, all in one answer: where there is one in the body, it is a wrong body.
+    pub fn both(parameters: Invalid, body: Invalid) -> Result<(), Problem> {
+        match (parameters.problems.is_empty(), body.problems.is_empty()) {
+            (true, true) => Ok(()),
+            (false, true) => Err(Problem::parameter(parameters)),
+            (_, false) => Err(Problem::invalid(parameters.and(body))),
+        }
+    }
+
+    /// A field of a question is wrong.
+    pub fn question(invalid: Invalid) -> Problem {
+        let title = "The input breaks a rule";
+        let status = StatusCode::UNPROCESSABLE_ENTITY;
+        Problem::listed(status, "invalid_input", title, invalid, "nothing was searched")
+    }
+
+    fn listed(
+        status: StatusCode,
+        code: &'static str,
+        title: &'static str,
+        invalid: Invalid,
+        consequence: &str,
+    ) -> Problem {
+        let count = invalid.problems.len();
+        let detail = match invalid.problems.first() {
+            Some(first) if count == 1 => format!("{}: {}; {consequence}", first.field, first.rule),
+            Some(first) => {
+                format!("{count} problems, the first: {}: {}; {consequence}", first.field, first.rule)
+            }
+            None => consequence.to_owned(),
+        };
+        let mut problem = Problem::new(status, code, title, detail);
+        problem.errors = invalid.problems;
+        problem.errors.truncate(ERRORS_SHOWN);
+        problem
+    }
+
+    pub fn key_used(detail: impl Into<String>) -> Problem {
+        Problem::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "idempotency_mismatch",
+            "The idempotency key was used before",
+            detail,
+        )
+    }
+
+    pub fn too_large(limit: usize) -> Problem {
+        Problem::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "body_too_large",
+            "The body is too large",
+            format!("at most {limit} bytes are taken here; send less at once"),
+        )
+    }
+
+    pub fn retry_after(mut self, wait: Duration) -> Problem {
+        self.retry_after = Some(wait);
+        self
+    }
+
+    /// A fault of ours: the causes go to the log, the caller gets the id under which they stand there.
+    pub fn internal(what: &str, causes: &str) -> Problem {
+        let id = fault_id();
+        tracing::error!(id, what, causes, "a request failed");
+        Problem::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "The server failed",
+            format!("the server's log tells more under the id {id}"),
+        )
+    }
+
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    fn body(&self) -> Value {
+        let mut body = Map::new();
+        body.insert("type".to_owned(), json!("about:blank"));
+        body.insert("title".to_owned(), json!(self.title));
+        body.insert("status".to_owned(), json!(self.status.as_u16()));
+        body.insert("code".to_owned(), json!(self.code));
+        body.insert("detail".to_owned(), json!(self.detail));
+        if !self.errors.is_empty() {
+            let error = |problem: &input::Problem| json!({ "field": problem.field, "rule": problem.rule });
+            body.insert("errors".to_owned(), self.errors.iter().map(error).collect());
+        }
+        Value::Object(body)
+    }
+}
+
+fn fault_id() -> String {
+    format!("{:08x}", fastrand::u32(..))
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = Response::new(Body::from(self.body().to_string()));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if let Some(wait) = self.retry_after {
+            headers.insert(RETRY_AFTER, HeaderValue::from(wait.as_secs().max(1)));
+        }
+        response
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Problem {
+        of_store(&error)
+    }
+}
+
+fn of_store(error: &StoreError) -> Problem {
+    match error {
+        StoreError::IdempotencyMismatch { key, existing } => idempotency(key, *existing),
+        StoreError::UniqueRejected { key, existing } => unique(key, &existing.to_string()),
+        StoreError::Unavailable { .. } | StoreError::Busy { .. } => {
+            let id = fault_id();
+            tracing::warn!(id, causes = error.chain(), "the store did not answer");
+            let late =
+                deadline(error).map_or(String::new(), |key| format!("it took longer than `{key}` allows; "));
+            let detail = format!(
+                "{late}try again; whether a write was kept is unknown; the log tells more under {id}"
+            );
+            let title = "The database does not answer";
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", title, detail)
+                .retry_after(Duration::from_secs(1))
+        }
+        StoreError::Full { .. } => {
+            tracing::error!(causes = error.chain(), "the disk is full");
+            let detail = "nothing was written; somebody has to free space";
+            Problem::new(StatusCode::INSUFFICIENT_STORAGE, "disk_full", "The disk is full", detail)
+        }
+        other => Problem::internal("the store failed", &other.chain()),
+    }
+}
+
+/// The setting whose time was up. The rest of an error is for the log alone.
+fn deadline(error: &StoreError) -> Option<&'static str> {
+    let causes = error.chain();
+    ["database.statement_timeout", "database.acquire_timeout"].into_iter().find(|key| causes.contains(key))
+}
+
+fn idempotency(key: &str, existing: KeyUse) -> Problem {
+    let key = shown(key);
+    Problem::key_used(format!(
+        "idempotency key `{key}` was used for another body ({existing}); nothing was written"
+    ))
+}
+
+fn unique(key: &str, existing: &str) -> Problem {
+    let key = shown(key);
+    let detail = format!(
+        "unique key `{key}` is held by job {existing}, which waits or whose window is not over; nothing was written"
+    );
+    Problem::conflict("unique_rejected", detail)
+}
+
+impl From<EngineError> for Problem {
+    fn from(error: EngineError) -> Problem {
+        match error {
+            EngineError::Invalid(invalid) => Problem::invalid(invalid),
+            EngineError::Store(error) => of_store(&error),
+        }
+    }
+}
+
+impl From<OperateError> for Problem {
+    fn from(error: OperateError) -> Problem {
+        match error {
+            OperateError::Invalid(invalid) => Problem::invalid(invalid),
+            OperateError::Missing(what) => Problem::not_found(what),
+            OperateError::Conflict { code, why } => Problem::conflict(code, why),
+            OperateError::Store(error) => of_store(&error),
+        }
+    }
+}
+
+impl From<EnqueueError> for Problem {
+    fn from(error: EnqueueError) -> Problem {
+        match &error {
+            EnqueueError::Invalid(invalid) => Problem::invalid(invalid.clone()),
+            EnqueueError::DepthCap { queue, cap, retry_after } => {
+                let detail = format!("queue {queue} holds {cap} waiting jobs, its cap; nothing was written");
+                let title = "The queue is full";
+                Problem::new(StatusCode::TOO_MANY_REQUESTS, "queue_full", title, detail)
+                    .retry_after(*retry_after)
+            }
+            EnqueueError::IdempotencyMismatch { key, existing } => idempotency(key, *existing),
+            EnqueueError::UniqueRejected { key, existing } => unique(key, &existing.to_string()),
+            EnqueueError::InlineInTransaction => Problem::internal("a job was refused", &error.to_string()),
+            EnqueueError::Store(store) => of_store(store),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_is_named_and_nothing_else_of_the_cause() {
+        let said = |source: &str| {
+            let error = StoreError::Busy { op: "enqueue", source: source.into() };
+            of_store(&error).detail
+        };
+        let late = said("stopped (`database.statement_timeout`): host 10.0.0.7");
+        assert!(
+            late.starts_with("it took longer than `database.statement_timeout` allows; try again"),
+            "{late}"
+        );
+        assert!(!late.contains("10.0.0.7"), "{late}");
+        assert!(said("deadlock").starts_with("try again"));
+    }
+}

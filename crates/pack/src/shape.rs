@@ -1,0 +1,157 @@
+//! What a wire type looks like, said once: the same lines make the Rust struct and its schema in the OpenAPI document.
+//!
+//! Owns [`Shape`], the macro that writes it, and the collection of named schemas. Never holds a value.
+
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+/// A type the document can describe.
+pub trait Shape {
+    /// The schema as it stands where the type is used: itself for a plain value, a reference for an object.
+    fn schema(schemas: &mut Schemas) -> Value;
+}
+
+/// The named schemas a document refers to.
+#[derive(Default)]
+pub struct Schemas {
+    named: Map<String, Value>,
+}
+
+impl Schemas {
+    /// Adds an object under its name, once, and answers with the reference to it.
+    pub fn object(&mut self, name: &str, about: &str, fields: impl FnOnce(&mut Object<'_>)) -> Value {
+        if !self.named.contains_key(name) {
+            // Before its fields are described: one of them may refer to the object itself.
+            self.named.insert(name.to_owned(), Value::Null);
+            let mut object = Object { schemas: self, fields: Map::new(), required: Vec::new() };
+            fields(&mut object);
+            let (properties, required) = (object.fields, object.required);
+            let mut schema =
+                json!({ "type": "object", "additionalProperties": false, "properties": properties });
+            if !about.is_empty() {
+                schema["description"] = json!(about.trim());
+            }
+            if !required.is_empty() {
+                schema["required"] = json!(required);
+            }
+            self.named.insert(name.to_owned(), schema);
+        }
+        json!({ "$ref": format!("#/components/schemas/{name}") })
+    }
+
+    /// Lets a named object have further fields of this schema.
+    pub fn open(&mut self, name: &str, further: Value) {
+        if let Some(schema) = self.named.get_mut(name) {
+            schema["additionalProperties"] = further;
+        }
+    }
+
+    pub fn into_named(self) -> Map<String, Value> {
+        self.named
+    }
+}
+
+/// An object's fields while it is described.
+pub struct Object<'a> {
+    schemas: &'a mut Schemas,
+    fields: Map<String, Value>,
+    required: Vec<String>,
+}
+
+impl Object<'_> {
+    pub fn required<T: Shape>(&mut self, name: &str, about: &str) {
+        let name = name.trim_start_matches("r#");
+        self.optional::<T>(name, about);
+        self.required.push(name.to_owned());
+    }
+
+    pub fn optional<T: Shape>(&mut self, name: &str, about: &str) {
+        let mut schema = T::schema(self.schemas);
+        if !about.is_empty() {
+            schema["description"] = json!(about.trim());
+        }
+        self.fields.insert(name.to_owned(), schema);
+    }
+
+    /// Every field of another object, as `serde(flatten)` writes them.
+    pub fn flatten<T: Shape>(&mut self) {
+        let reference = T::schema(self.schemas);
+        let name = reference["$ref"].as_str().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
+        let Some(Value::Object(schema)) = self.schemas.named.get(name) else { return };
+        if let Some(Value::Object(fields)) = schema.get("properties") {
+            self.fields.extend(fields.clone());
+        }
+        if let Some(Value::Array(required)) = schema.get("required") {
+            self.required.extend(required.iter().filter_map(|name| name.as_str().map(str::to_owned)));
+        }
+    }
+}
+
+/// A serialisable struct with its [`Shape`]; comments become descriptions. Every field is always there.
+#[macro_export]
+macro_rules! shape {
+    ($(#[doc = $about:literal])* pub struct $name:ident as $shown:literal {
+        $($(#[doc = $note:literal])* $(#[serde($($serde:tt)*)])? pub $field:ident: $type:ty,)*
+    }) => {
+        $(#[doc = $about])*
+        #[derive(Debug, serde::Serialize)]
+        pub struct $name {
+            $($(#[doc = $note])* $(#[serde($($serde)*)])? pub $field: $type,)*
+        }
+
+        impl $crate::shape::Shape for $name {
+            fn schema(schemas: &mut $crate::shape::Schemas) -> $crate::Value {
+                schemas.object($shown, concat!("" $(, $about)*), |object| {
+                    $($crate::shape_field!(object, $($($serde)*)?, $type, stringify!($field), concat!("" $(, $note)*));)*
+                })
+            }
+        }
+    };
+}
+
+/// One line of [`shape!`](crate::shape!).
+#[doc(hidden)]
+#[macro_export]
+macro_rules! shape_field {
+    ($object:ident, flatten, $type:ty, $name:expr, $note:expr) => {
+        $object.flatten::<$type>()
+    };
+    ($object:ident, , $type:ty, $name:expr, $note:expr) => {
+        $object.required::<$type>($name, $note)
+    };
+}
+
+macro_rules! plain {
+    ($schema:tt: $($type:ty),*) => {
+        $(impl Shape for $type {
+            fn schema(_: &mut Schemas) -> Value {
+                json!($schema)
+            }
+        })*
+    };
+}
+
+plain!({ "type": "string" }: String, &'static str);
+plain!({ "type": "boolean" }: bool);
+plain!({ "type": "integer", "minimum": 0 }: u8, u16, u32, u64);
+plain!({ "type": "integer" }: i64);
+plain!({ "type": "number" }: f32, f64);
+plain!({}: Box<RawValue>, Value);
+
+impl<T: Shape> Shape for Vec<T> {
+    fn schema(schemas: &mut Schemas) -> Value {
+        json!({ "type": "array", "items": T::schema(schemas) })
+    }
+}
+
+impl<T: Shape> Shape for Option<T> {
+    fn schema(schemas: &mut Schemas) -> Value {
+        let mut schema = T::schema(schemas);
+        match schema.get("type").cloned() {
+            Some(Value::String(one)) => schema["type"] = json!([one, "null"]),
+            _ if schema.get("$ref").is_some() => schema = json!({ "anyOf": [schema, { "type": "null" }] }),
+            _ => {}
+        }
+        schema
+    }
+}

@@ -1,0 +1,187 @@
+//! A job, and a job with everything that happened to it.
+
+use serde_json::value::RawValue;
+use windlass_core::store::{JobDetail, WorkflowDetail};
+use windlass_core::{JobId, JobRecord, Progress};
+
+use super::{Id, Stamp, State, WorkflowDetailView};
+use crate::shape;
+
+shape! {
+    /// A durable unit of work.
+    pub struct JobView as "Job" {
+        pub id: Id,
+        pub kind: String,
+        pub queue: String,
+        pub state: State,
+        /// 0 is most urgent, 10 least.
+        pub priority: u8,
+        /// Any JSON, byte for byte as it was handed in.
+        pub payload: Option<Box<RawValue>>,
+        /// Runs so far, the one under way included.
+        pub attempt: u16,
+        /// All runs, the first included.
+        pub max_attempts: u16,
+        /// When it is due; null once it runs or has finished.
+        pub run_at: Option<Stamp>,
+        pub created_at: Stamp,
+        pub started_at: Option<Stamp>,
+        pub finished_at: Option<Stamp>,
+        pub progress: Option<ProgressView>,
+        /// What the handler left.
+        pub result: Option<Box<RawValue>>,
+        pub last_error: Option<String>,
+        pub unique_key: Option<String>,
+        pub concurrency_key: Option<String>,
+        pub tags: Vec<String>,
+        pub entity: Option<EntityView>,
+        /// The workflow it belongs to.
+        pub workflow: Option<Id>,
+    }
+}
+
+shape! {
+    /// How far a running job says it is.
+    pub struct ProgressView as "Progress" {
+        pub percent: f32,
+        pub message: Option<String>,
+        pub at: Stamp,
+    }
+}
+
+shape! {
+    /// The application's data a job is about.
+    pub struct EntityView as "EntityRef" {
+        pub r#type: String,
+        pub id: String,
+    }
+}
+
+impl From<&Progress> for ProgressView {
+    fn from(progress: &Progress) -> ProgressView {
+        let message = progress.message.clone();
+        ProgressView { percent: progress.percent, message, at: Stamp(progress.at) }
+    }
+}
+
+impl From<&JobRecord> for JobView {
+    fn from(job: &JobRecord) -> JobView {
+        JobView {
+            id: Id(job.id.0),
+            kind: job.kind.clone(),
+            queue: job.queue.clone(),
+            state: State(job.state),
+            priority: job.priority,
+            payload: raw(&job.payload),
+            attempt: job.attempt,
+            max_attempts: job.max_attempts,
+            run_at: job.run_at.map(Stamp),
+            created_at: Stamp(job.created_at),
+            started_at: job.started_at.map(Stamp),
+            finished_at: job.finished_at.map(Stamp),
+            progress: job.progress.as_ref().map(ProgressView::from),
+            result: job.result.as_deref().and_then(raw),
+            last_error: job.last_error.clone(),
+            unique_key: job.unique_key.clone(),
+            concurrency_key: job.concurrency_key.clone(),
+            tags: job.tags.clone(),
+            entity: job.entity.as_ref().map(|entity| EntityView {
+                r#type: entity.entity_type.clone(),
+                id: entity.entity_id.clone(),
+            }),
+            workflow: job.workflow.map(|workflow| Id(workflow.0)),
+        }
+    }
+}
+
+/// The stored JSON as it is; bytes that are not JSON as a string.
+pub fn raw(bytes: &[u8]) -> Option<Box<RawValue>> {
+    let text = String::from_utf8_lossy(bytes);
+    RawValue::from_string(text.clone().into_owned()).or_else(|_| serde_json::value::to_raw_value(&text)).ok()
+}
+
+shape! {
+    /// A job as `POST /v1/jobs` answers it.
+    pub struct EnqueuedView as "EnqueuedJob" {
+        #[serde(flatten)]
+        pub job: JobView,
+        /// The job was there already.
+        pub duplicate: bool,
+    }
+}
+
+shape! {
+    /// A job with its runs and what its handler wrote.
+    pub struct DetailView as "JobDetail" {
+        #[serde(flatten)]
+        pub job: JobView,
+        /// A cancel was asked for and the worker has not answered yet.
+        pub cancel_requested: bool,
+        /// Oldest first.
+        pub attempts: Vec<AttemptView>,
+        pub logs: Vec<LogView>,
+        /// Jobs of its workflow that have to end before it starts.
+        pub waiting_on: Vec<Id>,
+        /// Its workflow: every job, and after which others it runs.
+        pub graph: Option<WorkflowDetailView>,
+    }
+}
+
+shape! {
+    /// One run of a job.
+    pub struct AttemptView as "Attempt" {
+        pub attempt: u16,
+        pub worker: Option<Id>,
+        pub started_at: Stamp,
+        /// null while it is under way.
+        pub ended_at: Option<Stamp>,
+        /// completed, retry, snooze, handed_back, lost, failed, dead_letter, cancelled, superseded or running.
+        pub outcome: String,
+        pub error: Option<String>,
+    }
+}
+
+shape! {
+    /// A line a handler wrote.
+    pub struct LogView as "LogLine" {
+        pub attempt: u16,
+        pub at: Stamp,
+        pub line: String,
+    }
+}
+
+impl DetailView {
+    /// `workflow` is the one it belongs to.
+    pub fn new(detail: &JobDetail, workflow: Option<&WorkflowDetail>) -> DetailView {
+        let attempts = detail.attempts.iter().map(|attempt| AttemptView {
+            attempt: attempt.attempt,
+            worker: attempt.worker.map(|worker| Id(worker.0)),
+            started_at: Stamp(attempt.started_at),
+            ended_at: attempt.ended_at.map(Stamp),
+            outcome: attempt.outcome.clone(),
+            error: attempt.error.clone(),
+        });
+        let logs = detail.logs.iter().map(|log| LogView {
+            attempt: log.attempt,
+            at: Stamp(log.at),
+            line: log.line.clone(),
+        });
+        DetailView {
+            job: JobView::from(&detail.job),
+            cancel_requested: detail.cancel_requested,
+            attempts: attempts.collect(),
+            logs: logs.collect(),
+            waiting_on: workflow.map_or_else(Vec::new, |w| waiting_on(detail.job.id, w)),
+            graph: workflow.map(WorkflowDetailView::from),
+        }
+    }
+}
+
+fn waiting_on(job: JobId, workflow: &WorkflowDetail) -> Vec<Id> {
+    let members = &workflow.members;
+    let Some(own) = members.iter().find(|member| member.job == job && member.waits) else {
+        return Vec::new();
+    };
+    let parents = own.parents.iter().filter_map(|place| members.get(*place));
+    parents.filter(|parent| !parent.state.is_finished()).map(|parent| Id(parent.job.0)).collect()
+}
