@@ -9,6 +9,7 @@ pub mod filter;
 pub mod keyword;
 mod live;
 mod number;
+mod pack;
 mod rank;
 pub mod service;
 pub mod snippet;
@@ -17,5 +18,6 @@ mod values;
 pub mod vector;
 
 pub use facet::{Facet, FacetValue};
+pub use pack::IndexPack;
 pub use rank::Mode;
 pub use service::{Entities, EntityError, Hit, Indexing, Meter, SaveRequest, SearchAnswer, SearchRequest};

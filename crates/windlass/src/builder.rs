@@ -7,17 +7,21 @@ use std::time::Duration;
 use windlass_core::TypeSpec;
 use windlass_core::entity::Change;
 use windlass_core::store::{Enqueued, Started, WorkflowDetail, Written};
-use windlass_core::{BudgetSpec, JobId, QueueSpec, Store, StoreError, WorkflowId, queue};
+use windlass_core::{BudgetSpec, Invalid, JobId, QueueSpec, Store, StoreError, WorkflowId, queue};
 use windlass_engine::worker::Drained;
 use windlass_engine::{
     Client, Completion, EngineError, EnqueueError, HandlerResult, Handlers, JobError, JobRequest, Retention,
     Waited, Worker, WorkerHandle, WorkerOptions, batch_handler, handler,
 };
-use windlass_index::embed::{Embedder, StaticTable};
-use windlass_index::{Entities, EntityError, Indexing, SaveRequest, SearchAnswer, SearchRequest, service};
+use windlass_index::embed::{BuiltIn, Embedder};
+use windlass_index::{Entities, EntityError, IndexPack, SaveRequest, SearchAnswer, SearchRequest};
+use windlass_pack::service::Services;
+use windlass_pack::settings::Settings;
+use windlass_pack::{Assembly, Inventory, OpenError, Pack, settings_of};
 use windlass_store_postgres::PostgresStore;
 use windlass_store_sqlite::SqliteStore;
 
+use crate::parts::EnginePart;
 use crate::{AsTx, Context, Job, Request, Schedule, Tx, Workflow, schedule};
 
 #[derive(Debug, thiserror::Error)]
@@ -26,8 +30,11 @@ pub enum BuildError {
     UnknownDatabase(String),
     #[error(transparent)]
     Engine(#[from] EngineError),
+    /// Two parts want the same name, or a part or its configuration breaks a rule; all of them together.
+    #[error("the parts do not fit together: {0}")]
+    Parts(Invalid),
     #[error(transparent)]
-    Entities(#[from] EntityError),
+    Open(#[from] OpenError),
 }
 
 impl From<StoreError> for BuildError {
@@ -61,6 +68,9 @@ pub struct Builder {
     /// Entities are on, with these types besides `document`.
     types: Option<Vec<TypeSpec>>,
     embedder: Option<Arc<dyn Embedder>>,
+    packs: Vec<Arc<dyn Pack>>,
+    /// Path and text of each.
+    settings: Vec<(String, String)>,
 }
 
 impl Builder {
@@ -128,6 +138,18 @@ impl Builder {
         self
     }
 
+    /// A part with everything it brings.
+    pub fn pack(mut self, pack: impl Pack + 'static) -> Builder {
+        self.packs.push(Arc::new(pack));
+        self
+    }
+
+    /// A configuration key of a part, as it would stand in the file: `.setting("packs.guestbook.most", "100")`.
+    pub fn setting(mut self, path: impl Into<String>, value: impl Into<String>) -> Builder {
+        self.settings.push((path.into(), value.into()));
+        self
+    }
+
     pub fn worker(mut self, options: WorkerOptions) -> Builder {
         self.worker = options;
         self
@@ -152,52 +174,71 @@ impl Builder {
     }
 
     pub async fn build(mut self) -> Result<Windlass, BuildError> {
+        let index = self.types.take().map(|types| {
+            let embedder = self.embedder.take().unwrap_or_else(|| Arc::new(BuiltIn::default()));
+            Arc::new(IndexPack::new(embedder, types))
+        });
+        let mut assembly = self.assemble(index.clone())?;
         let (store, fresh) = open(&self.database).await?;
         if self.migrate || fresh {
             store.migrate_up(None).await?;
+            assembly.migrate(store.as_ref()).await?;
         }
-        let indexing = match &self.types {
-            Some(_) => Some(indexing(self.embedder.take())?),
-            None => None,
-        };
-        if let Some(indexing) = &indexing {
-            indexing.add_to(&mut self.handlers);
-        }
+        store.check_schema().await?;
+        assembly.check(store.as_ref()).await?;
+        self.handlers.extend(assembly.handlers());
         self.handlers.check().map_err(EngineError::from)?;
-        let queues = with_families(store.as_ref(), self.queues, indexing.is_some()).await?;
+        let queues = with_families(store.as_ref(), self.queues, assembly.queues()).await?;
         let client = Client::open(store, &queues, &self.handlers.specs()).await?;
         client.set_budgets(&self.budgets).await?;
-        let entities = match (&indexing, self.types) {
-            (Some(indexing), Some(types)) => Some(Entities::open(client.clone(), indexing, &types).await?),
-            _ => None,
-        };
+        assembly.open(&client).await?;
         for schedule in self.schedules {
             put_schedule(&client, schedule).await?;
         }
         Ok(Windlass {
             client,
-            entities,
+            entities: index.and_then(|index| index.entities()),
+            assembly: Arc::new(assembly),
             handlers: Arc::new(self.handlers),
             worker: self.worker,
-            retention: self.retention,
             test_mode: self.test_mode,
         })
+    }
+
+    /// Every part, checked against the others and against what the application itself describes.
+    fn assemble(&self, index: Option<Arc<IndexPack>>) -> Result<Assembly, BuildError> {
+        let mut packs: Vec<Arc<dyn Pack>> = vec![Arc::new(EnginePart { retention: Some(self.retention) })];
+        packs.extend(index.map(|index| index as Arc<dyn Pack>));
+        packs.extend(self.packs.iter().cloned());
+        let mut settings = Settings::new(settings_of(&packs));
+        let mut invalid = Invalid::default();
+        for (path, text) in &self.settings {
+            if let Err(rule) = settings.set_path(path, text) {
+                invalid.add(path, rule);
+            }
+        }
+        for pack in &packs {
+            invalid.problems.extend(pack.check(&settings).problems);
+        }
+        let mut application = Inventory::of("the application");
+        application.kinds = self.handlers.specs().into_iter().map(|kind| kind.name).collect();
+        application.queues = self.queues.iter().map(|queue| queue.name.clone()).collect();
+        application.budgets = self.budgets.iter().map(|budget| budget.name.clone()).collect();
+        let assembly = Assembly::new(&packs, settings, vec![application]).map_err(|clashes| {
+            invalid.problems.extend(clashes.problems);
+            BuildError::Parts(std::mem::take(&mut invalid))
+        })?;
+        invalid.into_result().map_err(BuildError::Parts)?;
+        Ok(assembly)
     }
 }
 
 async fn put_schedule(client: &Client, schedule: Schedule) -> Result<(), EngineError> {
     let spec = schedule.into_spec()?;
-    client.put_schedule(&spec).await.map(drop).map_err(|error| match error {
+    client.put_schedule(&spec, None).await.map(drop).map_err(|error| match error {
         EngineError::Invalid(invalid) => schedule::of(&spec.name, invalid).into(),
         other => other,
     })
-}
-
-fn indexing(embedder: Option<Arc<dyn Embedder>>) -> Result<Indexing, EntityError> {
-    match embedder {
-        Some(embedder) => Ok(Indexing::new(embedder)),
-        None => Ok(Indexing::new(Arc::new(StaticTable::load()?))),
-    }
 }
 
 /// The store, and whether it is a SQLite database without a schema yet.
@@ -215,18 +256,17 @@ async fn open(url: &str) -> Result<(Arc<dyn Store>, bool), BuildError> {
     Err(BuildError::UnknownDatabase(scheme.to_owned()))
 }
 
-/// The described queues and those of the five families that nobody registered yet. A process that only enqueues must
+/// The described queues, and those of the five families and of parts that nobody registered yet. A process that only enqueues must
 /// not reset what the fleet's configuration says.
 async fn with_families(
     store: &dyn Store,
     described: Vec<QueueSpec>,
-    entities: bool,
+    of_parts: Vec<QueueSpec>,
 ) -> Result<Vec<QueueSpec>, BuildError> {
     store.check_schema().await?;
     let registered: Vec<String> = store.queues().await?.into_iter().map(|state| state.spec.name).collect();
     let mut queues = described;
-    let boxes = if entities { service::queues() } else { Vec::new() };
-    for family in queue::families().into_iter().chain(boxes) {
+    for family in queue::families().into_iter().chain(of_parts) {
         if !registered.contains(&family.name) && !queues.iter().any(|known| known.name == family.name) {
             queues.push(family);
         }
@@ -239,9 +279,9 @@ async fn with_families(
 pub struct Windlass {
     client: Client,
     entities: Option<Entities>,
+    assembly: Arc<Assembly>,
     pub(crate) handlers: Arc<Handlers>,
     worker: WorkerOptions,
-    retention: Retention,
     test_mode: TestMode,
 }
 
@@ -259,6 +299,8 @@ impl Windlass {
             schedules: Vec::new(),
             types: None,
             embedder: None,
+            packs: Vec::new(),
+            settings: Vec::new(),
         }
     }
 
@@ -377,12 +419,11 @@ impl Windlass {
         self.client.wait(id, patience).await
     }
 
-    /// Starts the workers and the clean-up.
+    /// Starts the workers, the clean-up and the loops of the parts.
     pub async fn start(&self) -> Result<Workers, EngineError> {
         let handle = Worker::start(self.client.clone(), &self.handlers, self.worker.clone()).await?;
-        let mut beside = vec![tokio::spawn(self.retention.run(self.client.store().clone()))];
-        beside.extend(self.entities.clone().map(|entities| tokio::spawn(entities.follow())));
-        Ok(Workers { handle, beside })
+        let services = self.assembly.start(self.client.store().clone(), true);
+        Ok(Workers { handle, services })
     }
 
     /// Runs everything that is due, here and now, without workers. For tests.
@@ -404,21 +445,23 @@ impl Windlass {
 /// Running workers.
 pub struct Workers {
     handle: WorkerHandle,
-    /// The clean-up, and what keeps the index in step.
-    beside: Vec<tokio::task::JoinHandle<()>>,
+    services: Services,
 }
 
 impl Workers {
     /// Stops claiming, lets running jobs end within the grace period, hands the rest back unburnt.
     pub async fn shutdown(self) -> Result<(), EngineError> {
-        self.beside.iter().for_each(|task| task.abort());
+        self.services.stop().await;
         self.handle.shutdown().await
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use windlass_pack::cleanup::CleanupRun;
+
     use super::*;
+    use crate::parts::Tryout;
 
     #[tokio::test]
     async fn the_retention_asked_for_is_the_one_that_cleans() {
@@ -426,17 +469,15 @@ mod tests {
         let url = format!("sqlite://{}/app.db", folder.path().display());
         let none = Retention { finished: Duration::ZERO, ..Retention::default() };
         for (retention, gone) in [(Retention::default(), 0), (none, 1)] {
-            let mut handlers = Handlers::default();
-            windlass_engine::tryout::add(&mut handlers, false);
-            let builder = Builder { handlers, ..Windlass::builder() };
+            let builder = Windlass::builder().pack(Tryout::default());
             let windlass = builder.database(&url).retention(retention).build().await.unwrap();
             let job = JobRequest::new("NOOP", b"null".to_vec());
             windlass.client().enqueue(job).await.unwrap();
             windlass.drain().await.unwrap();
-            let store = windlass.client().store().clone();
             let mut rows = 0;
-            for task in windlass.retention.tasks() {
-                rows += task.run(&*store, None, false).await.unwrap();
+            for task in windlass.assembly.cleanup() {
+                let run = CleanupRun { older_than: task.older_than, dry_run: false, actor: None };
+                rows += (task.remove)(run).await.unwrap();
             }
             assert_eq!(rows, gone * 2, "two finished jobs are there by the second time");
         }

@@ -49,6 +49,7 @@
 mod builder;
 mod context;
 mod job;
+pub mod parts;
 mod schedule;
 mod testing;
 mod tx;
@@ -61,10 +62,12 @@ pub use schedule::Schedule;
 pub use tx::{AsTx, Tx};
 pub use workflow::{Step, Workflow};
 
+pub use windlass_core::backup::{Column as BackupColumn, ColumnKind, Table};
 pub use windlass_core::budget::{
     Amount, BudgetSpec, BudgetState, Estimate, Level, Month, Refusal, Threshold, Trigger, Usage,
 };
 pub use windlass_core::entity::{Change, Expected, IndexState, Strategy, TextField, TypeSpec};
+pub use windlass_core::schedule::ScheduleSpec;
 pub use windlass_core::schedule::{CalendarSpec, Misfire, Phase, RuleSpec};
 pub use windlass_core::store::{
     Budget, Charged, Enqueued, EntityRecord, Parent, Started, WorkflowDetail, Written,
@@ -74,17 +77,21 @@ pub use windlass_core::{
     Backoff, JobId, JobRecord, JobState, KindSpec, OnConflict, QueueSpec, ReservationId, StoreError, Time,
     WorkflowId,
 };
+pub use windlass_core::{Invalid, input};
 pub use windlass_engine::worker::Drained;
 pub use windlass_engine::{
-    Client, Completion, EngineError, EnqueueError, HandlerResult, JobError, Reservation, ReserveError,
-    Retention, Waited, WorkerOptions,
+    Client, Completion, EngineError, EnqueueError, HandlerResult, JobError, JobRequest, Reservation,
+    ReserveError, Retention, Waited, WorkerOptions, handler,
 };
-pub use windlass_index::embed::{EmbedError, Embedder, StaticTable};
+pub use windlass_index::embed::{BuiltIn, EmbedError, Embedder, StaticTable};
 pub use windlass_index::filter::Filter;
 pub use windlass_index::vector::Vector;
 pub use windlass_index::{
     Entities, EntityError, Facet, FacetValue, Hit, Mode, SaveRequest, SearchAnswer, SearchRequest,
 };
+
+/// The door for parts: [`Pack`](pack::Pack), what it registers, and the vocabulary of routes.
+pub use windlass_pack as pack;
 
 /// Its Rust is compiled with the documentation's examples.
 #[cfg(doctest)]

@@ -124,3 +124,31 @@ pub(crate) fn of(name: &str, mut invalid: Invalid) -> Invalid {
     }
     invalid
 }
+
+#[cfg(test)]
+mod tests {
+    use serde::{Deserialize, Serialize};
+    use windlass_core::Time;
+
+    use super::*;
+
+    #[derive(Serialize, Deserialize)]
+    struct Report {}
+
+    impl Job for Report {
+        const KIND: &'static str = "REPORT";
+    }
+
+    #[test]
+    fn it_ticks_exactly_as_often_as_was_said() {
+        for period in ["1.5s", "25h1m", "1h30m15.25s", "100.001ms"].map(|text| duration::parse(text).unwrap())
+        {
+            let spec = Schedule::new("often", Report {}).every(period).into_spec().unwrap();
+            let plan = spec.plan(Time(0)).unwrap();
+            let ticks: Vec<Time> =
+                std::iter::successors(plan.next(Time(0)), |tick| plan.next(*tick)).take(3).collect();
+            let micros = i64::try_from(period.as_micros()).unwrap();
+            assert_eq!(ticks, [Time(micros), Time(2 * micros), Time(3 * micros)], "{period:?}");
+        }
+    }
+}

@@ -3,9 +3,11 @@
 //! Owns the [`Embedder`] contract and the embedding that ships with the binary. Never touches a store or the network.
 
 mod add;
+mod built_in;
 mod static_table;
 mod wordpiece;
 
+pub use built_in::BuiltIn;
 pub use static_table::StaticTable;
 
 use crate::vector::Vector;

@@ -12,8 +12,8 @@ use crate::vector::Vector;
 
 const TABLE: &[u8] = include_bytes!("../../../../models/static-256-int8/model.safetensors");
 const TOKENIZER: &[u8] = include_bytes!("../../../../models/static-256-int8/tokenizer.json");
-const SPACE: &str = "static-256-int8";
-const DIMENSION: usize = 256;
+pub(super) const SPACE: &str = "static-256-int8";
+pub(super) const DIMENSION: usize = 256;
 /// Pieces read of one text. An average over more says less about any of them.
 const MOST_PIECES: usize = 512;
 

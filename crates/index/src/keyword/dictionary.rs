@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 
 use foldhash::HashMap;
-use rust_stemmers::{Algorithm, Stemmer};
+use frostem::{Algorithm, Stemmer};
 
 /// What makes `wings` and `wing` one word.
 pub struct Stems(Stemmer);
 
 impl Default for Stems {
     fn default() -> Self {
-        Stems(Stemmer::create(Algorithm::English))
+        Stems(Stemmer::new(Algorithm::English))
     }
 }
 
@@ -55,5 +55,23 @@ impl Dictionary {
     /// Also for spellings never seen whose stem was.
     pub fn find(&self, word: &str) -> Option<u32> {
         self.words.get(word).or_else(|| self.stems.get(self.stemmer.stem(word).as_ref())).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spellings_of_one_english_word_are_one_and_others_stay_apart() {
+        let mut dictionary = Dictionary::default();
+        let connect = ["connect", "connected", "connection", "connections"].map(|word| dictionary.add(word));
+        assert_eq!(connect, [connect[0]; 4]);
+        assert_eq!(dictionary.find("connecting"), Some(connect[0]), "its stem was seen");
+        assert_eq!(dictionary.find("wings"), None);
+        // Not English letters only, so not stemmed.
+        assert_ne!(dictionary.add("größe"), dictionary.add("größen"));
+        assert_ne!(dictionary.add("b2s"), dictionary.add("b2"));
+        assert_eq!(dictionary.len(), 5);
     }
 }

@@ -11,6 +11,7 @@ use windlass_core::entity::{Boxed, ContentHash, Part, content_hash, parts};
 use windlass_core::store::{BoxDone, BoxEnd, BoxOutcome, Settled};
 use windlass_core::{Backoff, KindSpec, QueueSpec, Store, Strategy, TypeId};
 use windlass_engine::{Assignment, Completion, Context, Handler, HandlerResult, Handlers, JobError};
+use windlass_pack::Registry;
 
 use super::EntityError;
 use super::background::Background;
@@ -64,10 +65,27 @@ impl Indexing {
 
     /// The handlers of both kinds.
     pub fn add_to(&self, handlers: &mut Handlers) {
-        let ways = [(Strategy::Async, ASYNC_SIZE), (Strategy::Batch, BATCH_SIZE)];
-        for (spec, (strategy, size)) in kinds().into_iter().zip(ways) {
-            handlers.add(spec, Boxes { strategy, size, indexing: self.clone() });
+        for (spec, boxes) in self.boxes() {
+            handlers.add(spec, boxes);
         }
+    }
+
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        for (spec, boxes) in self.boxes() {
+            registry.kind(spec, boxes);
+        }
+    }
+
+    fn boxes(&self) -> impl Iterator<Item = (KindSpec, Boxes)> {
+        let ways = [(Strategy::Async, ASYNC_SIZE), (Strategy::Batch, BATCH_SIZE)];
+        kinds()
+            .into_iter()
+            .zip(ways)
+            .map(|(spec, (strategy, size))| (spec, Boxes { strategy, size, indexing: self.clone() }))
+    }
+
+    pub(crate) fn meter(&self) -> Arc<Meter> {
+        self.meter.clone()
     }
 }
 

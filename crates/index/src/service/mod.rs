@@ -15,12 +15,13 @@ mod types;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use windlass_core::audit::Actor;
 use windlass_core::entity::{
     BoxKind, BoxKinds, Change, EntityWrite, Expected, IndexState, Operation, Prepared, Strategy,
 };
 use windlass_core::entity::{content_hash, parts, resolve};
 use windlass_core::store::{DEPTH_SHOWN, EntityRecord, Saved, Written};
-use windlass_core::{Store, TxRef, TypeSpec};
+use windlass_core::{Invalid, Store, TxRef, TypeSpec};
 use windlass_engine::Client;
 
 pub use boxes::{ASYNC_KIND, BATCH_KIND, Indexing, kinds, queues};
@@ -38,7 +39,7 @@ const SYNC_TRIES: usize = 3;
 /// How often the index looks for other processes' changes when nobody searches; a search looks by itself. Soon after it
 /// found some, so that a search beside a load has little to catch up with; seldom when all is quiet.
 const LOOK_SOONEST: Duration = Duration::from_millis(100);
-const LOOK_EVERY: Duration = Duration::from_secs(60);
+pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// Entities per transaction of a bulk save while others search: each waits for about one such transaction to be in the
 /// index.
 const SAVED_BESIDE_SEARCHES: usize = 100;
@@ -81,7 +82,7 @@ impl Entities {
         wanted.extend_from_slice(types);
         for spec in wanted {
             if indexing.types.named(&spec.name).is_none_or(|(_, known)| *known != spec) {
-                put_type(store.as_ref(), &indexing.types, spec).await?;
+                put_type(store.as_ref(), &indexing.types, spec, None).await?;
             }
         }
         let boxes = box_kinds(&client)?;
@@ -99,20 +100,25 @@ impl Entities {
         &self.inner.meter
     }
 
-    /// Keeps the index in step until dropped or aborted.
-    pub async fn follow(self) {
-        let mut patience = LOOK_EVERY;
-        loop {
-            match self.inner.follower.drain(self.store()).await {
-                Ok(true) => patience = LOOK_SOONEST,
-                Ok(false) => patience = (2 * patience).min(LOOK_EVERY),
-                Err(error) => tracing::debug!(
+    /// Brings the index in step once. Answers how long until the next look: soon after it found something, else twice
+    /// the `patience` of before.
+    pub async fn look(&self, patience: Duration) -> Duration {
+        match self.inner.follower.drain(self.store()).await {
+            Ok(true) => LOOK_SOONEST,
+            Ok(false) => (2 * patience).min(LOOK_EVERY),
+            Err(error) => {
+                tracing::debug!(
                     error = error.chain(),
                     "the change feed could not be read; the next look will"
-                ),
+                );
+                patience
             }
-            self.inner.follower.nudged(patience).await;
         }
+    }
+
+    /// Resolves when there may be something new to look at, after `patience` at the latest.
+    pub async fn nudged(&self, patience: Duration) {
+        self.inner.follower.nudged(patience).await;
     }
 
     // Types ----------------------------------------------------------------------------------------------------
@@ -127,9 +133,13 @@ impl Entities {
     }
 
     /// Adds a type, or changes how one is indexed. Which fields are text cannot change while entities have vectors of it.
-    pub async fn put_type(&self, spec: TypeSpec) -> Result<Arc<TypeSpec>, EntityError> {
+    pub async fn put_type(
+        &self,
+        spec: TypeSpec,
+        actor: Option<&Actor>,
+    ) -> Result<Arc<TypeSpec>, EntityError> {
         self.inner.types.load(self.store()).await?;
-        put_type(self.store(), &self.inner.types, spec).await
+        put_type(self.store(), &self.inner.types, spec, actor).await
     }
 
     // Writing --------------------------------------------------------------------------------------------------
@@ -211,6 +221,15 @@ impl Entities {
         Ok(self.store().restate(key, written).await?)
     }
 
+    /// Every rule that a write breaks, for a caller that found mistakes of its own and answers all at once. What cannot be told,
+    /// such as of a type that is not there, is no problem here.
+    pub async fn problems(&self, request: &SaveRequest) -> Invalid {
+        match self.check(request.clone()).await {
+            Err(EntityError::Invalid(invalid)) => invalid,
+            _ => Invalid::default(),
+        }
+    }
+
     async fn check(&self, request: SaveRequest) -> Result<EntityWrite, EntityError> {
         let (type_id, spec) = self.inner.types.find(self.store(), &request.entity_type).await?;
         Ok(request.checked(type_id, spec)?)
@@ -287,7 +306,12 @@ impl Entities {
     }
 }
 
-async fn put_type(store: &dyn Store, types: &Types, spec: TypeSpec) -> Result<Arc<TypeSpec>, EntityError> {
+async fn put_type(
+    store: &dyn Store,
+    types: &Types,
+    spec: TypeSpec,
+    actor: Option<&Actor>,
+) -> Result<Arc<TypeSpec>, EntityError> {
     spec.check()?;
     if let Some((id, known)) = types.named(&spec.name)
         && known.text != spec.text
@@ -295,7 +319,7 @@ async fn put_type(store: &dyn Store, types: &Types, spec: TypeSpec) -> Result<Ar
     {
         return Err(EntityError::TextChanged { name: spec.name });
     }
-    let id = store.put_type(&spec).await?;
+    let id = store.put_type(&spec, actor).await?;
     Ok(types.put(id, spec))
 }
 

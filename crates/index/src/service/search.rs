@@ -159,6 +159,11 @@ impl Entities {
         self.answer(request, vec![(type_id, spec)], Some(vector), Some(record.no), begun).await
     }
 
+    /// Every rule that a question breaks.
+    pub fn search_problems(&self, request: &SearchRequest) -> Invalid {
+        request.check(self.inner.embedder.dimension()).err().unwrap_or_default()
+    }
+
     async fn searched(&self, names: &[String]) -> Result<Vec<(TypeId, Arc<TypeSpec>)>, EntityError> {
         let mut types = Vec::new();
         if names.is_empty() {

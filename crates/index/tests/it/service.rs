@@ -118,7 +118,7 @@ async fn another_process_sees_the_next_moment() {
     assert!(other.ids("walnut").await.is_empty());
     let spec =
         TypeSpec { text: vec![TextField { name: "name".into(), weight: 1 }], ..TypeSpec::named("part") };
-    one.entities.put_type(spec).await.unwrap();
+    one.entities.put_type(spec, None).await.unwrap();
     let fields = json!({"name": "hinge"}).as_object().unwrap().clone();
     other.entities.save(SaveRequest::new("part", "h", Change::Put(fields))).await.unwrap();
     assert_eq!(one.entities.search(SearchRequest::new("part", "hinges")).await.unwrap().hits.len(), 1);
@@ -176,7 +176,7 @@ async fn what_is_refused_is_named_and_leaves_nothing() {
     let stale = SaveRequest { expected: Expected::Version(7), ..put("document", "a") };
     assert!(matches!(place.entities.save(stale).await, Err(EntityError::Refused { .. })));
     let spec = TypeSpec { text: Vec::new(), ..TypeSpec::document() };
-    assert!(matches!(place.entities.put_type(spec).await, Err(EntityError::TextChanged { .. })));
+    assert!(matches!(place.entities.put_type(spec, None).await, Err(EntityError::TextChanged { .. })));
     assert_eq!(place.entities.get("document", "a").await.unwrap().version, 1);
     assert_eq!(place.client.store().count(&JobFilter::default()).await.unwrap(), 1);
 }

@@ -155,7 +155,7 @@ async fn look(windlass: &Windlass) -> Budget {
 /// Those that were refused would wait for the next hour; an operator does not.
 async fn wake(windlass: &Windlass) {
     let filter = JobFilter { states: vec![JobState::Scheduled], ..JobFilter::default() };
-    windlass.client().store().act(&filter, Action::Retry, 100_000).await.unwrap();
+    windlass.client().store().act(&filter, Action::Retry, 100_000, None).await.unwrap();
 }
 
 /// Until `share` percent of the limit is settled, or nothing more fits.

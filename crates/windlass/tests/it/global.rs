@@ -14,7 +14,7 @@ use windlass_testkit::signal::{Seen, wait_until};
 use windlass_testkit::spans;
 
 use crate::jobs::{Shared, spans_beside};
-use crate::world::{World, died_alone, wait_all_finished};
+use crate::world::{World, died_alone, three_at_once, wait_all_finished};
 use crate::{count, on_both};
 
 const LEASE: Duration = Duration::from_millis(1_000);
@@ -22,7 +22,7 @@ const SOON: Duration = Duration::from_secs(60);
 const MOST: u32 = 3;
 
 fn shared(seed: &mut Seed, jobs: usize) -> Vec<Request> {
-    (0..jobs).map(|_| Request::from(Shared { ms: seed.below(6) })).collect()
+    (0..jobs).map(|_| Request::from(Shared { ms: seed.below(6), until: None })).collect()
 }
 
 /// Looks at what is leased again and again until told to stop, and says how much that was at most.
@@ -50,9 +50,11 @@ on_both! {
 
         // Exactly: what ran beside what, as the handlers wrote it.
         let mut put: Vec<JobId> = Vec::new();
+        let file = spans_beside(&world.ledger());
+        let held = |until| Request::from(Shared { ms: 0, until: Some(until) });
+        put.extend(three_at_once(&windlass, &file, "shared", held).await);
         put.extend(windlass.enqueue_many(shared(&mut seed, 90)).await.unwrap().into_iter().map(|e| e.id));
         wait_all_finished(&windlass, SOON).await;
-        let file = spans_beside(&world.ledger());
         let judged = spans::judge(&file, &BTreeSet::new()).unwrap().remove("shared").unwrap();
         assert_eq!(judged.most_at_once, MOST as usize, "as many as may, and no more");
 

@@ -87,11 +87,13 @@ impl Job for Late {
     }
 }
 
-/// Says when it begins and when it ends, `ms` later. Jobs with its key take turns: one at a time, or three.
+/// Says when it begins and when it ends, `ms` later and once `until` is there. Jobs with its key take turns: one at a
+/// time, or three.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Turn<const AT_ONCE: u16> {
     pub(crate) key: String,
     pub(crate) ms: u64,
+    pub(crate) until: Option<PathBuf>,
 }
 
 impl<const AT_ONCE: u16> Job for Turn<AT_ONCE> {
@@ -107,10 +109,11 @@ pub(crate) fn spans_beside(ledger: &Path) -> PathBuf {
     ledger.with_extension("spans")
 }
 
-/// Says when it begins and when it ends, `ms` later; nothing else is in its queue.
+/// Says when it begins and when it ends, as a [`Turn`] does; nothing else is in its queue.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Shared {
     pub(crate) ms: u64,
+    pub(crate) until: Option<PathBuf>,
 }
 
 impl Job for Shared {
@@ -153,9 +156,9 @@ pub(crate) fn builder(url: &str, ledger: &Path, effects: &str) -> Builder {
         .job(move |context, _: Keyed| keyed(two.clone(), context))
         .job(move |context, job| hold(three.clone(), context, job))
         .job(move |context, job| late(four.clone(), context, job))
-        .job(move |context, job: Turn<1>| turn(five.clone(), context, job.key, job.ms))
-        .job(move |context, job: Turn<3>| turn(six.clone(), context, job.key, job.ms))
-        .job(move |context, job: Shared| turn(seven.clone(), context, "shared".to_owned(), job.ms))
+        .job(move |context, job: Turn<1>| turn(five.clone(), context, job.key, job.ms, job.until))
+        .job(move |context, job: Turn<3>| turn(six.clone(), context, job.key, job.ms, job.until))
+        .job(move |context, job: Shared| turn(seven.clone(), context, "shared".to_owned(), job.ms, job.until))
         .job(abort)
         .job(move |context, job| linked(eight.clone(), context, job))
 }
@@ -203,10 +206,14 @@ async fn keyed(traces: Traces, context: Context) -> Result<(), JobError> {
 
 async fn hold(traces: Traces, context: Context, job: Hold) -> Result<(), JobError> {
     traces.write(&context)?;
-    while !job.file.exists() {
+    released(&job.file).await;
+    if job.keyed { keyed(traces, context).await } else { Ok(()) }
+}
+
+async fn released(file: &Path) {
+    while !file.exists() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    if job.keyed { keyed(traces, context).await } else { Ok(()) }
 }
 
 async fn late(traces: Traces, context: Context, job: Late) -> Result<(), JobError> {
@@ -226,9 +233,18 @@ async fn late(traces: Traces, context: Context, job: Late) -> Result<(), JobErro
     .map_err(|error| JobError::retry(error.chain()))
 }
 
-async fn turn(traces: Traces, context: Context, key: String, ms: u64) -> Result<(), JobError> {
+async fn turn(
+    traces: Traces,
+    context: Context,
+    key: String,
+    ms: u64,
+    until: Option<PathBuf>,
+) -> Result<(), JobError> {
     traces.spans.lock().unwrap().start(&key, context.job_id())?;
     tokio::time::sleep(Duration::from_millis(ms)).await;
+    if let Some(file) = until {
+        released(&file).await;
+    }
     traces.spans.lock().unwrap().end(&key, context.job_id())?;
     Ok(())
 }

@@ -125,7 +125,7 @@ on_both! {
         })
         .await;
         let filter = JobFilter { ids: vec![id], ..JobFilter::default() };
-        let bulk = other.client().store().act(&filter, Action::Cancel, 1).await.unwrap();
+        let bulk = other.client().store().act(&filter, Action::Cancel, 1, None).await.unwrap();
         assert_eq!((bulk.requested, bulk.done), (1, 0));
         let Waited::Finished(job) = other.wait(id, SOON).await.unwrap() else { panic!("not finished") };
         assert_eq!(job.state, JobState::Cancelled);
@@ -151,7 +151,7 @@ on_both! {
         assert_eq!((third.duplicate, third.id), (true, second.id));
 
         let filter = JobFilter { ids: vec![first], ..JobFilter::default() };
-        windlass.client().store().act(&filter, Action::Cancel, 1).await.unwrap();
+        windlass.client().store().act(&filter, Action::Cancel, 1, None).await.unwrap();
         let Waited::Finished(second) = windlass.wait(second.id, SOON).await.unwrap() else { panic!("not finished") };
         assert_eq!((second.state, second.result.as_deref()), (JobState::Completed, Some(&b"2"[..])));
         workers.shutdown().await.unwrap();

@@ -1,11 +1,10 @@
 //! The database goes away and comes back: a Postgres restarted under load, a LISTEN connection cut.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use sqlx::{Connection, Executor};
 use windlass::{JobId, JobState, Windlass, WorkerOptions};
+use windlass_testkit::postgres::Server;
 use windlass_testkit::signal::{Seen, wait_until};
 
 use crate::count;
@@ -14,88 +13,10 @@ use crate::world::{Database, World, postgres_url, wait_all_finished};
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// A Postgres server of the test's own, so that it can be stopped.
-struct Server {
-    directory: tempfile::TempDir,
-    programs: PathBuf,
-    port: u16,
-}
-
-impl Server {
-    fn start() -> Server {
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let directory = tempfile::tempdir().unwrap();
-        let server = Server { directory, programs: newest_programs(), port };
-        if is_root() {
-            run(Command::new("chown").arg("postgres").arg(server.directory.path()));
-        }
-        server.program("initdb", &["-A", "trust", "-U", "postgres", "-N"]);
-        server.control("start", &[]);
-        server
-    }
-
-    fn data(&self) -> PathBuf {
-        self.directory.path().join("data")
-    }
-
-    fn control(&self, verb: &str, more: &[&str]) {
-        let options =
-            format!("-p {} -k {} -c max_connections=60", self.port, self.directory.path().display());
-        let log = self.directory.path().join("log");
-        let mut arguments = vec![verb, "-w", "-o", &options, "-l", log.to_str().unwrap()];
-        arguments.extend(more);
-        self.program("pg_ctl", &arguments);
-    }
-
-    /// Postgres refuses to run as root.
-    fn program(&self, name: &str, arguments: &[&str]) {
-        let program = self.programs.join(name);
-        let mut command = if is_root() {
-            let mut command = Command::new("runuser");
-            command.args(["-u", "postgres", "--"]).arg(program);
-            command
-        } else {
-            Command::new(program)
-        };
-        run(command.arg("-D").arg(self.data()).args(arguments).current_dir(self.directory.path()));
-    }
-
-    /// As a crash would: no checkpoint, connections cut, recovery at the start.
-    fn restart(&self) {
-        self.control("restart", &["-m", "immediate"]);
-    }
-
-    fn url(&self) -> String {
-        format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.control("stop", &["-m", "immediate"]);
-    }
-}
-
-fn is_root() -> bool {
-    std::fs::read_to_string("/proc/self/status").unwrap().lines().any(|line| line.starts_with("Uid:\t0\t"))
-}
-
-fn newest_programs() -> PathBuf {
-    let versions = std::fs::read_dir(Path::new("/usr/lib/postgresql"))
-        .expect("PostgreSQL's programs (./test installs them)");
-    let newest = versions.map(|entry| entry.unwrap().path()).max().expect("one version of PostgreSQL");
-    newest.join("bin")
-}
-
-fn run(command: &mut Command) {
-    let output = command.stdin(std::process::Stdio::null()).output().unwrap();
-    assert!(output.status.success(), "{command:?}: {output:?}");
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn postgres_is_restarted_under_load() {
-    let server = Server::start();
-    let directory = tempfile::tempdir().unwrap();
+    let (home, directory) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let server = Server::start(home.path());
     let ledger = directory.path().join("effects.ledger");
     let options = WorkerOptions { lease: Duration::from_secs(3), ..WorkerOptions::default() };
     let builder = || jobs::builder(&server.url(), &ledger, "effects");

@@ -43,7 +43,7 @@ on_both! {
                 Seen::when(record(&windlass, name).await, |record| record.last_tick >= killed_at)
             })
             .await;
-            windlass.client().store().pause_schedule(name, true).await.unwrap();
+            windlass.client().store().pause_schedule(name, true, None).await.unwrap();
         }
         wait_all_finished(&windlass, SOON).await;
         let mut jobs = 0;

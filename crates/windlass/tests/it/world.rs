@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use sqlx::{Connection, Executor};
-use windlass::Windlass;
+use windlass::{Request, Windlass};
 use windlass_core::store::{JobFilter, WorkerRow};
 use windlass_core::{JobId, JobRecord, JobState};
 use windlass_testkit::ledger::{self, Entries};
@@ -231,6 +231,27 @@ pub(crate) async fn wait_all_finished(windlass: &Windlass, deadline: Duration) {
         }
     })
     .await;
+}
+
+/// Whether three of a key run at once where three may: one job more than that, none of which ends before three have begun. `held`
+/// makes a job that stays until the file is there; workers may come later. Their ids.
+pub(crate) async fn three_at_once(
+    windlass: &Windlass,
+    spans: &Path,
+    key: &str,
+    held: impl Fn(PathBuf) -> Request,
+) -> Vec<JobId> {
+    let release = spans.with_extension(key);
+    let jobs: Vec<Request> = (0..4).map(|_| held(release.clone())).collect();
+    let ids: Vec<JobId> = windlass.enqueue_many(jobs).await.unwrap().into_iter().map(|e| e.id).collect();
+    wait_until("three at once where three may be", Duration::from_secs(60), || async {
+        let text = std::fs::read_to_string(spans).unwrap_or_default();
+        let begun = |id: &&JobId| text.contains(&format!("start {key} {id}\n"));
+        Seen::when(ids.iter().filter(begun).count(), |begun| *begun >= 3)
+    })
+    .await;
+    std::fs::write(&release, "").unwrap();
+    ids
 }
 
 /// Until a worker process is registered and leases something.

@@ -1,0 +1,109 @@
+//! Many entities at once, a line each.
+
+use serde_json::json;
+use windlass_core::Invalid;
+use windlass_core::entity::Change;
+use windlass_core::input::MAX_BATCH;
+use windlass_pack::view::FieldError;
+use windlass_pack::{Answer, Call, Method, Problem, Route, Scope, ok};
+
+use super::view::{BulkAnswer, LineRefused};
+use super::write::{read_options, taken};
+use super::{Desk, route};
+use crate::{Entities, EntityError, SaveRequest};
+
+const BODY: usize = 64 << 20;
+/// A body that works as it stands.
+const LINES: &str = "{\"id\": \"mug\", \"title\": \"Clay mug\", \"price\": 12}\n{\"id\": \"tray\", \"title\": \"Oak tray\", \"price\": 25}";
+const CHUNK: usize = 1_000;
+const REFUSALS_SHOWN: usize = 100;
+
+pub(super) fn routes(desk: &Desk) -> Vec<Route> {
+    let about = "Save many entities: NDJSON, one {\"id\", …fields} a line; a refused line leaves the others";
+    vec![
+        route(desk, Method::POST, "/v1/entities/{type}/bulk", "save_entities", about, save)
+            .needs(Scope::Write)
+            .example(json!(LINES))
+            .path_example("type", "document")
+            .path("type", "Type of the entities")
+            .query(
+                "strategy",
+                "sync, async or batch; the type decides when it is not said",
+                json!({ "type": "string" }),
+            )
+            .query("priority", "0 is most urgent, 10 least", json!({ "type": "integer" }))
+            .query(
+                "delay",
+                "Embed them not before this long from now, such as 5m",
+                json!({ "type": "string" }),
+            )
+            .query("max_attempts", "All runs of a box, the first included", json!({ "type": "integer" }))
+            .lines(BODY)
+            .json::<BulkAnswer>(200, "How many were saved, and the lines that were not"),
+    ]
+}
+
+async fn save(desk: Desk, call: Call) -> Answer {
+    let entity_type = call.path("type");
+    let mut wrong = Invalid::default();
+    if taken(call.read_key(), &mut wrong).is_some() {
+        let rule = "is for a single entity; lines with an id may be sent again as they are";
+        wrong.add("Idempotency-Key", rule);
+    }
+    let mut template = SaveRequest::new(entity_type, "", Change::Delete);
+    taken(read_options(&call, &mut template), &mut wrong);
+    wrong.into_result().map_err(Problem::parameter)?;
+    let entities = desk.entities().await?;
+    entities.type_named(entity_type).await?;
+    let lines = call.body().split(|byte| *byte == b'\n');
+    let lines = (1u64..).zip(lines).filter(|(_, line)| !line.trim_ascii().is_empty());
+    let mut answer = BulkAnswer { accepted: 0, refused: 0, refusals: Vec::new() };
+    let mut chunk: Vec<(u64, SaveRequest)> = Vec::with_capacity(CHUNK);
+    let mut count = 0;
+    for (number, line) in lines {
+        count += 1;
+        if count > 10 * MAX_BATCH {
+            let rule = format!("has more than {} lines; send the rest in another call", 10 * MAX_BATCH);
+            refuse(&mut answer, number, Invalid::one("body", rule));
+            break;
+        }
+        match SaveRequest::from_line(line, &template) {
+            Ok(request) => chunk.push((number, request)),
+            Err(invalid) => refuse(&mut answer, number, invalid),
+        }
+        if chunk.len() == CHUNK {
+            write(entities, std::mem::take(&mut chunk), &mut answer).await?;
+        }
+    }
+    write(entities, chunk, &mut answer).await?;
+    answer.refusals.sort_by_key(|refusal| refusal.line);
+    ok(&answer)
+}
+
+/// A store that fails ends the call; what was written before stays, and the client may send everything again.
+async fn write(
+    entities: &Entities,
+    chunk: Vec<(u64, SaveRequest)>,
+    answer: &mut BulkAnswer,
+) -> Result<(), Problem> {
+    if chunk.is_empty() {
+        return Ok(());
+    }
+    let (numbers, requests): (Vec<u64>, Vec<SaveRequest>) = chunk.into_iter().unzip();
+    for (number, saved) in numbers.into_iter().zip(entities.save_many(requests).await?) {
+        match saved {
+            Ok(_) => answer.accepted += 1,
+            Err(EntityError::Invalid(invalid)) => refuse(answer, number, invalid),
+            Err(error) => refuse(answer, number, Invalid::one("line", error.to_string())),
+        }
+    }
+    Ok(())
+}
+
+fn refuse(answer: &mut BulkAnswer, line: u64, invalid: Invalid) {
+    answer.refused += 1;
+    if answer.refusals.len() < REFUSALS_SHOWN {
+        let error = |problem: windlass_core::Problem| FieldError { field: problem.field, rule: problem.rule };
+        answer.refusals.push(LineRefused { line, errors: invalid.problems.into_iter().map(error).collect() });
+    }
+}

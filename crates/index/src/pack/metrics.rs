@@ -1,0 +1,121 @@
+//! Metric series of indexing: the queues its boxes wait in, and what this process indexed.
+
+use std::sync::Arc;
+
+use windlass_core::store::{DEAD_SHOWN, DeadCount, QueueState};
+use windlass_core::{Store, StoreError, Strategy};
+use windlass_pack::Registry;
+use windlass_pack::metrics::{Labels, Samples, Series};
+
+use super::Desk;
+use crate::service::{ASYNC_KIND, BATCH_KIND, EntityStats, Meter};
+
+const STATE: [Series; 10] = [
+    Series::gauge(
+        "windlass_entities_pending",
+        "Entities whose newest content is not in the index, counted up to 10000.",
+    ),
+    Series::gauge("windlass_entities_indexed", "Entities whose newest content is in the index."),
+    Series::gauge("indexing_queue_pending", "Boxes that wait."),
+    Series::gauge("indexing_queue_processing", "Boxes that are being embedded."),
+    Series::gauge("indexing_queue_failed", "Boxes that failed."),
+    Series::gauge("indexing_queue_dead_letter", "Boxes that ran out of attempts."),
+    Series::gauge("indexing_queue_sync", "Boxes of the strategy sync."),
+    Series::gauge("indexing_queue_async", "Boxes of the strategy async."),
+    Series::gauge("indexing_queue_batch", "Boxes of the strategy batch."),
+    Series::gauge("indexing_queue_oldest_pending_age_seconds", "How long the oldest box has been waiting."),
+];
+
+const ATTEMPTS: [&str; 2] = ["windlass_indexing_attempts_total", "indexing_attempts_total"];
+const DURATIONS: [&str; 2] = ["windlass_indexing_duration_seconds", "indexing_duration_seconds"];
+const SEARCHABLE: &str = "windlass_write_to_searchable_seconds";
+
+pub(super) fn register(desk: &Desk, registry: &mut Registry) {
+    let state = desk.clone();
+    registry.metrics(&STATE, move || {
+        let desk = state.clone();
+        async move { collect(desk).await }
+    });
+    let mut series: Vec<Series> = Vec::new();
+    series.extend(ATTEMPTS.map(|name| Series::counter(name, "Tries to index an entity, in this process.")));
+    let help = "How long a try to index an entity took, with those it was embedded with.";
+    series.extend(DURATIONS.map(|name| Series::histogram(name, help)));
+    let help = "From an entity's write to the commit of its vector; of sync, from the call to that.";
+    series.push(Series::histogram(SEARCHABLE, help));
+    let indexing = desk.indexing.clone();
+    registry.metrics(&series, move || {
+        let meter: Arc<Meter> = indexing.meter();
+        async move { Ok(indexed(&meter)) }
+    });
+}
+
+async fn collect(desk: Desk) -> Result<Samples, String> {
+    let stats = match desk.open().await {
+        Ok(entities) => entities.stats().await.map_err(|error| error.chain())?,
+        Err(error) => return Err(error.chain()),
+    };
+    let store = desk.client().map_err(|error| error.chain())?.store();
+    state(store.as_ref(), stats).await.map_err(|error| error.chain())
+}
+
+async fn state(store: &dyn Store, stats: EntityStats) -> Result<Samples, StoreError> {
+    let queues = store.queues().await?;
+    let dead = store.dead_letters(DEAD_SHOWN).await?;
+    let named = |name: &str| queues.iter().find(|queue| queue.spec.name == name);
+    let boxes: Vec<&QueueState> = [ASYNC_KIND, BATCH_KIND].into_iter().filter_map(named).collect();
+    let waiting = |queue: &QueueState| queue.depth + queue.scheduled;
+    let of = |strategy| match strategy {
+        Strategy::Sync => 0,
+        Strategy::Async => named(ASYNC_KIND).map_or(0, waiting),
+        Strategy::Batch => named(BATCH_KIND).map_or(0, waiting),
+    };
+    let ended = |count: fn(&DeadCount) -> u64| -> u64 {
+        dead.iter().filter(|one| boxes.iter().any(|queue| queue.id == one.queue)).map(count).sum()
+    };
+    let oldest = boxes.iter().filter_map(|queue| queue.oldest).max().unwrap_or_default();
+    let values = [
+        stats.pending as f64,
+        stats.indexed as f64,
+        boxes.iter().map(|queue| waiting(queue)).sum::<u64>() as f64,
+        boxes.iter().map(|queue| queue.running).sum::<u64>() as f64,
+        ended(|count| count.failed) as f64,
+        ended(|count| count.dead_letter) as f64,
+        of(Strategy::Sync) as f64,
+        of(Strategy::Async) as f64,
+        of(Strategy::Batch) as f64,
+        oldest.as_secs_f64(),
+    ];
+    let mut samples = Samples::default();
+    for (series, value) in STATE.iter().zip(values) {
+        samples.value(series.name, Labels::new(), value);
+    }
+    Ok(samples)
+}
+
+/// Under our names and the usual ones.
+fn indexed(meter: &Meter) -> Samples {
+    let mut samples = Samples::default();
+    let attempts = meter.attempts();
+    for name in ATTEMPTS {
+        for (entity_type, strategy, attempts) in &attempts {
+            for (success, count) in [("true", attempts.succeeded), ("false", attempts.failed)] {
+                let mut labels = labels(entity_type, *strategy);
+                labels.push(("success", success.to_owned()));
+                samples.value(name, labels, count as f64);
+            }
+        }
+    }
+    for name in DURATIONS {
+        for (entity_type, strategy, attempts) in &attempts {
+            samples.times(name, labels(entity_type, *strategy), &attempts.took);
+        }
+    }
+    for (strategy, took) in meter.write_to_searchable() {
+        samples.times(SEARCHABLE, vec![("strategy", strategy.name().to_owned())], &took);
+    }
+    samples
+}
+
+fn labels(entity_type: &str, strategy: Strategy) -> Labels {
+    vec![("entity_type", entity_type.to_owned()), ("strategy", strategy.name().to_owned())]
+}

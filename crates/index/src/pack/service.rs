@@ -1,0 +1,49 @@
+//! Keeps the index in step with the change feed while the process runs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::OnceCell;
+use windlass_core::Time;
+use windlass_pack::service::{Runs, Service};
+
+use crate::Entities;
+use crate::service::LOOK_EVERY;
+
+pub(super) struct Follow {
+    opened: Arc<OnceCell<Entities>>,
+    patience: Duration,
+}
+
+impl Follow {
+    pub(super) fn new(opened: Arc<OnceCell<Entities>>) -> Follow {
+        Follow { opened, patience: LOOK_EVERY }
+    }
+}
+
+#[async_trait]
+impl Service for Follow {
+    fn name(&self) -> &'static str {
+        "index follower"
+    }
+
+    /// Only a server searches.
+    fn runs(&self) -> Runs {
+        Runs::WithServer
+    }
+
+    async fn tick(&mut self, _: Time) -> Duration {
+        if let Some(entities) = self.opened.get() {
+            self.patience = entities.look(self.patience).await;
+        }
+        self.patience
+    }
+
+    async fn rest(&mut self, next: Duration) {
+        match self.opened.get() {
+            Some(entities) => entities.nudged(next).await,
+            None => tokio::time::sleep(next).await,
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! `entities get|put|patch|delete|status|history|list`: one entity.
+
+use std::io::Read;
+
+use serde_json::Value;
+use windlass_core::input::MAX_PAYLOAD_BYTES;
+use windlass_pack::Method;
+use windlass_pack::api::ApiRequest;
+use windlass_pack::page::Column;
+use windlass_pack::verb::{Arg, Goes, Verb, VerbCall, VerbError};
+
+use super::{ID, TYPE};
+
+const ONE: &str = "/v1/entities/{type}/{id}";
+
+const EXAMPLES: &str = "Examples:
+  windlass entities put product p1 '{\"name\": \"Copper kettle\", \"price\": 40}' --wait 10
+  windlass entities patch product p1 '{\"price\": 35}'
+  windlass entities status product p1
+  windlass entities history product p1
+  windlass entities delete product p1";
+
+pub(super) fn verbs() -> Vec<Verb> {
+    let status = [
+        Column::text("type", "type"),
+        Column::text("id", "id"),
+        Column::number("version", "version"),
+        Column::text("status", "status"),
+        Column::number("indexed_version", "indexed version"),
+        Column::text("why", "why"),
+        Column::text("job_id", "job"),
+        Column::time("updated_at", "written"),
+    ];
+    let jobs = [
+        Column::text("id", "job"),
+        Column::text("kind", "kind"),
+        Column::text("state", "state"),
+        Column::number("attempt", "attempt"),
+        Column::time("created_at", "created"),
+        Column::time("finished_at", "finished"),
+        Column::text("last_error", "error"),
+    ];
+    let fields = "The fields as JSON, @FILE, or - for standard input";
+    let written = |verb: Verb| {
+        verb.arg(TYPE)
+            .arg(ID)
+            .arg(Arg::positional("FIELDS", fields, Goes::Code))
+            .arg(Arg::option("strategy", "sync, async or batch; the type decides when not said", Goes::Code))
+            .arg(Arg::option("if-version", "Write only if this is its version", Goes::Code).value("N"))
+            .arg(Arg::option("wait", "Return when it is indexed, or after so many seconds", Goes::Code))
+            .creates()
+    };
+    vec![
+        Verb::call(
+            "entities",
+            "list",
+            "Entities: look at one, write it, see how far its indexing is",
+            Method::GET,
+            "/v1/entities/{type}",
+        )
+        .arg(TYPE)
+        .arg(Arg::option("limit", "Most entities on a page [default: 50]", Goes::Query).value("N"))
+        .arg(Arg::option("cursor", "The next_cursor of the page before", Goes::Query))
+        .columns(&status)
+        .empty("there is none of this type")
+        .examples(EXAMPLES),
+        Verb::run("entities", "get", "One entity with its fields", get).arg(TYPE).arg(ID),
+        written(Verb::run("entities", "put", "Save an entity as it is given", put)),
+        written(Verb::run("entities", "patch", "Change the given fields; null removes one", patch)),
+        Verb::run("entities", "delete", "Delete an entity: it is gone from the next search on", delete)
+            .arg(TYPE)
+            .arg(ID)
+            .arg(Arg::option("if-version", "Delete only if this is its version", Goes::Code).value("N")),
+        Verb::call("entities", "status", "How far an entity's indexing is, and why", Method::GET, ONE)
+            .arg(TYPE)
+            .arg(ID)
+            .columns(&status),
+        Verb::call(
+            "entities",
+            "history",
+            "The jobs that indexed it, newest first",
+            Method::GET,
+            "/v1/entities/{type}/{id}/history",
+        )
+        .arg(TYPE)
+        .arg(ID)
+        .columns(&jobs)
+        .empty("no job about it is kept"),
+    ]
+}
+
+fn one(call: &VerbCall, method: Method) -> ApiRequest {
+    let holes = [call.get("TYPE").unwrap_or_default(), call.get("ID").unwrap_or_default()];
+    ApiRequest::new(method, ONE, &holes)
+        .header("if-match", call.get("if-version").map(|version| format!("\"{version}\"")))
+}
+
+async fn get(call: VerbCall) -> Result<(), VerbError> {
+    let answer = call.ask("cannot show the entity", one(&call, Method::GET)).await?;
+    call.console.json(if call.json { &answer } else { &answer["fields"] })
+}
+
+async fn put(call: VerbCall) -> Result<(), VerbError> {
+    write(call, Method::PUT).await
+}
+
+async fn patch(call: VerbCall) -> Result<(), VerbError> {
+    write(call, Method::PATCH).await
+}
+
+async fn delete(call: VerbCall) -> Result<(), VerbError> {
+    let answer = call.ask("cannot delete the entity", one(&call, Method::DELETE)).await?;
+    tell(&call, &answer)
+}
+
+async fn write(call: VerbCall, method: Method) -> Result<(), VerbError> {
+    let what = "cannot write the entity";
+    let fields = fields(call.get("FIELDS").unwrap_or_default())
+        .map_err(|error| VerbError::new(what, format!("FIELDS: {error}")))?;
+    let request = one(&call, method)
+        .query("strategy", call.get("strategy"))
+        .header("prefer", call.get("wait").map(|seconds| format!("wait={seconds}")))
+        .raw_json(fields);
+    // Somebody has to embed what is waited for.
+    let working = match (call.get("wait"), &call.work) {
+        (Some(_), Some(work)) => Some(work().await?),
+        _ => None,
+    };
+    let answer = call.ask(what, request).await;
+    if let Some(working) = working {
+        working.stop().await?;
+    }
+    tell(&call, &answer?)
+}
+
+fn fields(said: &str) -> Result<Vec<u8>, std::io::Error> {
+    let mut text = Vec::new();
+    match (said, said.strip_prefix('@')) {
+        ("-", _) => {
+            std::io::stdin().take(2 * MAX_PAYLOAD_BYTES as u64).read_to_end(&mut text)?;
+            Ok(text)
+        }
+        (_, Some(file)) => std::fs::read(file),
+        (said, None) => Ok(said.as_bytes().to_vec()),
+    }
+}
+
+fn tell(call: &VerbCall, answer: &Value) -> Result<(), VerbError> {
+    if call.json {
+        return call.console.json(answer);
+    }
+    let text = |field: &str| answer[field].as_str().unwrap_or_default();
+    let mut line = format!("{} is at version {}, {}", text("entity_id"), answer["version"], text("status"));
+    if let Some(job) = answer["job_id"].as_str() {
+        line.push_str(&format!("; job {job} embeds it"));
+    }
+    call.console.line(&line)
+}
