@@ -10,10 +10,13 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use windlass::parts::Tryout;
 use windlass_core::store::JobFilter;
 use windlass_core::{Store, queue};
-use windlass_engine::{Client, Handlers, tryout};
-use windlass_http::{Options, Parts, Server};
+use windlass_engine::Client;
+use windlass_http::{Interface, Options, Server};
+use windlass_pack::settings::Settings;
+use windlass_pack::{Assembly, Pack};
 use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 
 #[tokio::main]
@@ -24,11 +27,12 @@ async fn main() {
     let folder = tempfile::tempdir_in(".").unwrap();
     let store = Arc::new(SqliteStore::open(folder.path().join("load.db"), SqliteOptions::default()).unwrap());
     store.migrate_up(None).await.unwrap();
-    let mut handlers = Handlers::default();
-    tryout::add(&mut handlers, false);
-    let client = Client::open(store.clone(), &queue::families(), &handlers.specs()).await.unwrap();
+    let packs: Vec<Arc<dyn Pack>> = vec![Arc::new(Tryout::default())];
+    let mut assembly = Assembly::new(&packs, Settings::default(), Vec::new()).unwrap();
+    let client = Client::open(store.clone(), &queue::families(), &assembly.kinds()).await.unwrap();
     let options = Options { bind: "127.0.0.1:0".parse().unwrap(), ..Options::default() };
-    let server = Server::bind(options, client, Parts::default()).await.unwrap();
+    let interface = Interface::new(&options, client, &mut assembly).unwrap();
+    let server = Server::bind(options, interface).await.unwrap();
     let address = server.address();
     tokio::spawn(server.run(std::future::pending()));
 

@@ -14,8 +14,7 @@ use axum::http::header::{
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use windlass_core::input::shown;
-
-use crate::problem::Problem;
+use windlass_pack::Problem;
 
 /// Nothing from anywhere but this server, and no script or style written into the page.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \

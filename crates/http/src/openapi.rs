@@ -1,21 +1,17 @@
 //! The OpenAPI 3.1 document, made from the table of routes; only the examples are written beside it.
 
-mod examples;
-
 use std::sync::{Arc, OnceLock};
 
 use axum::body::Bytes;
 use axum::http::Method;
 use serde_json::{Map, Value, json};
+use windlass_pack::{Answered, Assembly, Parameter, Place, Route, Schemas, Scope, text};
 
-use crate::route::{Answered, Parameter, Place, Route, text};
-use crate::shape::Schemas;
 use crate::view::FieldError;
 
-/// The document a server with entities serves at `/openapi.json`, byte for byte. Needs neither server nor database.
-pub fn document() -> String {
-    let mut routes = crate::routes::all(&None);
-    routes.extend(crate::entities::routes(&None));
+/// The document a server with these parts serves at `/openapi.json`, byte for byte. Needs neither server nor database.
+pub fn document(assembly: &mut Assembly) -> String {
+    let mut routes = crate::interface::table(&None, assembly);
     let document = add(&mut routes);
     String::from_utf8_lossy(&document).into_owned()
 }
@@ -28,11 +24,11 @@ pub(crate) fn add(routes: &mut Vec<Route>) -> Bytes {
         let document = served.get().cloned().unwrap_or_default();
         async move { Ok(text("application/json", document)) }
     };
-    routes.push(Route::new(Method::GET, "/openapi.json", "openapi", "This document", handler).answers(
-        200,
-        "The document",
-        Answered::Media("application/json"),
-    ));
+    routes.push(
+        Route::new(Method::GET, "/openapi.json", "openapi", "This document", handler)
+            .needs(Scope::Read)
+            .answers(200, "The document", Answered::Media("application/json")),
+    );
     document.get_or_init(|| Bytes::from(describe(routes).to_string())).clone()
 }
 
@@ -85,11 +81,11 @@ fn operation(route: &Route, schemas: &mut Schemas) -> Value {
         "responses": responses,
     });
     if !route.parameters.is_empty() {
-        operation["parameters"] = route.parameters.iter().map(|one| parameter(route.name, one)).collect();
+        operation["parameters"] = route.parameters.iter().map(|one| parameter(route, one)).collect();
     }
     if let Some(body) = &route.body {
         let mut content = json!({ "schema": (body.schema)(schemas) });
-        if let Some(example) = examples::body(route.name) {
+        if let Some(example) = route.example.clone() {
             content["example"] = example;
         }
         let content = json!({ body.media.name(): content });
@@ -98,7 +94,7 @@ fn operation(route: &Route, schemas: &mut Schemas) -> Value {
     operation
 }
 
-fn parameter(operation: &str, parameter: &Parameter) -> Value {
+fn parameter(route: &Route, parameter: &Parameter) -> Value {
     let place = match parameter.place {
         Place::Path => "path",
         Place::Query => "query",
@@ -111,8 +107,8 @@ fn parameter(operation: &str, parameter: &Parameter) -> Value {
         "description": parameter.about,
         "schema": parameter.schema,
     });
-    let is_hole = parameter.place == Place::Path;
-    if let Some(example) = examples::parameter(operation, parameter.name).filter(|_| is_hole) {
+    let example = route.path_examples.iter().find(|(name, _)| *name == parameter.name);
+    if let (Some((_, example)), Place::Path) = (example, parameter.place) {
         described["example"] = json!(example);
     }
     described

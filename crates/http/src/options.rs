@@ -1,7 +1,6 @@
 //! How the server is bounded.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
 use std::time::Duration;
 
 #[derive(Clone, Debug)]
@@ -16,14 +15,15 @@ pub struct Options {
     pub head_timeout: Duration,
     /// How long a client may take to send its body.
     pub body_timeout: Duration,
+    /// How long a client may take nothing of its answer before it is disconnected. An event stream with nothing to say
+    /// does not count.
+    pub write_timeout: Duration,
     /// How long open connections may take to end after a stop was asked for.
     pub grace: Duration,
     /// Connections served at once; more wait in the system's backlog.
     pub connections: usize,
     /// Listeners of `/v1/stream` at once.
     pub listeners: usize,
-    /// Where this process puts backups: those that are no longer there do not count in the metrics.
-    pub backups: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -34,10 +34,10 @@ impl Default for Options {
             body_limit: 16 << 20,
             head_timeout: Duration::from_secs(30),
             body_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(30),
             grace: Duration::from_secs(10),
             connections: 1_024,
             listeners: 32,
-            backups: None,
         }
     }
 }

@@ -9,8 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 use windlass_core::store::{JobFilter, Page};
 use windlass_core::{JobId, JobRecord};
 use windlass_engine::Client;
-
-use crate::problem::Problem;
+use windlass_pack::Problem;
 
 const MAX_MERGED: usize = 500;
 const WAITING: usize = 10_000;
@@ -64,7 +63,7 @@ pub(crate) async fn read(client: &Client, ids: &[JobId]) -> Result<HashMap<JobId
     for ids in ids.chunks(MAX_MERGED) {
         let filter = JobFilter { ids: ids.to_vec(), ..JobFilter::default() };
         let page = Page { before: None, limit: MAX_MERGED as u32 };
-        for job in client.store().list(&filter, &page).await? {
+        for job in client.jobs(&filter, &page).await? {
             jobs.insert(job.id, job);
         }
     }

@@ -5,12 +5,17 @@ use windlass_core::input::{MAX_ATTEMPTS, shown};
 use windlass_core::queue::MAX_PRIORITY;
 use windlass_core::{Invalid, OnConflict};
 use windlass_engine::JobRequest;
-
-use crate::fields::Fields;
-use crate::shape::{Schemas, Shape};
+use windlass_pack::fields::Fields;
+use windlass_pack::{Schemas, Shape};
 
 /// Takes every field it knows; what is left over is refused by name.
-pub fn job_request(mut fields: Fields<'_>) -> Result<JobRequest, Invalid> {
+pub fn job_request(fields: Fields<'_>) -> Result<JobRequest, Invalid> {
+    let (request, invalid) = read_job(fields);
+    invalid.into_result().map(|()| request)
+}
+
+/// What could be read, and what could not.
+pub(crate) fn read_job(mut fields: Fields<'_>) -> (JobRequest, Invalid) {
     let request = JobRequest {
         kind: fields.required_text("kind"),
         payload: fields.raw("payload").map_or_else(|| b"{}".to_vec(), |raw| raw.get().as_bytes().to_vec()),
@@ -27,8 +32,7 @@ pub fn job_request(mut fields: Fields<'_>) -> Result<JobRequest, Invalid> {
         tags: fields.texts("tags"),
         ..JobRequest::default()
     };
-    fields.end()?;
-    Ok(request)
+    (request, fields.end().err().unwrap_or_default())
 }
 
 fn on_conflict(text: &str) -> Result<OnConflict, String> {

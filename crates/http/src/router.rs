@@ -15,13 +15,15 @@ use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, on};
 use futures_util::FutureExt;
+use windlass_core::input::shown;
+use windlass_pack::{Answer, Call, Principal, Problem, Route};
 
-use crate::call::Call;
 use crate::error::ServerError;
 use crate::guard;
 use crate::options::Options;
-use crate::problem::Problem;
-use crate::route::{Answer, Route};
+
+/// The name of a caller without a key.
+const OPEN: &str = "http";
 
 /// Answers per route and class of status, for the metrics.
 #[derive(Default)]
@@ -147,8 +149,9 @@ async fn answer(
     request: Request<Body>,
     body_timeout: std::time::Duration,
 ) -> Answer {
-    guard::check(request.headers())?;
-    let mut call = Call::read(route, request, body_timeout).await?;
+    let principal = principal(&request)?;
+    authorise(route, &principal)?;
+    let mut call = Call::read(route, request, principal, body_timeout).await?;
     if let Some((name, value)) = filled {
         call.fill(name, value);
     }
@@ -156,8 +159,29 @@ async fn answer(
     handled.unwrap_or_else(|_| Err(Problem::internal("a handler panicked", route.name)))
 }
 
+/// Who calls: the process itself says so beside the request, where no client can; everybody else comes in by the guard.
+fn principal(request: &Request<Body>) -> Result<Principal, Problem> {
+    if let Some(principal) = request.extensions().get::<Principal>() {
+        return Ok(principal.clone());
+    }
+    guard::check(request.headers())?;
+    Ok(Principal::unrestricted(OPEN))
+}
+
+/// A route that names no scope is nobody's.
+fn authorise(route: &Route, principal: &Principal) -> Result<(), Problem> {
+    match route.scope {
+        Some(scope) if principal.may(scope) => Ok(()),
+        Some(scope) => {
+            let detail = format!("{} lacks the scope `{}`", shown(principal.actor().name()), scope.name());
+            Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", "This caller may not do that", detail))
+        }
+        None => Err(Problem::internal("a route names no scope", route.name)),
+    }
+}
+
 async fn no_route(request: Request) -> Response {
-    let path = windlass_core::input::shown(request.uri().path());
+    let path = shown(request.uri().path());
     refuse(&request, Problem::not_found(format!("nothing is served at {path}; /docs lists what is")))
 }
 
@@ -168,7 +192,7 @@ async fn no_method(request: Request) -> Response {
 }
 
 fn refuse(request: &Request, problem: Problem) -> Response {
-    let problem = guard::check(request.headers()).err().unwrap_or(problem);
+    let problem = principal(request).err().unwrap_or(problem);
     let mut response = problem.into_response();
     guard::seal(&mut response);
     response

@@ -6,10 +6,10 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use windlass_core::Invalid;
 use windlass_core::schedule::{CalendarSpec, MAX_CATCH_UP, Misfire, Phase, RuleSpec, ScheduleSpec};
+use windlass_pack::fields::{Fields, Unreadable};
+use windlass_pack::{Schemas, Shape};
 
-use crate::fields::{Fields, Unreadable};
 use crate::request::{Attempts, Priority, Span};
-use crate::shape::{Schemas, Shape};
 
 /// A schedule as it was described, with the words in which it was.
 pub struct Described {
@@ -37,10 +37,35 @@ impl Described {
         }
         invalid
     }
+
+    /// The rules it breaks beside what could not be read of it, without what follows only from that: a rule that was not
+    /// read breaks none, and what names a calendar that was not read is not wrong.
+    pub(crate) fn beside(&self, found: Invalid, rules: Invalid) -> Invalid {
+        let refused = |start: &str| found.problems.iter().any(|problem| problem.field.starts_with(start));
+        let when = ["cron", "every", "rules", "calendar", "during"].into_iter().any(refused);
+        let mut rules = self.in_its_words(rules);
+        rules.problems.retain(|problem| {
+            let own = problem.field.split('.').next().unwrap_or_default();
+            let follows = match own {
+                "rules" => when,
+                rule if rule.starts_with("rules[") => refused(rule),
+                _ => false,
+            };
+            let unread = problem.field.ends_with("calendar") && refused("calendars");
+            !(follows || unread)
+        });
+        found.and(rules)
+    }
 }
 
 /// Takes every field it knows; what is left over is refused by name.
-pub fn schedule_request(name: &str, mut fields: Fields<'_>) -> Result<Described, Invalid> {
+pub fn schedule_request(name: &str, fields: Fields<'_>) -> Result<Described, Invalid> {
+    let (described, invalid) = read_schedule(name, fields);
+    invalid.into_result().map(|()| described)
+}
+
+/// What could be read, and what could not.
+pub(crate) fn read_schedule(name: &str, mut fields: Fields<'_>) -> (Described, Invalid) {
     let (rules, short) = rules(&mut fields);
     let spec = ScheduleSpec {
         name: name.to_owned(),
@@ -58,8 +83,7 @@ pub fn schedule_request(name: &str, mut fields: Fields<'_>) -> Result<Described,
         concurrency_key: fields.text("concurrency_key"),
         tags: fields.texts("tags"),
     };
-    fields.end()?;
-    Ok(Described { spec, short })
+    (Described { spec, short }, fields.end().err().unwrap_or_default())
 }
 
 fn catch_up(fields: &mut Fields<'_>) -> Option<u32> {
@@ -125,7 +149,8 @@ fn listed(fields: &mut Fields<'_>, raw: &RawValue) -> Vec<RuleSpec> {
             };
             rule.end().map(|()| spec)
         });
-        rules.extend(rule);
+        // One that could not be read keeps its place, so that the others keep theirs.
+        rules.push(rule.unwrap_or_default());
     }
     rules
 }

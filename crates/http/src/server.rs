@@ -16,15 +16,12 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
-use windlass_engine::Client;
 
-use crate::app::{App, Parts};
 use crate::error::ServerError;
+use crate::guard;
+use crate::interface::Interface;
 use crate::options::Options;
-use crate::read_back::ReadBack;
-use crate::router::{self, Counters};
-use crate::stats::Stats;
-use crate::{guard, openapi, routes};
+use crate::patient::Patient;
 
 /// Largest request head.
 const HEAD_BYTES: usize = 64 * 1024;
@@ -34,27 +31,24 @@ const BREATH: Duration = Duration::from_millis(100);
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
-    router: Router,
+    interface: Interface,
     options: Options,
-    stop: watch::Sender<bool>,
 }
 
 impl Server {
     /// Listens; nothing is answered before [`Server::run`].
-    pub async fn bind(options: Options, client: Client, parts: Parts) -> Result<Server, ServerError> {
+    pub async fn bind(options: Options, interface: Interface) -> Result<Server, ServerError> {
         let bind = options.bind;
         if !guard::is_loopback(&bind) {
             return Err(ServerError::Open { bind });
         }
-        let (stop, stopped) = watch::channel(false);
-        let router = assemble(&options, client, parts, stopped)?;
         let listener = TcpListener::bind(bind).await.map_err(|source| match source.kind() {
             io::ErrorKind::AddrInUse => ServerError::InUse { bind },
             _ => ServerError::Listen { bind, source },
         })?;
         let address = listener.local_addr().map_err(|source| ServerError::Listen { bind, source })?;
         tracing::debug!(%address, "the interface is open to this machine: there are no API keys");
-        Ok(Server { listener, address, router, options, stop })
+        Ok(Server { listener, address, interface, options })
     }
 
     /// With the port that was given when none was asked for.
@@ -75,10 +69,11 @@ impl Server {
             };
             match accepted {
                 Ok((stream, seat)) => {
-                    let (router, stopped) = (self.router.clone(), self.stop.subscribe());
-                    let head_timeout = self.options.head_timeout;
+                    let (router, stopped) = (self.interface.router(), self.interface.stopped());
+                    let (head_timeout, write_timeout) =
+                        (self.options.head_timeout, self.options.write_timeout);
                     connections.spawn(async move {
-                        serve(stream, router, head_timeout, stopped).await;
+                        serve(stream, router, (head_timeout, write_timeout), stopped).await;
                         drop(seat);
                     });
                 }
@@ -89,7 +84,7 @@ impl Server {
             }
         }
         drop(self.listener);
-        self.stop.send_replace(true);
+        self.interface.stop();
         let ended = async { while connections.join_next().await.is_some() {} };
         if tokio::time::timeout(self.options.grace, ended).await.is_err() {
             tracing::warn!("some requests did not end in time; their connections are closed");
@@ -106,7 +101,12 @@ async fn accept(listener: &TcpListener, seats: &Arc<Semaphore>) -> io::Result<(T
     Ok((stream, seat))
 }
 
-async fn serve(stream: TcpStream, router: Router, head_timeout: Duration, mut stop: watch::Receiver<bool>) {
+async fn serve(
+    stream: TcpStream,
+    router: Router,
+    (head_timeout, write_timeout): (Duration, Duration),
+    mut stop: watch::Receiver<bool>,
+) {
     // Answers are small and complete: holding them back for more would only add delay.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY could not be set");
@@ -114,7 +114,8 @@ async fn serve(stream: TcpStream, router: Router, head_timeout: Duration, mut st
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(head_timeout).max_buf_size(HEAD_BYTES);
     let service = TowerToHyperService::new(router);
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let stream = TokioIo::new(Patient::new(stream, write_timeout, reset));
+    let mut connection = pin!(builder.serve_connection(stream, service));
     let stopped = async { drop(stop.wait_for(|stop| *stop).await) };
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
@@ -124,28 +125,14 @@ async fn serve(stream: TcpStream, router: Router, head_timeout: Duration, mut st
         }
     };
     if let Err(error) = ended {
-        tracing::debug!(%error, "a connection ended early");
+        let cause = std::error::Error::source(&error).map(ToString::to_string);
+        tracing::debug!(%error, cause, "a connection ended early");
     }
 }
 
-fn assemble(
-    options: &Options,
-    client: Client,
-    parts: Parts,
-    stop: watch::Receiver<bool>,
-) -> Result<Router, ServerError> {
-    let Parts { indexing, routes: more } = parts;
-    let counters = Arc::new(Counters::default());
-    let app = Arc::new(App {
-        read_back: ReadBack::start(&client),
-        stats: Arc::new(Stats::new(client.clone(), indexing, options.listeners)),
-        counters: counters.clone(),
-        options: options.clone(),
-        client,
-        stop,
-    });
-    let mut all = routes::all(&Some(app));
-    all.extend(more);
-    openapi::add(&mut all);
-    router::build(all, options, &counters)
+/// What the client never took would stay in the system's memory for minutes after an ordinary close.
+fn reset(stream: &TcpStream) {
+    if let Err(error) = stream.set_zero_linger() {
+        tracing::debug!(%error, "SO_LINGER could not be set");
+    }
 }

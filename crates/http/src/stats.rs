@@ -12,24 +12,27 @@ use axum::body::Bytes;
 use futures_util::Stream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::MissedTickBehavior;
-use windlass_core::store::{DEAD_SHOWN, DeadCount, QueueState};
+use windlass_core::store::{DeadCount, QueueState};
 use windlass_core::{QueueId, StoreError};
 use windlass_engine::Client;
+use windlass_engine::operate::Measured;
+use windlass_pack::Figures;
 
-use crate::app::{IndexFigures, Indexing};
 use crate::fresh::Fresh;
-use crate::view::{Measured, QueueView, ResourceTotal, StatsView, measure};
+use crate::view::{QueueView, ResourceTotal, StatsView};
 
 const EVERY: Duration = Duration::from_secs(1);
 const MEASURED_FRESH: Duration = Duration::from_secs(5);
 
 type MeasuredQueues = Arc<HashMap<QueueId, Measured>>;
+/// Name and value of each figure that a part brings.
+pub(crate) type PartFigures = Arc<Vec<(&'static str, Option<u64>)>>;
 type Dead = Arc<HashMap<QueueId, DeadCount>>;
 
 pub(crate) struct Stats {
     client: Client,
-    indexing: Option<Arc<dyn IndexFigures>>,
-    figures: Fresh<Indexing>,
+    parts: Vec<Figures>,
+    figures: Fresh<PartFigures>,
     dead: Fresh<Dead>,
     measured: Fresh<MeasuredQueues>,
     seats: Arc<Semaphore>,
@@ -39,10 +42,10 @@ pub(crate) struct Stats {
 }
 
 impl Stats {
-    pub(crate) fn new(client: Client, indexing: Option<Arc<dyn IndexFigures>>, listeners: usize) -> Stats {
+    pub(crate) fn new(client: Client, parts: Vec<Figures>, listeners: usize) -> Stats {
         Stats {
             client,
-            indexing,
+            parts,
             figures: Fresh::new(EVERY),
             dead: Fresh::new(EVERY),
             measured: Fresh::new(MEASURED_FRESH),
@@ -54,9 +57,7 @@ impl Stats {
 
     /// Most urgent first.
     pub(crate) async fn queues(&self) -> Result<Vec<QueueState>, StoreError> {
-        let mut queues = self.client.store().queues().await?;
-        queues.sort_by_key(|queue| (queue.spec.priority, queue.id));
-        Ok(queues)
+        self.client.queues().await
     }
 
     pub(crate) async fn queue_views(&self) -> Result<Vec<QueueView>, StoreError> {
@@ -66,40 +67,40 @@ impl Stats {
     }
 
     pub(crate) async fn measured(&self) -> Result<MeasuredQueues, StoreError> {
-        self.measured.get(async { Ok(Arc::new(measure(self.client.store().as_ref()).await?)) }).await
+        self.measured.get(async { Ok(Arc::new(self.client.measured().await?)) }).await
     }
 
     /// Of the queues that have some.
     pub(crate) async fn dead(&self) -> Result<Dead, StoreError> {
         let read = async {
-            let counts = self.client.store().dead_letters(DEAD_SHOWN).await?;
+            let counts = self.client.dead_letters().await?;
             Ok(Arc::new(counts.into_iter().map(|count| (count.queue, count)).collect()))
         };
         self.dead.get(read).await
     }
 
-    pub(crate) async fn indexing(&self) -> Result<Option<Indexing>, StoreError> {
-        match &self.indexing {
-            Some(indexing) => self.figures.get(indexing.figures()).await.map(Some),
-            None => Ok(None),
-        }
-    }
-
-    pub(crate) fn index(&self) -> Option<&dyn IndexFigures> {
-        self.indexing.as_deref()
+    /// Figures of parts, in the order they were registered.
+    async fn part_figures(&self) -> Result<PartFigures, StoreError> {
+        let read = async {
+            let mut all = Vec::new();
+            for figures in &self.parts {
+                let values = (figures.read)().await?;
+                all.extend(figures.known.iter().map(|(name, _)| *name).zip(values));
+            }
+            Ok(Arc::new(all))
+        };
+        self.figures.get(read).await
     }
 
     pub(crate) async fn sample(&self) -> Result<StatsView, StoreError> {
-        let indexing = self.indexing().await?;
-        let store = self.client.store();
-        let workers = store.workers().await?;
+        let figures = self.part_figures().await?;
+        let workers = self.client.workers().await?;
         Ok(StatsView {
-            at: crate::view::Stamp(store.now().await?),
+            at: crate::view::Stamp(self.client.now().await?),
             queues: self.queue_views().await?,
             workers: workers.len() as u64,
             resources: ResourceTotal::of(&workers),
-            pending_entities: indexing.map(|figures| figures.pending_entities),
-            indexed_entities: indexing.map(|figures| figures.indexed_entities),
+            figures: figures.iter().copied().collect(),
         })
     }
 

@@ -4,14 +4,20 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use windlass_core::workflow::{MAX_JOBS, OnFailure};
 use windlass_core::{Invalid, Problem};
-use windlass_engine::{MemberRequest, WorkflowRequest};
+use windlass_engine::{JobRequest, MemberRequest, WorkflowRequest};
+use windlass_pack::fields::{Fields, Unreadable};
+use windlass_pack::{Schemas, Shape};
 
-use crate::fields::{Fields, Unreadable};
-use crate::request::{Attempts, Moment, Priority, Span, job_request};
-use crate::shape::{Schemas, Shape};
+use crate::request::{Attempts, Moment, Priority, Span, read_job};
 
 /// Every broken rule at once, those of the jobs included.
-pub fn workflow_request(mut fields: Fields<'_>) -> Result<WorkflowRequest, Invalid> {
+pub fn workflow_request(fields: Fields<'_>) -> Result<WorkflowRequest, Invalid> {
+    let (request, invalid) = read_workflow(fields);
+    invalid.into_result().map(|()| request)
+}
+
+/// What could be read, and what could not. A job that is none keeps its place.
+pub(crate) fn read_workflow(mut fields: Fields<'_>) -> (WorkflowRequest, Invalid) {
     let name = fields.text("name");
     let on_failure = fields.parsed("on_failure", str::parse::<OnFailure>).unwrap_or_default();
     let raw = fields.raw("jobs");
@@ -26,17 +32,18 @@ pub fn workflow_request(mut fields: Fields<'_>) -> Result<WorkflowRequest, Inval
         }
         Some(Ok(items)) => {
             for (n, item) in items.iter().enumerate() {
-                match object(item, &format!("jobs[{n}]")).and_then(member) {
-                    Ok(member) => jobs.push(member),
-                    Err(invalid) => found.extend(invalid.problems),
-                }
+                let (member, invalid) = match object(item, &format!("jobs[{n}]")) {
+                    Ok(fields) => member(fields),
+                    Err(invalid) => (MemberRequest::default(), invalid),
+                };
+                jobs.push(member);
+                found.extend(invalid.problems);
             }
         }
     }
     let mut invalid = fields.end().err().unwrap_or_default();
     invalid.problems.extend(found);
-    invalid.into_result()?;
-    Ok(WorkflowRequest { name, on_failure, jobs })
+    (WorkflowRequest { name, on_failure, jobs }, invalid)
 }
 
 fn object<'a>(raw: &'a RawValue, field: &str) -> Result<Fields<'a>, Invalid> {
@@ -46,22 +53,22 @@ fn object<'a>(raw: &'a RawValue, field: &str) -> Result<Fields<'a>, Invalid> {
     })
 }
 
-fn member(mut fields: Fields<'_>) -> Result<MemberRequest, Invalid> {
+fn member(mut fields: Fields<'_>) -> (MemberRequest, Invalid) {
     let name = fields.required_text("name");
     let after = fields.texts("after");
     let on_failure = fields.parsed("on_failure", str::parse::<OnFailure>);
     let undo = fields.raw("compensate").filter(|raw| raw.get() != "null");
     let within = fields.within().to_owned();
-    let undo = undo.map(|raw| object(raw, &format!("{within}compensate")).and_then(job_request));
-    let job = job_request(fields);
-    match (job, undo.transpose()) {
-        (Ok(job), Ok(compensate)) => Ok(MemberRequest { name, job, after, on_failure, compensate }),
-        (job, undo) => {
-            let problems = |invalid: Option<Invalid>| invalid.unwrap_or_default().problems;
-            let both = [problems(job.err()), problems(undo.err())];
-            Err(Invalid { problems: both.concat() })
-        }
-    }
+    let undo = undo.map(|raw| match object(raw, &format!("{within}compensate")) {
+        Ok(fields) => read_job(fields),
+        Err(invalid) => (JobRequest::default(), invalid),
+    });
+    let (job, mut invalid) = read_job(fields);
+    let compensate = undo.map(|(undo, wrong)| {
+        invalid.problems.extend(wrong.problems);
+        undo
+    });
+    (MemberRequest { name, job, after, on_failure, compensate }, invalid)
 }
 
 /// What [`workflow_request`] takes.
@@ -138,7 +145,7 @@ impl Shape for Undo {
     }
 }
 
-fn plain_fields(job: &mut crate::shape::Object<'_>) {
+fn plain_fields(job: &mut windlass_pack::shape::Object<'_>) {
     job.required::<String>("kind", "`GET /v1/kinds` lists them");
     job.optional::<Value>("payload", "Any JSON, at most 1 MiB; {} when not given");
     job.optional::<Priority>("priority", "0 is most urgent; the kind's when not given");

@@ -4,22 +4,12 @@ use std::collections::BTreeMap;
 
 use windlass_core::budget::{AI, BudgetState, Level};
 use windlass_core::store::{Budget, Costs};
-use windlass_core::{Store, StoreError};
 use windlass_engine::Meter;
 
 use super::text::Text;
 
 /// Read for one scrape: a budget and what its money of this month went to.
 pub(super) type Figure = (Budget, Costs);
-
-pub(super) async fn figures(store: &dyn Store) -> Result<Vec<Figure>, StoreError> {
-    let mut figures = Vec::new();
-    for budget in store.budgets().await? {
-        let costs = store.costs(&budget.spec.name, budget.standing.month).await?;
-        figures.push((budget, costs));
-    }
-    Ok(figures)
-}
 
 /// Nothing where no budget is configured.
 pub(super) fn database(text: &mut Text, figures: &[Figure]) {

@@ -5,18 +5,20 @@
 //! the database does.
 
 mod budgets;
+mod names;
+mod parts;
 mod process;
 mod text;
 
 use windlass_core::queue::SCREENSHOT_RESOURCE;
 use windlass_core::store::QueueState;
-use windlass_core::{JobState, StoreError, Strategy, Time};
-use windlass_engine::backup;
+use windlass_core::{JobState, StoreError};
 use windlass_engine::meter::{RUN_BUCKETS, RunSeries, Times};
-use windlass_index::Meter;
+use windlass_engine::operate::desired;
 
-use crate::app::{App, IndexFigures, Indexing};
-use crate::view::{ResourceTotal, desired};
+use crate::app::App;
+use crate::view::ResourceTotal;
+pub(crate) use names::names;
 use text::Text;
 
 const FAILED: JobState = JobState::Failed;
@@ -24,23 +26,23 @@ const DEAD: JobState = JobState::DeadLetter;
 
 pub(crate) async fn render(app: &App) -> String {
     let mut text = Text::new(&app.options.application);
-    let store = app.client.store().name();
+    let store = app.client.store_name();
     text.gauge("windlass_info", "Version and database of this process.");
     text.sample("windlass_info", &[("version", env!("CARGO_PKG_VERSION")), ("store", store)], 1.0);
     let figures = figures(app).await;
     text.gauge("windlass_store_up", "1 while the database answers.");
     text.sample("windlass_store_up", &[], if figures.is_ok() { 1.0 } else { 0.0 });
     match figures {
-        Ok(figures) => database(&mut text, app, &figures),
+        Ok(figures) => database(&mut text, &figures),
         Err(error) => tracing::warn!(causes = error.chain(), "the metrics of the database are left out"),
     }
     runs(&mut text, app);
-    if let Some(meter) = app.stats.index().and_then(|index| index.meter()) {
-        indexed(&mut text, meter);
-    }
     budgets::process(&mut text, app.client.meter());
     answers(&mut text, app);
     process::add(&mut text);
+    for metrics in &app.parts.metrics {
+        parts::add(&mut text, metrics).await;
+    }
     text.into_string()
 }
 
@@ -49,10 +51,7 @@ struct Figures {
     queues: Vec<Figure>,
     workers: usize,
     resources: Vec<ResourceTotal>,
-    indexing: Option<Indexing>,
     budgets: Vec<budgets::Figure>,
-    /// When the newest verified backup was taken.
-    verified: Option<Time>,
 }
 
 struct Figure {
@@ -73,15 +72,13 @@ async fn figures(app: &App) -> Result<Figures, StoreError> {
         Figure { queue, p95, desired_workers, failed, dead }
     };
     let queues = app.stats.queues().await?.into_iter().map(figure).collect();
-    let store = app.client.store();
-    let workers = store.workers().await?;
+    let workers = app.client.workers().await?;
     let (resources, workers) = (ResourceTotal::of(&workers), workers.len());
-    let budgets = budgets::figures(store.as_ref()).await?;
-    let verified = backup::last_verified(store.as_ref(), app.options.backups.as_deref()).await?.newest;
-    Ok(Figures { queues, workers, resources, indexing: app.stats.indexing().await?, budgets, verified })
+    let budgets = app.client.budgets().await?;
+    Ok(Figures { queues, workers, resources, budgets })
 }
 
-fn database(text: &mut Text, app: &App, figures: &Figures) {
+fn database(text: &mut Text, figures: &Figures) {
     type Read = fn(&Figure) -> Option<f64>;
     let per_queue: [(&str, &str, Read); 11] = [
         ("windlass_queue_depth", "Jobs that are due, counted up to 10000.", |f| Some(f.queue.depth as f64)),
@@ -139,14 +136,6 @@ fn database(text: &mut Text, app: &App, figures: &Figures) {
     text.gauge("windlass_workers", "Worker processes the database knows to be alive.");
     text.sample("windlass_workers", &[], figures.workers as f64);
     permits(text, &figures.resources);
-    if let Some(at) = figures.verified {
-        let name = "windlass_backup_last_verified_timestamp_seconds";
-        text.gauge(name, "When the newest verified backup that is still there was taken.");
-        text.sample(name, &[], at.0 as f64 / 1e6);
-    }
-    if let (Some(index), Some(counted)) = (app.stats.index(), &figures.indexing) {
-        indexing(text, index, counted, &figures.queues);
-    }
     budgets::database(text, &figures.budgets);
 }
 
@@ -168,44 +157,6 @@ fn permits(text: &mut Text, resources: &[ResourceTotal]) {
     let screenshot = resources.iter().find(|of| of.resource == SCREENSHOT_RESOURCE);
     let used = screenshot.map_or(0.0, |of| of.in_use as f64 / of.workers.max(1) as f64);
     text.sample(name, &[], used);
-}
-
-/// Where a part indexes entities: its own counts, and the queues its boxes wait in.
-fn indexing(text: &mut Text, index: &dyn IndexFigures, counted: &Indexing, queues: &[Figure]) {
-    let of = |strategy: Strategy| {
-        let name = index.queue_of(strategy);
-        queues.iter().find(|figure| Some(figure.queue.spec.name.as_str()) == name)
-    };
-    let boxes: Vec<&Figure> = Strategy::ALL.into_iter().filter_map(of).collect();
-    let waiting = |figure: &Figure| figure.queue.depth + figure.queue.scheduled;
-    let sum = |count: fn(&Figure) -> u64| boxes.iter().map(|figure| count(figure)).sum::<u64>();
-    let gauges = [
-        (
-            "windlass_entities_pending",
-            "Entities whose newest content is not in the index, counted up to 10000.",
-            counted.pending_entities,
-        ),
-        (
-            "windlass_entities_indexed",
-            "Entities whose newest content is in the index.",
-            counted.indexed_entities,
-        ),
-        ("indexing_queue_pending", "Boxes that wait.", boxes.iter().copied().map(waiting).sum()),
-        ("indexing_queue_processing", "Boxes that are being embedded.", sum(|figure| figure.queue.running)),
-        ("indexing_queue_failed", "Boxes that failed.", sum(|figure| figure.failed)),
-        ("indexing_queue_dead_letter", "Boxes that ran out of attempts.", sum(|figure| figure.dead)),
-        ("indexing_queue_sync", "Boxes of the strategy sync.", of(Strategy::Sync).map_or(0, waiting)),
-        ("indexing_queue_async", "Boxes of the strategy async.", of(Strategy::Async).map_or(0, waiting)),
-        ("indexing_queue_batch", "Boxes of the strategy batch.", of(Strategy::Batch).map_or(0, waiting)),
-    ];
-    for (name, help, value) in gauges {
-        text.gauge(name, help);
-        text.sample(name, &[], value as f64);
-    }
-    let name = "indexing_queue_oldest_pending_age_seconds";
-    text.gauge(name, "How long the oldest box has been waiting.");
-    let oldest = boxes.iter().filter_map(|figure| figure.queue.oldest).max();
-    text.sample(name, &[], oldest.unwrap_or_default().as_secs_f64());
 }
 
 /// What the workers of this process ran, under our names and the documents'.
@@ -233,39 +184,6 @@ fn runs(text: &mut Text, app: &App) {
         for (kind, queue, series) in named.iter().filter(|(_, _, series)| series.status == "retry") {
             text.sample(name, &[(kind_label, *kind), ("queue", *queue)], series.runs.count as f64);
         }
-    }
-}
-
-/// What this process indexed, under our names and the documents'.
-fn indexed(text: &mut Text, meter: &Meter) {
-    let attempts = meter.attempts();
-    for name in ["windlass_indexing_attempts_total", "indexing_attempts_total"] {
-        text.counter(name, "Tries to index an entity, in this process.");
-        for (entity_type, strategy, attempts) in &attempts {
-            for (success, count) in [("true", attempts.succeeded), ("false", attempts.failed)] {
-                let labels = [
-                    ("entity_type", entity_type.as_str()),
-                    ("strategy", strategy.name()),
-                    ("success", success),
-                ];
-                text.sample(name, &labels, count as f64);
-            }
-        }
-    }
-    for name in ["windlass_indexing_duration_seconds", "indexing_duration_seconds"] {
-        text.histogram(name, "How long a try to index an entity took, with those it was embedded with.");
-        for (entity_type, strategy, attempts) in &attempts {
-            let labels = [("entity_type", entity_type.as_str()), ("strategy", strategy.name())];
-            times(text, name, &labels, &attempts.took);
-        }
-    }
-    let name = "windlass_write_to_searchable_seconds";
-    text.histogram(
-        name,
-        "From an entity's write to the commit of its vector; of sync, from the call to that.",
-    );
-    for (strategy, took) in meter.write_to_searchable() {
-        times(text, name, &[("strategy", strategy.name())], &took);
     }
 }
 

@@ -1,8 +1,8 @@
-// The dashboard: the figures of the moment, kept up to date. Jobs and search have files of their own.
+// The dashboard: the figures of the moment, kept up to date. Jobs and pages of parts have files of their own.
 
 import { $, call, count, el, span } from "/assets/dom.js";
-import { freshen, lastRead, setFamilies, startJobs } from "/assets/jobs.js";
-import { startSearch } from "/assets/search.js";
+import { freshen, lastRead, setFamilies, setQuiet, startJobs } from "/assets/jobs.js";
+import { startPages } from "/assets/pages.js";
 
 const depth = (queue) => count(queue.depth) + (queue.depth_is_capped ? "+" : "");
 
@@ -19,8 +19,10 @@ function showTotals(stats) {
     ["workers", count(stats.workers), stats.workers === 0 ? "bad" : null],
     ["queues past SLA", count(late), late ? "bad" : null],
   ];
-  if (stats.pending_entities != null) totals.push(["entities to index", count(stats.pending_entities)]);
-  if (stats.indexed_entities != null) totals.push(["entities indexed", count(stats.indexed_entities)]);
+  // Figures that parts bring.
+  for (const [name, value] of Object.entries(stats)) {
+    if (name !== "workers" && typeof value === "number") totals.push([name.replaceAll("_", " "), count(value)]);
+  }
   $("totals").replaceChildren(
     ...totals.map(([name, value, tone]) => el("div", {}, el("dt", {}, name), el("dd", { class: tone }, value))),
   );
@@ -109,7 +111,7 @@ function follow() {
   });
 }
 
-startSearch();
+startPages(setQuiet);
 startJobs();
 poll();
 if ("EventSource" in window) follow(); else setInterval(poll, 2000);

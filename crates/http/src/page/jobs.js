@@ -16,21 +16,30 @@ let waiting = 0;
 // The queues there are; nothing is read before they are known.
 let families = null;
 
-const isBoxes = (name) => name.startsWith("INDEX_");
+// Queues with the upkeep of parts: their jobs are left out of the list unless asked for.
+let quiet = null;
+
+const isQuiet = (name) => quiet.has(name);
+
+export function setQuiet(names) {
+  quiet = new Set(names);
+  $("quiet-switch").hidden = quiet.size === 0;
+  if (families) loadJobs();
+}
 
 function path(cursor) {
   const query = new URLSearchParams({ limit: String(PAGE) });
   if ($("state").value) query.set("state", $("state").value);
   if ($("kind").value) query.set("kind", $("kind").value);
   if ($("queue").value) query.set("queue", $("queue").value);
-  else if (hidesBoxes()) query.set("queue", families.filter((name) => !isBoxes(name)).join(","));
+  else if (hidesQuiet()) query.set("queue", families.filter((name) => !isQuiet(name)).join(","));
   if (cursor) query.set("cursor", cursor);
   return `/v1/jobs?${query}`;
 }
 
-// Whoever asks for a queue or a kind of boxes, or for what failed, sees them.
-const hidesBoxes = () => !$("boxes").checked && !isBoxes($("kind").value) && !/failed|dead_letter/.test($("state").value)
-  && families.some((name) => !isBoxes(name));
+// A choice of queue or kind, or of what failed, shows them. A kind of upkeep has the name of its queue.
+const hidesQuiet = () => quiet.size > 0 && !$("quiet").checked && !isQuiet($("kind").value)
+  && !/failed|dead_letter/.test($("state").value) && families.some((name) => !isQuiet(name));
 
 // As the newest figures have them.
 export function setFamilies(names) {
@@ -55,7 +64,7 @@ export const lastRead = { at: 0 };
 
 export async function loadJobs() {
   again = reading;
-  if (reading || !families) return;
+  if (reading || !families || !quiet) return;
   reading = true;
   lastRead.at = Date.now();
   try {
@@ -193,7 +202,7 @@ function actions(job) {
 }
 
 export async function startJobs() {
-  for (const id of ["state", "queue", "kind", "boxes"]) $(id).addEventListener("change", loadJobs);
+  for (const id of ["state", "queue", "kind", "quiet"]) $(id).addEventListener("change", loadJobs);
   $("more").addEventListener("click", loadOlder);
   $("newest").addEventListener("click", () => { loadJobs(); $("jobs-title").focus(); });
   try {

@@ -5,18 +5,15 @@ use std::sync::Arc;
 use axum::http::Method;
 use serde_json::{Value, json};
 use windlass_core::Invalid;
-use windlass_core::budget::{BudgetChange, Month};
+use windlass_core::budget::Month;
 use windlass_core::input::shown;
-use windlass_core::store::{Budget, CONFIGURED, Changed};
-use windlass_engine::EngineError;
+use windlass_core::store::CONFIGURED;
+use windlass_engine::operate::{MonthChange, OperateError};
+use windlass_pack::fields::Fields;
+use windlass_pack::{Answer, Call, Problem, Route, SMALL_BODY, Schemas, Scope, Shape, ok};
 
-use super::{ACTOR, Table, jobs, route};
+use super::{Table, route};
 use crate::app::App;
-use crate::call::Call;
-use crate::fields::Fields;
-use crate::problem::Problem;
-use crate::route::{Answer, Route, SMALL_BODY, ok};
-use crate::shape::{Schemas, Shape};
 use crate::view::{BudgetMonthView, BudgetView, ListView};
 
 const MONTHS: u32 = 12;
@@ -33,6 +30,7 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
             "Every budget with this month's figures and costs",
             list,
         )
+        .needs(Scope::Read)
         .json::<ListView<BudgetView>>(200, "The budgets, by name"),
         route(
             app,
@@ -42,6 +40,8 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
             "The months of a budget that have figures, and those ahead whose limits were set",
             history,
         )
+        .needs(Scope::Read)
+        .path_example("name", "ai")
         .path("name", "Name of the budget")
         .query("months", "How far back, this month included", months)
         .json::<ListView<BudgetMonthView>>(200, "The months, newest first"),
@@ -53,6 +53,10 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
             "Change a month's limits or begin it anew, live",
             change,
         )
+        .needs(Scope::Operate)
+        .example(json!({ "limit": "750.00" }))
+        .path_example("name", "ai")
+        .path_example("month", "2099-12")
         .path("name", "Name of the budget")
         .path("month", "This month or one ahead, such as 2026-11")
         .body::<ChangeOf>(SMALL_BODY)
@@ -61,13 +65,9 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
 }
 
 async fn list(app: Arc<App>, _: Call) -> Answer {
-    let store = app.client.store();
-    let mut views = Vec::new();
-    for budget in store.budgets().await? {
-        let costs = store.costs(&budget.spec.name, budget.standing.month).await?;
-        views.push(BudgetView::new(&budget, costs));
-    }
-    ok(&ListView::whole(views))
+    let budgets = app.client.budgets().await?;
+    let views = budgets.into_iter().map(|(budget, costs)| BudgetView::new(&budget, costs));
+    ok(&ListView::whole(views.collect()))
 }
 
 async fn history(app: Arc<App>, call: Call) -> Answer {
@@ -81,9 +81,8 @@ async fn history(app: Arc<App>, call: Call) -> Answer {
             }
         },
     };
-    let budget = named(&app, &call).await?;
-    let standings = app.client.store().history(&budget.spec.name, months).await?.unwrap_or_default();
-    let view = |standing| BudgetMonthView::new(&budget.spec, standing);
+    let (spec, standings) = app.client.budget_history(call.path("name"), months).await?;
+    let view = |standing| BudgetMonthView::new(&spec, standing);
     ok(&ListView::whole(standings.iter().map(view).collect()))
 }
 
@@ -127,47 +126,24 @@ fn tokens(fields: &mut Fields<'_>, name: &'static str) -> Option<u64> {
 }
 
 async fn change(app: Arc<App>, call: Call) -> Answer {
-    let month: Month = call
-        .path("month")
-        .parse()
-        .map_err(|error| Problem::parameter(Invalid::one("month", format!("{error}"))))?;
-    let mut fields = jobs::read(&call)?;
+    let month = call.path("month").parse::<Month>();
+    let mut fields = call.object()?;
     let limit = fields.live("limit", Fields::amount);
     let tokens = fields.live("tokens", tokens);
     let reset = fields.flag("reset").unwrap_or(false);
-    fields.end().map_err(Problem::invalid)?;
-    let budget = named(&app, &call).await?;
-    let change = BudgetChange { limit, tokens, reset, ..BudgetChange::new(&budget.spec.name, month, ACTOR) };
-    match app.client.change_budget(&change).await {
-        Ok(Changed::Done { standing, .. }) => ok(&BudgetMonthView::new(&budget.spec, &standing)),
-        Ok(Changed::Unknown) => Err(missing(&call, &[])),
-        Ok(Changed::Over) => {
-            let why = format!("{month} is over and its books are closed; nothing was written");
-            Err(Problem::conflict("month_over", why))
-        }
-        Ok(Changed::Unbounded) => {
-            let rule = "or tokens has to stay: a budget bounds something";
-            Err(Problem::invalid(Invalid::one("limit", rule)))
-        }
-        Err(EngineError::Invalid(invalid)) => Err(Problem::invalid(invalid)),
-        Err(EngineError::Store(error)) => Err(error.into()),
+    let change = MonthChange { limit, tokens, reset };
+    let mut found = Invalid::default();
+    if let Err(error) = &month {
+        found.add("month", error.to_string());
     }
-}
-
-async fn named(app: &App, call: &Call) -> Result<Budget, Problem> {
-    let mut budgets = app.client.store().budgets().await?;
-    match budgets.iter().position(|budget| budget.spec.name == call.path("name")) {
-        Some(place) => Ok(budgets.swap_remove(place)),
-        None => Err(missing(call, &budgets)),
-    }
-}
-
-fn missing(call: &Call, known: &[Budget]) -> Problem {
-    let names: Vec<&str> = known.iter().map(|budget| budget.spec.name.as_str()).collect();
-    let known = if names.is_empty() {
-        "none is configured".to_owned()
-    } else {
-        format!("known: {}", names.join(", "))
-    };
-    Problem::not_found(format!("there is no budget `{}`; {known}", shown(call.path("name"))))
+    let found = found.and(fields.end().err().unwrap_or_default());
+    let changed = app.client.change_month(call.path("name"), month.ok(), &change, found, call.actor()).await;
+    let (spec, standing) = changed.map_err(|error| match error {
+        // The month alone is no field of the body.
+        OperateError::Invalid(wrong) if wrong.problems.iter().all(|problem| problem.field == "month") => {
+            Problem::parameter(wrong)
+        }
+        other => other.into(),
+    })?;
+    ok(&BudgetMonthView::new(&spec, &standing))
 }

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use axum::http::Method;
 use windlass_core::JobState;
 use windlass_core::store::Action;
+use windlass_pack::{Answer, Answered, Call, Route, Scope};
 
 use super::{Table, act, jobs, route};
 use crate::app::App;
-use crate::call::Call;
-use crate::route::{Answer, Answered, Route};
 use crate::view::{DetailView, JobView, ListView};
 
 const DEAD: [JobState; 2] = [JobState::Failed, JobState::DeadLetter];
@@ -17,14 +16,17 @@ const DEAD: [JobState; 2] = [JobState::Failed, JobState::DeadLetter];
 pub(super) fn routes(app: &Table) -> Vec<Route> {
     let one = "/v1/dead-letters/{id}";
     vec![
-        jobs::filtered(route(
-            app,
-            Method::GET,
-            "/v1/dead-letters",
-            "list_dead_letters",
-            "List failed jobs and dead letters, newest first",
-            list,
-        ))
+        jobs::filtered(
+            route(
+                app,
+                Method::GET,
+                "/v1/dead-letters",
+                "list_dead_letters",
+                "List failed jobs and dead letters, newest first",
+                list,
+            )
+            .needs(Scope::Read),
+        )
         .json::<ListView<JobView>>(200, "A page of jobs"),
         route(
             app,
@@ -34,9 +36,11 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
             "One of them with its attempts, errors and log lines",
             get,
         )
+        .needs(Scope::Read)
         .path("id", "Id of the job")
         .json::<DetailView>(200, "The job"),
         route(app, Method::DELETE, one, "delete_dead_letter", "Delete it with everything it left", delete)
+            .needs(Scope::Operate)
             .path("id", "Id of the job")
             .answers(204, "It is gone", Answered::Nothing),
         route(
@@ -47,6 +51,7 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
             "Back to its queue with fresh attempts",
             replay,
         )
+        .needs(Scope::Operate)
         .path("id", "Id of the job")
         .json::<DetailView>(200, "The job; superseded when it met a waiting twin"),
     ]

@@ -6,28 +6,25 @@ use std::time::Duration;
 use axum::http::{Method, StatusCode};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use windlass_core::input::{MAX_BATCH, shown};
+use windlass_core::input::MAX_BATCH;
 use windlass_core::store::Enqueued;
 use windlass_core::{Invalid, JobRecord};
 use windlass_engine::{JobRequest, Waited};
+use windlass_pack::fields::{Fields, Unreadable};
+use windlass_pack::{Answer, Call, Problem, Route, Schemas, Scope, Shape, json};
 
 use super::{Table, route};
 use crate::app::App;
-use crate::call::Call;
-use crate::fields::{Fields, Unreadable};
-use crate::problem::Problem;
 use crate::read_back;
-use crate::request::{NewJob, job_request};
-use crate::route::{Answer, Route, json};
-use crate::shape::{Schemas, Shape};
+use crate::request::{NewJob, read_job};
 use crate::view::{EnqueuedView, JobView, ListView};
-
-const MAX_WAIT: u64 = 60;
 
 pub(super) fn routes(app: &Table) -> Vec<Route> {
     let about = "Enqueue one job, or an array of at most 10,000 all or nothing";
     vec![
         route(app, Method::POST, "/v1/jobs", "enqueue_jobs", about, enqueue)
+            .needs(Scope::Write)
+            .example(json!({ "kind": "NOOP", "payload": { "order": 42 }, "delay": "10s", "tags": ["try"] }))
             .header(
                 "Idempotency-Key",
                 "The idempotency key of a single job; the same key with another body is 422",
@@ -69,7 +66,6 @@ async fn enqueue(app: Arc<App>, call: Call) -> Answer {
 }
 
 async fn one(app: &App, call: &Call) -> Answer {
-    let wait = wait(call)?;
     let fields = Fields::read(call.body(), "").map_err(|error| match error {
         Unreadable::Syntax(error) => Problem::syntax(&error),
         Unreadable::NotAnObject(sort) => Problem::invalid(Invalid::one(
@@ -77,9 +73,31 @@ async fn one(app: &App, call: &Call) -> Answer {
             format!("must be an object or an array of objects, not {sort}"),
         )),
     })?;
-    let request = keyed(job_request(fields).map_err(Problem::invalid)?, call)?;
+    let mut headers = Invalid::default();
+    let wait = taken(call.read_wait(), &mut headers);
+    let key = taken(call.read_key(), &mut headers);
+    let (mut request, mut body) = read_job(fields);
+    if let Some(key) = key {
+        // The header is the field by another name.
+        if request.idempotency_key.as_deref().is_some_and(|field| field != key) {
+            body.add("idempotency_key", "is not what the header Idempotency-Key says; give one of them");
+        }
+        request.idempotency_key = Some(key.to_owned());
+    }
+    if !headers.problems.is_empty() || !body.problems.is_empty() {
+        let rules = app.client.check_jobs(vec![request.clone()], false).await?;
+        Problem::both(headers, body.and(rules))?;
+    }
     let enqueued = app.client.enqueue(request).await?;
     shown_job(app, enqueued, wait).await
+}
+
+/// What a header says, or what is wrong with it.
+fn taken<T>(said: Result<Option<T>, Invalid>, invalid: &mut Invalid) -> Option<T> {
+    said.unwrap_or_else(|wrong| {
+        invalid.problems.extend(wrong.problems);
+        None
+    })
 }
 
 /// The job as it is, or as it is once it has finished.
@@ -89,41 +107,6 @@ pub(super) async fn shown_job(app: &App, enqueued: Enqueued, wait: Option<Durati
         None => {
             let job = app.read_back.job(enqueued.id).await?.ok_or_else(|| gone(&enqueued))?;
             json(status(enqueued.duplicate), &view(&job, enqueued.duplicate))
-        }
-    }
-}
-
-/// `Idempotency-Key`.
-pub(crate) fn idempotency_key(call: &Call) -> Result<Option<&str>, Problem> {
-    match (call.headers().contains_key("idempotency-key"), call.header("idempotency-key")) {
-        (false, _) => Ok(None),
-        (true, Some(key)) => Ok(Some(key)),
-        (true, None) => Err(Problem::parameter(Invalid::one("Idempotency-Key", "must be visible ASCII"))),
-    }
-}
-
-/// The header is the field by another name.
-fn keyed(mut request: JobRequest, call: &Call) -> Result<JobRequest, Problem> {
-    let Some(key) = idempotency_key(call)? else { return Ok(request) };
-    if request.idempotency_key.as_deref().is_some_and(|field| field != key) {
-        let rule = "is not what the header Idempotency-Key says; give one of them";
-        return Err(Problem::invalid(Invalid::one("idempotency_key", rule)));
-    }
-    request.idempotency_key = Some(key.to_owned());
-    Ok(request)
-}
-
-/// `Prefer: wait=N`; other preferences are somebody else's.
-pub(crate) fn wait(call: &Call) -> Result<Option<Duration>, Problem> {
-    let preferences = call.header("prefer").unwrap_or_default().split([',', ';']);
-    let Some(text) = preferences.filter_map(|one| one.trim().strip_prefix("wait=")).next() else {
-        return Ok(None);
-    };
-    match text.trim().parse::<u64>() {
-        Ok(seconds) if seconds <= MAX_WAIT => Ok(Some(Duration::from_secs(seconds))),
-        _ => {
-            let rule = format!("wait must be 0 to {MAX_WAIT} seconds, not `{}`", shown(text));
-            Err(Problem::parameter(Invalid::one("Prefer", rule)))
         }
     }
 }
@@ -144,17 +127,19 @@ async fn awaited(app: &App, enqueued: Enqueued, patience: Duration) -> Answer {
 }
 
 async fn many(app: &App, call: &Call) -> Answer {
-    for header in ["idempotency-key", "prefer"] {
-        let said = call.header(header).unwrap_or_default();
-        if header == "idempotency-key" && !said.is_empty() {
-            let rule = "is for a single job; give each job of an array its own idempotency_key";
-            return Err(Problem::parameter(Invalid::one("Idempotency-Key", rule)));
-        }
-        if said.contains("wait=") {
-            return Err(Problem::parameter(Invalid::one("Prefer", "wait is for a single job")));
-        }
+    let mut headers = Invalid::default();
+    if !call.header("idempotency-key").unwrap_or_default().is_empty() {
+        let rule = "is for a single job; give each job of an array its own idempotency_key";
+        headers.add("Idempotency-Key", rule);
     }
-    let requests = requests(call.body())?;
+    if call.header("prefer").unwrap_or_default().contains("wait=") {
+        headers.add("Prefer", "wait is for a single job");
+    }
+    let (requests, body) = requests(call.body())?;
+    if !headers.problems.is_empty() || !body.problems.is_empty() {
+        let rules = app.client.check_jobs(requests.clone(), true).await?;
+        Problem::both(headers, body.and(rules))?;
+    }
     let enqueued = app.client.enqueue_many(requests).await?;
     let ids: Vec<_> = enqueued.iter().map(|job| job.id).collect();
     let jobs = read_back::read(&app.client, &ids).await?;
@@ -163,27 +148,30 @@ async fn many(app: &App, call: &Call) -> Answer {
     json(status(enqueued.iter().all(|job| job.duplicate)), &ListView::whole(items))
 }
 
-fn requests(body: &[u8]) -> Result<Vec<JobRequest>, Problem> {
+/// What could be read, and what could not. One that is no job keeps its place.
+pub(super) fn requests(body: &[u8]) -> Result<(Vec<JobRequest>, Invalid), Problem> {
     let items: Vec<&RawValue> = serde_json::from_slice(body).map_err(|error| Problem::syntax(&error))?;
-    if items.is_empty() || items.len() > MAX_BATCH {
-        let rule = format!("must be an array of 1 to {MAX_BATCH} jobs, not {}", items.len());
-        return Err(Problem::invalid(Invalid::one("body", rule)));
-    }
     let mut invalid = Invalid::default();
+    if items.is_empty() || items.len() > MAX_BATCH {
+        invalid.add("body", format!("must be an array of 1 to {MAX_BATCH} jobs, not {}", items.len()));
+        return Ok((Vec::new(), invalid));
+    }
     let mut requests = Vec::with_capacity(items.len());
     for (n, item) in items.into_iter().enumerate() {
-        let within = format!("[{n}].");
-        match Fields::read(item.get().as_bytes(), within).map(job_request) {
-            Ok(Ok(request)) => requests.push(request),
-            Ok(Err(wrong)) => invalid.problems.extend(wrong.problems),
+        let (request, wrong) = match Fields::read(item.get().as_bytes(), format!("[{n}].")) {
+            Ok(fields) => read_job(fields),
             Err(Unreadable::NotAnObject(sort)) => {
-                invalid.add(format!("[{n}]"), format!("must be an object, not {sort}"));
+                let rule = format!("must be an object, not {sort}");
+                (JobRequest::default(), Invalid::one(format!("[{n}]"), rule))
             }
-            Err(Unreadable::Syntax(error)) => invalid.add(format!("[{n}]"), error.to_string()),
-        }
+            Err(Unreadable::Syntax(error)) => {
+                (JobRequest::default(), Invalid::one(format!("[{n}]"), error.to_string()))
+            }
+        };
+        requests.push(request);
+        invalid.problems.extend(wrong.problems);
     }
-    invalid.into_result().map_err(Problem::invalid)?;
-    Ok(requests)
+    Ok((requests, invalid))
 }
 
 fn view(job: &JobRecord, duplicate: bool) -> EnqueuedView {

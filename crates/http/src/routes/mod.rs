@@ -2,33 +2,33 @@
 
 mod act;
 mod audit;
+mod backups;
 mod budgets;
+mod check;
+mod cleanup;
+mod count;
 mod dead_letters;
 mod enqueue;
 mod health;
 mod jobs;
+mod overrides;
 mod pages;
 mod queues;
 mod registry;
 mod schedules;
 mod stats;
+mod top;
 mod workflows;
 
 use std::sync::Arc;
 
 use axum::http::Method;
 use windlass_core::JobId;
+use windlass_pack::{Answer, Call, Problem, Route};
 
 use crate::app::App;
-use crate::call::Call;
-use crate::problem::Problem;
-use crate::route::{Answer, Route};
 
-pub(crate) use enqueue::{idempotency_key, wait};
-pub(crate) use jobs::read as read_object;
-
-/// Who does it, as long as there are no keys.
-const ACTOR: &str = "http";
+pub(crate) use pages::asset;
 
 /// What handlers have at hand; without it the routes are only described.
 pub(crate) type Table = Option<Arc<App>>;
@@ -37,6 +37,8 @@ pub(crate) fn all(app: &Table) -> Vec<Route> {
     let parts = [
         enqueue::routes(app),
         jobs::routes(app),
+        count::routes(app),
+        check::routes(app),
         act::routes(app),
         dead_letters::routes(app),
         queues::routes(app),
@@ -47,7 +49,11 @@ pub(crate) fn all(app: &Table) -> Vec<Route> {
         workflows::routes(app),
         stats::routes(app),
         health::routes(app),
-        pages::routes(),
+        cleanup::routes(app),
+        overrides::routes(app),
+        backups::routes(app),
+        top::routes(app),
+        pages::routes(app),
     ];
     parts.into_iter().flatten().collect()
 }
@@ -64,7 +70,16 @@ fn route<A>(
 where
     A: Future<Output = Answer> + Send + 'static,
 {
-    Route::behind(app, method, path, name, about, handler)
+    let app = app.clone();
+    Route::new(method, path, name, about, move |call| {
+        let answer = app.clone().map(|app| handler(app, call));
+        async move {
+            match answer {
+                Some(answer) => answer.await,
+                None => Err(Problem::not_found("this route is only described")),
+            }
+        }
+    })
 }
 
 /// An id is a text to callers: one that is no number names nothing.

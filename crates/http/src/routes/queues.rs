@@ -5,19 +5,14 @@ use std::time::Duration;
 
 use axum::http::Method;
 use serde_json::{Value, json};
-use windlass_core::Invalid;
-use windlass_core::input::shown;
 use windlass_core::queue::{BadBoost, MAX_GLOBAL_CONCURRENCY, parse_boost};
-use windlass_core::scale::Bounds;
-use windlass_core::store::{Live, QueueUpdate};
+use windlass_core::store::Live;
+use windlass_engine::operate::QueueChange;
+use windlass_pack::fields::{BACK, Fields};
+use windlass_pack::{Answer, Call, Problem, Route, SMALL_BODY, Schemas, Scope, Shape, ok};
 
-use super::{ACTOR, Table, jobs, route};
+use super::{Table, route};
 use crate::app::App;
-use crate::call::Call;
-use crate::fields::{BACK, Fields};
-use crate::problem::Problem;
-use crate::route::{Answer, Route, SMALL_BODY, ok};
-use crate::shape::{Schemas, Shape};
 use crate::view::{ListView, QueueView};
 
 const MAX_COUNT: u32 = 10_000;
@@ -33,6 +28,7 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
             "Every queue with its figures, most urgent first",
             list,
         )
+        .needs(Scope::Read)
         .json::<ListView<QueueView>>(200, "The queues"),
         route(
             app,
@@ -42,6 +38,9 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
             "Pause, resume or resize a queue, live: every worker follows within seconds",
             change,
         )
+        .needs(Scope::Operate)
+        .example(json!({ "paused": true }))
+        .path_example("name", "LOW")
         .path("name", "Name of the queue, in any case")
         .body::<ChangeOf>(SMALL_BODY)
         .json::<QueueView>(200, "The queue after the change"),
@@ -133,51 +132,20 @@ pub(super) fn count(fields: &mut Fields<'_>, name: &'static str) -> Option<Live<
 }
 
 async fn change(app: Arc<App>, call: Call) -> Answer {
-    let mut fields = jobs::read(&call)?;
-    let paused = fields.flag("paused");
-    let concurrency = count(&mut fields, "concurrency");
-    let min = fields.live_bound("concurrency_min", MAX_COUNT);
-    let max = fields.live_bound("concurrency_max", MAX_COUNT);
-    let global_concurrency = fields.live_bound("global_concurrency", MAX_GLOBAL_CONCURRENCY);
-    let permits = count(&mut fields, "permits");
-    let depth_cap = fields.live_bound("depth_cap", MAX_DEPTH);
-    let boost_after = boost_after(&mut fields);
-    fields.end().map_err(Problem::invalid)?;
-    let counts = concurrency.is_some() || permits.is_some();
-    let lifted = [min, max, depth_cap, global_concurrency].iter().any(Option::is_some);
-    if paused.is_none() && !counts && !lifted && boost_after.is_none() {
-        let rule = "must change something: paused, concurrency, concurrency_min, concurrency_max, global_concurrency, \
-                    permits, depth_cap or boost_after";
-        return Err(Problem::invalid(Invalid::one("body", rule)));
-    }
-    let catalog = app.client.refresh().await?;
-    let known = || catalog.queue_names().join(", ");
-    let missing = || {
-        Problem::not_found(format!("there is no queue `{}`; known: {}", shown(call.path("name")), known()))
+    let mut fields = call.object()?;
+    let change = QueueChange {
+        paused: fields.flag("paused"),
+        concurrency: count(&mut fields, "concurrency"),
+        concurrency_min: fields.live_bound("concurrency_min", MAX_COUNT),
+        concurrency_max: fields.live_bound("concurrency_max", MAX_COUNT),
+        global_concurrency: fields.live_bound("global_concurrency", MAX_GLOBAL_CONCURRENCY),
+        permits: count(&mut fields, "permits"),
+        depth_cap: fields.live_bound("depth_cap", MAX_DEPTH),
+        boost_after: boost_after(&mut fields),
     };
-    let queue = catalog.queue_named(call.path("name")).ok_or_else(missing)?;
-    if permits.is_some() && queue.spec.resource.is_none() {
-        let rule = "this queue has no resource; name one in the configuration (queues.<name>.resource)";
-        return Err(Problem::invalid(Invalid::one("permits", rule)));
-    }
-    let bounds = Bounds::change((queue.spec.concurrency, queue.spec.bounds), concurrency, min, max);
-    let bounds = bounds.map_err(|(field, rule)| Problem::invalid(Invalid::one(field, rule)))?;
-    let depth_cap = depth_cap.map(|cap| cap.map(|cap| cap.map(u64::from)));
-    let actor = Some(ACTOR.to_owned());
-    let update = QueueUpdate {
-        paused,
-        concurrency,
-        bounds,
-        permits,
-        depth_cap,
-        global_concurrency,
-        boost_after,
-        actor,
-    };
-    if !app.client.store().update_queue(queue.id, &update).await? {
-        return Err(missing());
-    }
+    let found = fields.end().err().unwrap_or_default();
+    let name = app.client.change_queue(call.path("name"), &change, found, call.actor()).await?;
     let views = app.stats.queue_views().await?;
-    let view = views.into_iter().find(|view| view.name == queue.spec.name);
-    ok(&view.ok_or_else(missing)?)
+    let gone = || Problem::not_found(format!("queue {name} is gone"));
+    ok(&views.into_iter().find(|view| view.name == name).ok_or_else(gone)?)
 }

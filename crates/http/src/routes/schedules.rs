@@ -4,23 +4,19 @@ use std::sync::Arc;
 
 use axum::http::{Method, StatusCode};
 use serde_json::json;
-use windlass_core::Invalid;
 use windlass_core::input::shown;
-use windlass_core::schedule::MAX_SCHEDULE_BYTES;
+use windlass_core::schedule::{MAX_SCHEDULE_BYTES, check_free};
 use windlass_core::store::{Put, ScheduleRecord};
 use windlass_engine::EngineError;
+use windlass_pack::paging::{Paging, paged};
+use windlass_pack::{Answer, Answered, Call, Problem, Route, Scope, json, nothing, ok};
 
 use super::enqueue::shown_job;
-use super::{Table, jobs, route, wait};
+use super::{Table, route};
 use crate::app::App;
-use crate::call::Call;
-use crate::problem::Problem;
-use crate::route::{Answer, Answered, Route, json, nothing, ok};
-use crate::schedule::{NewSchedule, schedule_request};
+use crate::schedule::{NewSchedule, read_schedule};
 use crate::view::{EnqueuedView, ListView, ScheduleView};
 
-const DEFAULT_LIMIT: u32 = 50;
-const MAX_LIMIT: u32 = 1_000;
 /// A description grows when it is written with spaces; what counts is checked afterwards.
 const BODY: usize = 2 * MAX_SCHEDULE_BYTES;
 const NAME: &str = "Name of the schedule";
@@ -28,12 +24,10 @@ const NAME: &str = "Name of the schedule";
 const AFTER: &str = "after:";
 
 pub(super) fn routes(app: &Table) -> Vec<Route> {
-    let limit = json!({ "type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT });
+    let list = route(app, Method::GET, "/v1/schedules", "list_schedules", "Every schedule, by name", list)
+        .needs(Scope::Read);
     vec![
-        route(app, Method::GET, "/v1/schedules", "list_schedules", "Every schedule, by name", list)
-            .query("cursor", "The `next_cursor` of the page before", json!({ "type": "string" }))
-            .query("limit", "Most schedules on a page", limit)
-            .json::<ListView<ScheduleView>>(200, "A page of schedules"),
+        paged(list, "Most schedules on a page").json::<ListView<ScheduleView>>(200, "A page of schedules"),
         route(
             app,
             Method::GET,
@@ -42,6 +36,8 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
             "One schedule and its next ticks",
             get,
         )
+        .needs(Scope::Read)
+        .path_example("name", "nightly")
         .path("name", NAME)
         .json::<ScheduleView>(200, "The schedule"),
         route(
@@ -52,6 +48,9 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
             "Add a schedule, or describe one anew: it keeps its last tick",
             put,
         )
+        .needs(Scope::Operate)
+        .example(json!({ "kind": "NOOP", "cron": "30 2 * * *", "zone": "Europe/Berlin" }))
+        .path_example("name", "nightly")
         .path(
             "name",
             "Name of the schedule: at most 55 of A–Z a–z 0–9 _ - . :, and not beginning with windlass-",
@@ -67,6 +66,8 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
             "Take a schedule away; its jobs stay",
             delete,
         )
+        .needs(Scope::Operate)
+        .path_example("name", "nightly")
         .path("name", NAME)
         .answers(204, "It is gone", Answered::Nothing),
         route(
@@ -77,6 +78,8 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
             "Enqueue one job of it now; its ticks go on as if nothing had happened",
             run,
         )
+        .needs(Scope::Operate)
+        .path_example("name", "nightly")
         .path("name", NAME)
         .header("Prefer", "`wait=N`: answer when the job is finished, or after N (at most 60) seconds")
         .json::<EnqueuedView>(201, "The job, with the tag `trigger:manual`")
@@ -90,6 +93,8 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
             "It does not tick until it is resumed",
             pause,
         )
+        .needs(Scope::Operate)
+        .path_example("name", "nightly")
         .path("name", NAME)
         .json::<ScheduleView>(200, "The schedule as it is now"),
         route(
@@ -100,65 +105,60 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
             "It ticks again; what it missed is made up for by its policy",
             resume,
         )
+        .needs(Scope::Operate)
+        .path_example("name", "nightly")
         .path("name", NAME)
         .json::<ScheduleView>(200, "The schedule as it is now"),
     ]
 }
 
 async fn list(app: Arc<App>, call: Call) -> Answer {
-    let limit = match call.query("limit").map(str::parse::<u32>) {
-        None => DEFAULT_LIMIT,
-        Some(Ok(limit)) if (1..=MAX_LIMIT).contains(&limit) => limit,
-        Some(_) => {
-            return Err(Problem::parameter(Invalid::one("limit", format!("must be 1 to {MAX_LIMIT}"))));
-        }
-    };
-    let after = match call.query("cursor").map(|cursor| cursor.strip_prefix(AFTER)) {
-        None => None,
-        Some(Some(name)) if !name.is_empty() => Some(name),
-        Some(_) => return Err(Problem::parameter(Invalid::one("cursor", "is not one of ours"))),
-    };
-    // One more than asked for tells whether there is a next page.
-    let mut records = app.client.store().schedules(after, limit + 1).await?;
-    let more = records.len() > limit as usize;
-    records.truncate(limit as usize);
-    let next_cursor = records.last().filter(|_| more).map(|record| format!("{AFTER}{}", record.name));
-    ok(&ListView { items: records.iter().map(ScheduleView::from).collect(), next_cursor })
+    let own = |cursor: &str| cursor.strip_prefix(AFTER).filter(|name| !name.is_empty()).map(str::to_owned);
+    let paging = Paging::read(&call, own)?;
+    let records = app.client.schedules(paging.cursor.as_deref(), paging.wanted()).await?;
+    let cursor = |record: &ScheduleRecord| format!("{AFTER}{}", record.name);
+    ok(&paging.list(records, cursor, |record| ScheduleView::from(&record)))
 }
 
 async fn get(app: Arc<App>, call: Call) -> Answer {
-    shown_one(app.client.store().schedule(call.path("name")).await?, &call)
+    shown_one(app.client.schedule(call.path("name")).await?, &call)
 }
 
 async fn put(app: Arc<App>, call: Call) -> Answer {
-    let described = schedule_request(call.path("name"), jobs::read(&call)?).map_err(Problem::invalid)?;
-    let put = app.client.put_schedule(&described.spec).await.map_err(|error| match error {
-        EngineError::Invalid(invalid) => Problem::invalid(described.in_its_words(invalid)),
-        other => other.into(),
-    })?;
+    let (described, found) = read_schedule(call.path("name"), call.object()?);
+    if !found.problems.is_empty() {
+        let name = check_free(&described.spec.name).err().unwrap_or_default();
+        let rules = name.and(app.client.check_schedule(&described.spec).await?);
+        return Err(Problem::invalid(described.beside(found, rules)));
+    }
+    let put =
+        app.client.put_schedule(&described.spec, Some(call.actor())).await.map_err(|error| match error {
+            EngineError::Invalid(invalid) => Problem::invalid(described.in_its_words(invalid)),
+            other => other.into(),
+        })?;
     let status = if put.what == Put::Created { StatusCode::CREATED } else { StatusCode::OK };
     json(status, &ScheduleView::from(&put.record))
 }
 
 async fn delete(app: Arc<App>, call: Call) -> Answer {
-    match app.client.delete_schedule(call.path("name")).await? {
+    match app.client.delete_schedule(call.path("name"), Some(call.actor())).await? {
         true => Ok(nothing()),
         false => Err(missing(&call)),
     }
 }
 
 async fn run(app: Arc<App>, call: Call) -> Answer {
-    let wait = wait(&call)?;
-    let enqueued = app.client.run_schedule(call.path("name")).await?;
+    let wait = call.wait()?;
+    let enqueued = app.client.run_schedule(call.path("name"), Some(call.actor())).await?;
     shown_job(&app, enqueued.ok_or_else(|| missing(&call))?, wait).await
 }
 
 async fn pause(app: Arc<App>, call: Call) -> Answer {
-    shown_one(app.client.store().pause_schedule(call.path("name"), true).await?, &call)
+    shown_one(app.client.pause_schedule(call.path("name"), true, Some(call.actor())).await?, &call)
 }
 
 async fn resume(app: Arc<App>, call: Call) -> Answer {
-    shown_one(app.client.store().pause_schedule(call.path("name"), false).await?, &call)
+    shown_one(app.client.pause_schedule(call.path("name"), false, Some(call.actor())).await?, &call)
 }
 
 fn shown_one(record: Option<ScheduleRecord>, call: &Call) -> Answer {

@@ -5,17 +5,16 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{Method, StatusCode};
+use windlass_pack::{Answer, Answered, Call, Problem, Route, Scope, ok, text};
 
 use super::{Table, route};
 use crate::app::App;
-use crate::call::Call;
-use crate::problem::Problem;
-use crate::route::{Answer, Answered, Route, ok, text};
 use crate::view::StatsView;
 
 pub(super) fn routes(app: &Table) -> Vec<Route> {
     vec![
         route(app, Method::GET, "/v1/stats", "get_stats", "Every queue at this moment", get)
+            .needs(Scope::Read)
             .json::<StatsView>(200, "The figures"),
         route(
             app,
@@ -25,6 +24,7 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
             "The same as server-sent events, one `stats` event a second",
             stream,
         )
+        .needs(Scope::Read)
         .answers(200, "Events until either side closes", Answered::Media("text/event-stream")),
     ]
 }

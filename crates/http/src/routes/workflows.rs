@@ -3,21 +3,17 @@
 use std::sync::Arc;
 
 use axum::http::{Method, StatusCode};
+use windlass_core::WorkflowId;
 use windlass_core::input::shown;
-use windlass_core::store::{Bulk, WorkflowDetail, WorkflowFilter};
+use windlass_core::store::{WorkflowDetail, WorkflowFilter};
 use windlass_core::workflow::WorkflowState;
-use windlass_core::{Invalid, WorkflowId};
-use windlass_engine::bulk;
+use windlass_pack::paging::{Paging, paged};
+use windlass_pack::{Answer, Call, Problem, Route, Schemas, Scope, Shape, json, ok};
 
-use super::{Table, jobs, route};
+use super::{Table, route};
 use crate::app::App;
-use crate::call::Call;
-use crate::paging::{Paging, paged};
-use crate::problem::Problem;
-use crate::route::{Answer, Route, json, ok};
-use crate::shape::{Schemas, Shape};
 use crate::view::{ListView, WorkflowDetailView, WorkflowStateName, WorkflowView};
-use crate::workflow::{NewWorkflow, workflow_request};
+use crate::workflow::{NewWorkflow, read_workflow};
 
 const ID: &str = "Id of the workflow";
 
@@ -25,6 +21,7 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
     let limit = app.as_ref().map_or(usize::MAX, |app| app.options.body_limit);
     let list =
         route(app, Method::GET, "/v1/workflows", "list_workflows", "List workflows, newest first", list)
+            .needs(Scope::Read)
             .query("state", "Only this state", WorkflowStateName::schema(&mut Schemas::default()));
     vec![
         route(
@@ -35,10 +32,20 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
             "Enqueue jobs of which some run after others, all or nothing",
             start,
         )
+        .needs(Scope::Write)
+        .example(serde_json::json!({
+            "name": "order",
+            "jobs": [
+                { "name": "reserve", "kind": "NOOP" },
+                { "name": "charge", "kind": "NOOP", "payload": { "cents": 1250 } },
+                { "name": "ship", "kind": "NOOP", "after": ["reserve", "charge"] },
+            ],
+        }))
         .body::<NewWorkflow>(limit)
         .json::<WorkflowDetailView>(201, "The workflow; jobs that wait for nobody are in their queues"),
         paged(list, "Most workflows on a page").json::<ListView<WorkflowView>>(200, "A page of workflows"),
         route(app, Method::GET, "/v1/workflows/{id}", "get_workflow", "One workflow with its jobs", get)
+            .needs(Scope::Read)
             .path("id", ID)
             .json::<WorkflowDetailView>(200, "The workflow"),
         route(
@@ -49,6 +56,7 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
             "Cancel what has not ended; workers of running jobs are asked to stop",
             cancel,
         )
+        .needs(Scope::Operate)
         .path("id", ID)
         .json::<WorkflowDetailView>(200, "The workflow as it is now"),
         route(
@@ -59,23 +67,31 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
             "Run again what failed, died or was cancelled; completed jobs stay",
             retry,
         )
+        .needs(Scope::Operate)
         .path("id", ID)
         .json::<WorkflowDetailView>(200, "The workflow as it is now"),
     ]
 }
 
 async fn start(app: Arc<App>, call: Call) -> Answer {
-    let request = workflow_request(jobs::read(&call)?).map_err(Problem::invalid)?;
+    let (request, found) = read_workflow(call.object()?);
+    if !found.problems.is_empty() {
+        return Err(Problem::invalid(found.and(app.client.check_workflow(request).await?)));
+    }
     let started = app.client.enqueue_workflow(request).await?;
     json(StatusCode::CREATED, &WorkflowDetailView::from(&find(&app, &call, started.id).await?))
 }
 
 async fn list(app: Arc<App>, call: Call) -> Answer {
-    let paging = Paging::read(&call, |text| text.parse().ok().map(WorkflowId))?;
+    let (paging, mut invalid) = Paging::look(&call, |text| text.parse().ok().map(WorkflowId));
     let state = call.query("state").map(str::parse::<WorkflowState>).transpose();
-    let state = state.map_err(|e| Problem::parameter(Invalid::one("state", e.to_string())))?;
+    let state = state.unwrap_or_else(|error| {
+        invalid.add("state", error.to_string());
+        None
+    });
+    invalid.into_result().map_err(Problem::parameter)?;
     let filter = WorkflowFilter { state, before: paging.cursor, limit: paging.wanted() };
-    let found = app.client.store().workflows(&filter).await?;
+    let found = app.client.workflows(&filter).await?;
     ok(&paging.list(found, |record| record.id.to_string(), |record| WorkflowView::from(&record)))
 }
 
@@ -85,30 +101,17 @@ async fn get(app: Arc<App>, call: Call) -> Answer {
 }
 
 async fn cancel(app: Arc<App>, call: Call) -> Answer {
-    let id = id(&call)?;
-    let done = app.client.store().cancel_workflow(id).await?;
-    changed(&app, &call, id, done, "cancel needs one that has not ended").await
+    let found = app.client.cancel_workflow(id(&call)?, call.actor()).await?;
+    ok(&WorkflowDetailView::from(&found))
 }
 
 async fn retry(app: Arc<App>, call: Call) -> Answer {
-    let id = id(&call)?;
-    let done = app.client.store().retry_workflow(id).await?;
-    let needs = "retry needs jobs that failed, died or were cancelled, and none that were undone";
-    changed(&app, &call, id, done, needs).await
-}
-
-async fn changed(app: &App, call: &Call, id: WorkflowId, done: Option<Bulk>, needs: &str) -> Answer {
-    let done = done.ok_or_else(|| missing(call))?;
-    let found = find(app, call, id).await?;
-    if bulk::touched(&done) == 0 {
-        let why = format!("workflow {id} is {}; {needs}", found.workflow.state);
-        return Err(Problem::conflict("wrong_state", why));
-    }
+    let found = app.client.retry_workflow(id(&call)?, call.actor()).await?;
     ok(&WorkflowDetailView::from(&found))
 }
 
 async fn find(app: &App, call: &Call, id: WorkflowId) -> Result<WorkflowDetail, Problem> {
-    app.client.store().workflow(id).await?.ok_or_else(|| missing(call))
+    app.client.workflow(id).await?.ok_or_else(|| missing(call))
 }
 
 /// An id is a text to callers: one that is no number names nothing.

@@ -3,9 +3,9 @@
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use windlass_core::audit::Act;
+use windlass_pack::shape;
 
 use super::{Id, Stamp};
-use crate::shape::shape;
 
 shape! {
     /// One act of an operator.
@@ -14,13 +14,13 @@ shape! {
         pub at: Stamp,
         /// Who, or as long as there are no keys, by what way: `cli` or `http`.
         pub actor: String,
-        /// `budget.change`, `queue.change`, `kind.change`.
+        /// Such as `job.retry`, `jobs.cancel`, `queue.change`, `schedule.put`.
         pub act: String,
-        /// To what, such as `budget/ai/2026-11` or `queue/LOW`.
+        /// To what, such as `job/123`, `jobs`, `budget/ai/2026-11` or `queue/LOW`.
         pub subject: String,
-        /// An object of the fields it was about, as they stood.
+        /// An object of the fields it was about, as they stood; of many jobs the filter that named them.
         pub before: Option<Box<RawValue>>,
-        /// The same fields as they stand since; what was only taken back is not among them.
+        /// The same fields as they stand since, and what came of it; what was only taken back is not among them.
         pub after: Option<Box<RawValue>>,
     }
 }

@@ -4,9 +4,9 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use windlass_core::budget::{Amount, BudgetSpec, BudgetState, Level, Standing, Threshold, Trigger};
 use windlass_core::store::{Budget, Cost, Costs, Fired};
+use windlass_pack::{Schemas, Shape, shape};
 
 use super::Stamp;
-use crate::shape::{Schemas, Shape, shape};
 
 /// `412.345678`.
 #[derive(Clone, Copy, Debug)]

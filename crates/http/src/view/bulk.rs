@@ -1,8 +1,7 @@
 //! What an action on many jobs came to.
 
 use windlass_core::store::Bulk;
-
-use crate::shape::shape;
+use windlass_pack::shape;
 
 shape! {
     /// What an action on many jobs came to.

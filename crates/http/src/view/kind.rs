@@ -1,8 +1,7 @@
 //! A kind of job as the registry has it.
 
 use windlass_core::KindSpec;
-
-use crate::shape::shape;
+use windlass_pack::shape;
 
 shape! {
     /// A kind of job.

@@ -1,17 +1,15 @@
 //! A queue with its figures, and all of them together.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use windlass_core::scale::{Load, desired_workers};
-use windlass_core::store::{DEPTH_SHOWN, LATENCY_BUCKETS, QueueState, WorkerRow, latency_quantile};
-use windlass_core::{QueueId, Store, StoreError, Time};
+use serde::Serialize;
+use serde_json::{Value, json};
+use windlass_core::store::{DEPTH_SHOWN, QueueState, WorkerRow};
+use windlass_engine::operate::{Measured, desired};
+use windlass_pack::{Schemas, Shape, shape};
 
 use super::Stamp;
-use crate::shape::shape;
-
-const HOUR: Duration = Duration::from_secs(3_600);
-const LATELY: Duration = Duration::from_secs(300);
 
 shape! {
     /// A queue (family) with its figures.
@@ -87,32 +85,32 @@ impl QueueView {
     }
 }
 
-pub(crate) fn desired(queue: &QueueState, measured: Option<&Measured>) -> u64 {
-    let spec = &queue.spec;
-    desired_workers(&Load {
-        paused: queue.paused,
-        backlog: queue.depth,
-        running: queue.running,
-        // What one process can do when it has to.
-        concurrency: spec.bounds.map_or(spec.concurrency, |bounds| bounds.max),
-        sla: spec.sla,
-        workers: measured.map_or(0, |measured| measured.workers),
-        attempts_per_s: measured.map_or(0.0, |measured| measured.attempts_per_s),
-        mean_run: measured.and_then(|measured| measured.mean_run),
-    })
+/// Every queue at one moment.
+#[derive(Debug, Serialize)]
+pub struct StatsView {
+    pub at: Stamp,
+    pub queues: Vec<QueueView>,
+    pub workers: u64,
+    pub resources: Vec<ResourceTotal>,
+    /// What parts count.
+    #[serde(flatten)]
+    pub figures: BTreeMap<&'static str, Option<u64>>,
 }
 
-shape! {
-    /// Every queue at one moment.
-    pub struct StatsView as "Stats" {
-        pub at: Stamp,
-        pub queues: Vec<QueueView>,
-        pub workers: u64,
-        /// Resources of all workers together.
-        pub resources: Vec<ResourceTotal>,
-        /// Entities whose newest content is not in the index yet; null where nothing is indexed here.
-        pub pending_entities: Option<u64>,
-        pub indexed_entities: Option<u64>,
+impl Shape for StatsView {
+    fn schema(schemas: &mut Schemas) -> Value {
+        let reference = schemas.object("Stats", "Every queue at one moment.", |stats| {
+            stats.required::<Stamp>("at", "");
+            stats.required::<Vec<QueueView>>("queues", "");
+            stats.required::<u64>("workers", "");
+            stats.required::<Vec<ResourceTotal>>("resources", "Resources of all workers together.");
+        });
+        // Which figures there are depends on the parts of the process.
+        schemas.open(
+            "Stats",
+            json!({ "type": ["integer", "null"], "description": "A figure that a part brings" }),
+        );
+        reference
     }
 }
 
@@ -142,67 +140,5 @@ impl ResourceTotal {
             total.free += u64::from(used.permits).saturating_sub(used.in_use);
         }
         totals.into_values().collect()
-    }
-}
-
-/// What the workers counted of a queue lately.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Measured {
-    /// Due-to-finished of the last hour; an upper bound of the bucket.
-    pub p95: Option<Duration>,
-    /// Of the last minutes, as everything below.
-    pub attempts_per_s: f64,
-    pub mean_run: Option<Duration>,
-    /// Worker processes that serve it now.
-    pub workers: u64,
-}
-
-/// From the minutes the workers counted, and the workers alive now.
-pub async fn measure(store: &dyn Store) -> Result<HashMap<QueueId, Measured>, StoreError> {
-    let now = store.now().await?;
-    let lately = now.minus(LATELY);
-    let mut sums: HashMap<QueueId, Sums> = HashMap::new();
-    for rollup in store.rollups(now.minus(HOUR)).await? {
-        let sums = sums.entry(rollup.queue).or_default();
-        for (bucket, count) in sums.latency.iter_mut().zip(&rollup.latency) {
-            *bucket += u64::from(*count);
-        }
-        if rollup.minute >= lately {
-            sums.attempts += rollup.completed + rollup.retried + rollup.dead;
-            sums.run += rollup.run;
-            sums.since = Some(sums.since.map_or(rollup.minute, |since| since.min(rollup.minute)));
-        }
-    }
-    for worker in store.workers().await? {
-        for queue in worker.queues {
-            sums.entry(queue).or_default().workers += 1;
-        }
-    }
-    Ok(sums.into_iter().map(|(queue, sums)| (queue, sums.measured(now))).collect())
-}
-
-struct Sums {
-    latency: [u64; LATENCY_BUCKETS],
-    attempts: u64,
-    run: Duration,
-    since: Option<Time>,
-    workers: u64,
-}
-
-impl Default for Sums {
-    fn default() -> Sums {
-        Sums { latency: [0; LATENCY_BUCKETS], attempts: 0, run: Duration::ZERO, since: None, workers: 0 }
-    }
-}
-
-impl Sums {
-    fn measured(&self, now: Time) -> Measured {
-        let span = self.since.map_or(LATELY, |since| now.since(since)).max(Duration::from_secs(10));
-        Measured {
-            p95: latency_quantile(&self.latency, 0.95),
-            attempts_per_s: self.attempts as f64 / span.as_secs_f64(),
-            mean_run: (self.attempts > 0).then(|| self.run.div_f64(self.attempts as f64)),
-            workers: self.workers,
-        }
     }
 }

@@ -5,10 +5,9 @@ use serde_json::{Map, Value, json};
 use windlass_core::schedule::{CalendarSpec, DEFAULT_CATCH_UP, RuleSpec, ScheduleSpec};
 use windlass_core::store::ScheduleRecord;
 use windlass_core::{Time, duration};
+use windlass_pack::shape;
 
-use super::Stamp;
-use super::job::raw;
-use crate::shape::shape;
+use super::{Stamp, raw};
 
 /// Ticks that are shown ahead.
 const AHEAD: usize = 5;

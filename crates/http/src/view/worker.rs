@@ -3,9 +3,9 @@
 use windlass_core::QueueId;
 use windlass_core::store::{ResourceUse, WorkerRow};
 use windlass_engine::Catalog;
+use windlass_pack::shape;
 
 use super::{Id, Stamp};
-use crate::shape::shape;
 
 shape! {
     /// One incarnation of a worker process.

@@ -94,7 +94,8 @@ async fn search_says_what_it_found_and_opens_it() {
     let nameless = json!({ "text": "a kettle \u{202e}elttek a" });
     world.with_body("PUT", "/v1/entities/document/odd?strategy=sync", nameless).await.is(201);
     let browser = Browser::start();
-    let page = open(&browser, &world, "/", 360);
+    let page = open(&browser, &world, "/#/search", 360);
+    page.wait("document.getElementById('words')");
     search(&page, "kettle", "").await;
     let text = page.text(HITS);
     assert!(text.starts_with("2 found, in "), "{text}");
@@ -144,7 +145,7 @@ async fn boxes_do_not_push_jobs_off_the_list() {
     page.wait("document.querySelector('#jobs tbody tr')");
     let shown = rows(&page);
     assert!(shown.len() == 1 && shown[0].contains(&job), "{shown:?}");
-    page.eval("document.getElementById('boxes').click()");
+    page.eval("document.getElementById('quiet').click()");
     page.wait("document.querySelectorAll('#jobs tbody tr').length === 25");
     assert!(rows(&page).iter().any(|row| row.contains("document/d39")), "{:?}", rows(&page));
     let colours =

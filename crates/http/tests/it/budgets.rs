@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use windlass_core::LeasedJob;
 use windlass_core::budget::{Amount, BudgetSpec, Estimate, Usage};
-use windlass_core::store::{Ask, Charged, Claim, Reserved, WorkerInfo};
+use windlass_core::store::{ActFilter, Ask, Charged, Claim, Reserved, WorkerInfo};
 
 use crate::on_both;
 use crate::world::World;
@@ -114,7 +114,7 @@ on_both! {
         let back = json!({ "limit": "configured", "tokens": null });
         let after = world.with_body("PATCH", &path, back).await.is(200);
         assert_eq!((&after["limit"], &after["tokens_limit"]), (&json!("500.00"), &Value::Null));
-        let acts = world.client.store().audit(None, 10).await.unwrap();
+        let acts = world.client.store().audit(&ActFilter::newest(10)).await.unwrap();
         assert_eq!(acts.len(), 5);
         assert!(acts.iter().all(|act| act.actor == "http" && act.subject.starts_with("budget/ai/")));
     }
@@ -176,6 +176,9 @@ async fn a_wrong_change_of_a_budget_is_refused() {
     for months in ["0", "121", "x"] {
         world.get(&format!("/v1/budgets/ai/history?months={months}")).await.refuses(400, "invalid_parameter");
     }
-    assert!(world.client.store().audit(None, 10).await.unwrap().is_empty(), "nothing was changed");
+    assert!(
+        world.client.store().audit(&ActFilter::newest(10)).await.unwrap().is_empty(),
+        "nothing was changed"
+    );
     world.end().await;
 }

@@ -78,7 +78,8 @@ on_both! {
         let field = world.post("/v1/jobs", r#"{"kind":"NOOP","payload":1,"idempotency_key":"k1"}"#).await.is(200);
         assert_eq!(field["id"], first["id"], "the header and the field are one key");
         send(r#"{"kind":"NOOP","idempotency_key":"other"}"#, "k1").await.names(&[("idempotency_key", "header")]);
-        send("[]", "k1").await.refuses(400, "invalid_parameter");
+        send(r#"[{"kind":"NOOP"}]"#, "k1").await.refuses(400, "invalid_parameter");
+        send("[]", "k1").await.refuses(422, "invalid_input");
         assert_eq!(world.count().await, 1);
     }
 

@@ -3,7 +3,9 @@
 use serde_json::json;
 use windlass_core::{Store, queue};
 use windlass_engine::Client;
-use windlass_http::{Options, Parts, Server, ServerError};
+use windlass_http::{Interface, Options, Server, ServerError};
+use windlass_pack::Assembly;
+use windlass_pack::settings::Settings;
 use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 
 use crate::world::{World, options};
@@ -63,7 +65,9 @@ async fn bind(bind: &str) -> Result<Server, ServerError> {
         std::sync::Arc::new(SqliteStore::open(folder.path().join("x.db"), SqliteOptions::default()).unwrap());
     store.migrate_up(None).await.unwrap();
     let client = Client::open(store, &queue::families(), &[]).await.unwrap();
-    Server::bind(Options { bind: bind.parse().unwrap(), ..options() }, client, Parts::default()).await
+    let options = Options { bind: bind.parse().unwrap(), ..options() };
+    let mut assembly = Assembly::new(&[], Settings::default(), Vec::new()).unwrap();
+    Server::bind(options.clone(), Interface::new(&options, client, &mut assembly)?).await
 }
 
 #[tokio::test]

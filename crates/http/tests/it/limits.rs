@@ -27,7 +27,7 @@ async fn sleepers(world: &World, count: usize) {
 }
 
 async fn cancel_all(world: &World) {
-    world.client.store().act(&JobFilter::default(), Action::Cancel, 100).await.unwrap();
+    world.client.store().act(&JobFilter::default(), Action::Cancel, 100, None).await.unwrap();
 }
 
 async fn metric(world: &World, series: &str) -> f64 {
@@ -40,7 +40,7 @@ on_both! {
     async fn permits_are_shown_and_changed_live(world: World) {
         let resource = Some(Resource::new("screenshot", 2));
         let sleep = KindSpec { resource, ..KindSpec::new("SLEEP", "DEFAULT") };
-        world.client.store().sync_registry(&[], &[sleep]).await.unwrap();
+        world.client.store().sync_registry(&[], &[sleep], None).await.unwrap();
         world.client.refresh().await.unwrap();
         world.work().await;
         sleepers(world, 5).await;

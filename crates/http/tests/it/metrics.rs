@@ -4,8 +4,6 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use windlass_core::Time;
-use windlass_core::store::BackupNote;
 use windlass_testkit::signal::{Seen, wait_until};
 
 use crate::on_both;
@@ -39,18 +37,6 @@ fn parse(text: &str) -> HashMap<String, f64> {
 }
 
 on_both! {
-    async fn the_last_verified_backup_has_its_time(world: World) {
-        let name = "windlass_backup_last_verified_timestamp_seconds";
-        assert!(!world.get("/metrics").await.body.contains(name));
-        for (n, verified_at) in [(1, Some(Time(9))), (2, Some(Time(9))), (3, None)] {
-            let (digest, file) = (n.to_string(), n.to_string());
-            let note = BackupNote { digest, file, taken_at: Time(n * 1_000_000), rows: 0, bytes: 0, verified_at };
-            world.client.store().note_backup(&note).await.unwrap();
-        }
-        let samples = parse(&world.get("/metrics").await.body);
-        assert_eq!(samples[&format!("{name}{{application=\"windlass\"}}")], 2.0);
-    }
-
     async fn figures_are_those_of_the_tables(world: World) {
         world.work().await;
         let dead = world.dead_letter().await;
@@ -223,40 +209,45 @@ mod indexed {
     }
 }
 
-mod indexing {
-    use std::pin::Pin;
+mod parts {
     use std::sync::Arc;
 
-    use windlass_core::{StoreError, Strategy};
-    use windlass_http::{IndexFigures, Indexing, Parts};
+    use windlass_pack::metrics::{Samples, Series};
+    use windlass_pack::{Pack, Registry};
 
     use super::*;
     use crate::world::{Database, options};
 
-    struct Fixed;
+    struct Counting;
 
-    impl IndexFigures for Fixed {
-        fn figures(&self) -> Pin<Box<dyn Future<Output = Result<Indexing, StoreError>> + Send + '_>> {
-            Box::pin(async { Ok(Indexing { pending_entities: 7, indexed_entities: 9 }) })
+    impl Pack for Counting {
+        fn name(&self) -> &'static str {
+            "counting"
         }
 
-        fn queue_of(&self, strategy: Strategy) -> Option<&str> {
-            (strategy == Strategy::Batch).then_some("DEFAULT")
+        fn register(&self, registry: &mut Registry) {
+            registry.figures(&[("sheep", "Sheep counted")], || async { Ok(vec![Some(7)]) });
+            let series =
+                [Series::gauge("sheep_count", "Sheep."), Series::counter("sheep_total", "All sheep.")];
+            registry.metrics(&series, || async {
+                let mut samples = Samples::default();
+                samples.value("sheep_count", vec![("fold", "no\"rth".to_owned())], 7.0);
+                Ok(samples)
+            });
+            registry.metrics(&[Series::gauge("wolves", "")], || async { Err("the dog barks".to_owned()) });
         }
     }
 
-    /// The place a later part fills.
     #[tokio::test]
-    async fn figures_of_another_part_are_shown() {
-        let parts = Parts { indexing: Some(Arc::new(Fixed)), ..Parts::default() };
-        let world = World::start(Database::Sqlite, options(), parts).await;
+    async fn figures_and_series_of_a_part_are_shown_and_one_that_fails_is_left_out() {
+        let world = World::start(Database::Sqlite, options(), vec![Arc::new(Counting)]).await;
         let stats = world.get("/v1/stats").await.is(200);
-        assert_eq!((&stats["pending_entities"], &stats["indexed_entities"]), (&json!(7), &json!(9)));
-        world.enqueue(json!({ "kind": "NOOP" })).await;
-        let samples = parse(&world.get("/metrics").await.body);
-        assert_eq!(samples["indexing_queue_batch{application=\"windlass\"}"], 1.0);
-        assert_eq!(samples["indexing_queue_async{application=\"windlass\"}"], 0.0);
-        assert_eq!(samples["windlass_entities_pending{application=\"windlass\"}"], 7.0);
+        assert_eq!(stats["sheep"], 7);
+        let text = world.get("/metrics").await.body;
+        let samples = parse(&text);
+        assert_eq!(samples["sheep_count{application=\"windlass\",fold=\"no\\\"rth\"}"], 7.0);
+        assert!(text.contains("# TYPE sheep_total counter"), "{text}");
+        assert!(!text.contains("wolves"), "{text}");
         world.end().await;
     }
 }

@@ -17,8 +17,10 @@ const ROUTES: &str = "
     POST /v1/workflows/{id}/retry ·
     GET /v1/dead-letters · GET /v1/dead-letters/{id} · DELETE /v1/dead-letters/{id} · POST /v1/dead-letters/{id}/replay ·
     GET /v1/budgets · GET /v1/budgets/{name}/history · PATCH /v1/budgets/{name}/{month} · GET /v1/audit ·
+    GET /v1/cleanup · POST /v1/cleanup/{task} · GET /v1/health · GET /v1/pages ·
+    GET /v1/jobs/count · POST /v1/jobs/check · GET /v1/overrides · GET /v1/backups · GET /v1/top ·
     GET /v1/stats · GET /v1/stream · GET /healthz · GET /readyz · GET /metrics · GET /openapi.json · GET /docs · GET / ·
-    GET /assets/app.js · GET /assets/jobs.js · GET /assets/search.js · GET /assets/detail.js · GET /assets/dom.js ·
+    GET /assets/app.js · GET /assets/jobs.js · GET /assets/pages.js · GET /assets/detail.js · GET /assets/dom.js ·
     GET /assets/docs.js · GET /assets/app.css · GET /assets/icon.svg";
 
 fn operations(document: &Value) -> Vec<(String, String, &Value)> {
@@ -93,7 +95,7 @@ async fn the_same_document_without_a_server() {
     let served = world.get("/openapi.json").await;
     served.is(200);
     assert!(served.body.contains("/v1/search"));
-    assert_eq!(windlass_http::document(), served.body);
+    assert_eq!(crate::world::document(), served.body);
     world.end().await;
 }
 
@@ -144,7 +146,7 @@ async fn every_example_works_as_it_stands() {
     let budget = BudgetSpec::money("ai", Amount::from_cents(50_000));
     world.client.set_budgets(&[budget]).await.unwrap();
     let job = world.enqueue(json!({ "kind": "NOOP", "delay": "1h" })).await;
-    let document: Value = serde_json::from_str(&windlass_http::document()).unwrap();
+    let document: Value = serde_json::from_str(&crate::world::document()).unwrap();
     let mut sent = 0;
     for (method, path, operation) in operations(&document) {
         let Some(content) = operation["requestBody"]["content"].as_object() else { continue };

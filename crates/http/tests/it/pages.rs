@@ -1,7 +1,9 @@
 //! The pages: what a browser is told about them, and that they need nothing from elsewhere.
 
-use axum::http::Method;
-use windlass_http::{Answered, Parts, Route, ServerError};
+use std::sync::Arc;
+
+use windlass_pack::settings::Settings;
+use windlass_pack::{Answered, Assembly, Call, Pack, Registry, Route, Scope, ok};
 
 use crate::world::{Database, World, options};
 
@@ -10,7 +12,7 @@ const PAGES: [(&str, &str); 10] = [
     ("/docs", "text/html; charset=utf-8"),
     ("/assets/app.js", "text/javascript; charset=utf-8"),
     ("/assets/jobs.js", "text/javascript; charset=utf-8"),
-    ("/assets/search.js", "text/javascript; charset=utf-8"),
+    ("/assets/pages.js", "text/javascript; charset=utf-8"),
     ("/assets/detail.js", "text/javascript; charset=utf-8"),
     ("/assets/docs.js", "text/javascript; charset=utf-8"),
     ("/assets/dom.js", "text/javascript; charset=utf-8"),
@@ -69,26 +71,60 @@ async fn pages_hold_no_inline_code_and_ask_nobody_else() {
     world.end().await;
 }
 
-/// Another part brings a route: served, documented, guarded and counted like our own.
+/// A part whose route says a name.
+struct Greet {
+    path: &'static str,
+    scope: Option<Scope>,
+}
+
+impl Pack for Greet {
+    fn name(&self) -> &'static str {
+        "greet"
+    }
+
+    fn register(&self, registry: &mut Registry) {
+        let handler = |call: Call| async move { ok(&call.path("name").to_owned()) };
+        let route = Route::get(self.path, "greet", "Says the name", handler)
+            .path("name", "Whom to greet")
+            .answers(200, "The name", Answered::Media("application/json"));
+        registry.route(match self.scope {
+            Some(scope) => route.needs(scope),
+            None => route,
+        });
+    }
+}
+
+/// A part brings a route: served, documented, guarded and counted like our own.
 #[tokio::test]
 async fn a_part_brings_its_own_route() {
-    let route = |path| {
-        let handler =
-            |call: windlass_http::Call| async move { windlass_http::ok(&call.path("name").to_owned()) };
-        Route::new(Method::GET, path, "greet", "Says the name", handler)
-            .path("name", "Whom to greet")
-            .answers(200, "The name", Answered::Media("application/json"))
-    };
-    let parts = Parts { routes: vec![route("/v1/greet/{name}")], ..Parts::default() };
-    let world = World::start(Database::Sqlite, options(), parts).await;
+    let greet = Arc::new(Greet { path: "/v1/greet/{name}", scope: Some(Scope::Read) });
+    let world = World::start(Database::Sqlite, options(), vec![greet]).await;
     assert_eq!(world.get("/v1/greet/%C3%A4").await.is(200), "ä");
     world.send("GET", "/v1/greet/x", &[("Host", "evil.example")], "").await.refuses(403, "host_not_allowed");
     assert_eq!(
         world.get("/openapi.json").await.is(200)["paths"]["/v1/greet/{name}"]["get"]["operationId"],
         "greet"
     );
-    let twice = Parts { routes: vec![route("/v1/jobs")], ..Parts::default() };
-    let server = windlass_http::Server::bind(options(), world.client.clone(), twice).await;
-    assert!(matches!(server.err().unwrap(), ServerError::RouteTwice { .. }));
     world.end().await;
+}
+
+/// Every clash and every route without a scope, together and before anything is opened.
+#[test]
+fn routes_that_clash_or_name_no_scope_are_refused_at_start() {
+    let packs: Vec<Arc<dyn Pack>> = vec![
+        Arc::new(Greet { path: "/v1/jobs/{name}", scope: None }),
+        Arc::new(Greet { path: "/v1/jobs/{other}", scope: Some(Scope::Read) }),
+    ];
+    let refused = Assembly::new(&packs, Settings::default(), vec![windlass_http::inventory()]);
+    let problems = refused.err().unwrap().problems;
+    let told: Vec<String> = problems.iter().map(|one| format!("{}: {}", one.field, one.rule)).collect();
+    assert_eq!(
+        told,
+        [
+            "route `GET /v1/jobs/{name}`: greet does not say which scope it needs (Route::needs)",
+            "pack `greet`: is added twice",
+            "route `GET /v1/jobs/{}`: windlass and greet both register it",
+            "route `GET /v1/jobs/{}`: greet registers it twice",
+        ]
+    );
 }

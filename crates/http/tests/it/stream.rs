@@ -9,10 +9,10 @@ use windlass_http::Options;
 
 use crate::world::{World, options};
 
-struct Listener(BufReader<TcpStream>);
+pub(crate) struct Listener(BufReader<TcpStream>);
 
 impl Listener {
-    async fn open(world: &World) -> Listener {
+    pub(crate) async fn open(world: &World) -> Listener {
         let mut stream = TcpStream::connect(world.address).await.unwrap();
         stream.write_all(b"GET /v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
         Listener(BufReader::new(stream))
@@ -30,7 +30,7 @@ impl Listener {
         }
     }
 
-    async fn stats(&mut self) -> Value {
+    pub(crate) async fn stats(&mut self) -> Value {
         assert_eq!(self.line("event:").await, "event: stats");
         serde_json::from_str(self.line("data:").await.strip_prefix("data: ").unwrap()).unwrap()
     }

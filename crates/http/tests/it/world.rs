@@ -7,13 +7,16 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use windlass::parts::{EnginePart, Tryout};
 use windlass_core::store::JobFilter;
 use windlass_core::{Backoff, JobState, KindSpec, Store, queue};
-use windlass_engine::{Client, Handlers, JobError, Worker, WorkerHandle, WorkerOptions, handler, tryout};
-use windlass_http::{Options, Parts, Server};
+use windlass_engine::{Client, Handlers, JobError, Worker, WorkerHandle, WorkerOptions, handler};
+use windlass_http::{Interface, Options, Server};
+use windlass_index::IndexPack;
 use windlass_index::embed::{EmbedError, Embedder, StaticTable};
 use windlass_index::vector::Vector;
-use windlass_index::{Entities, Indexing, service};
+use windlass_pack::settings::Settings;
+use windlass_pack::{Assembly, Pack, Registry, settings_of};
 use windlass_store_postgres::PostgresStore;
 use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 
@@ -91,19 +94,57 @@ pub(crate) fn options() -> Options {
     Options { bind: "127.0.0.1:0".parse().unwrap(), ..Options::default() }
 }
 
-/// The try-out kinds, one that fails for good, one that reports, one whose name and error are hostile.
-fn handlers() -> Handlers {
-    let mut handlers = Handlers::default();
-    tryout::add(&mut handlers, false);
+/// A kind that fails for good, with an error that is hostile.
+struct Broken;
+
+impl Pack for Broken {
+    fn name(&self) -> &'static str {
+        "broken"
+    }
+
+    fn register(&self, registry: &mut Registry) {
+        broken(registry);
+    }
+}
+
+fn broken(registry: &mut Registry) {
     let quick = Backoff { base: Duration::from_millis(1), ..Backoff::default() };
-    handlers.add(
+    registry.kind(
         KindSpec { backoff: quick, ..KindSpec::new("BROKEN", "LOW") },
         handler(|context, _: serde_json::Value| async move {
             context.log("about to fail");
             Err::<(), _>(JobError::fail("<b>never</b> again"))
         }),
     );
-    handlers
+}
+
+fn usual() -> Vec<Arc<dyn Pack>> {
+    vec![Arc::new(EnginePart::default()), Arc::new(Tryout::default()), Arc::new(Broken)]
+}
+
+/// What a world serves: its client, what it can run, and its routes.
+async fn assembled(
+    store: Arc<dyn Store>,
+    packs: &[Arc<dyn Pack>],
+    options: Options,
+) -> (Client, Handlers, Server) {
+    let settings = Settings::new(settings_of(packs));
+    let mut assembly = Assembly::new(packs, settings, vec![windlass_http::inventory()]).unwrap();
+    let mut queues = queue::families();
+    queues.extend(assembly.queues());
+    let client = Client::open(store, &queues, &assembly.kinds()).await.unwrap();
+    assembly.open(&client).await.unwrap();
+    let interface = Interface::new(&options, client.clone(), &mut assembly).unwrap();
+    let server = Server::bind(options, interface).await.unwrap();
+    (client, assembly.handlers(), server)
+}
+
+/// The document of a world with entities, without a server.
+pub(crate) fn document() -> String {
+    let mut packs = usual();
+    packs.push(Arc::new(IndexPack::default()));
+    let mut assembly = Assembly::new(&packs, Settings::default(), Vec::new()).unwrap();
+    windlass_http::document(&mut assembly)
 }
 
 impl World {
@@ -112,14 +153,15 @@ impl World {
     }
 
     pub(crate) async fn with(options: Options) -> World {
-        World::start(Database::Sqlite, options, Parts::default()).await
+        World::start(Database::Sqlite, options, Vec::new()).await
     }
 
     pub(crate) async fn on(database: Database) -> World {
-        World::start(database, options(), Parts::default()).await
+        World::start(database, options(), Vec::new()).await
     }
 
-    pub(crate) async fn start(database: Database, options: Options, parts: Parts) -> World {
+    /// With more parts than the usual ones.
+    pub(crate) async fn start(database: Database, options: Options, more: Vec<Arc<dyn Pack>>) -> World {
         let folder = tempfile::tempdir().unwrap();
         let mut postgres = None;
         let store: Arc<dyn Store> = match database {
@@ -133,9 +175,8 @@ impl World {
             }
         };
         store.migrate_up(None).await.unwrap();
-        let handlers = handlers();
-        let client = Client::open(store, &queue::families(), &handlers.specs()).await.unwrap();
-        let server = Server::bind(options, client.clone(), parts).await.unwrap();
+        let packs: Vec<Arc<dyn Pack>> = usual().into_iter().chain(more).collect();
+        let (client, handlers, server) = assembled(store, &packs, options).await;
         let address = server.address();
         let (stop, stopped) = oneshot::channel();
         let server = tokio::spawn(server.run(async { drop(stopped.await) }));
@@ -154,15 +195,12 @@ impl World {
     /// The same database, served again with entities.
     pub(crate) async fn add_entities(&mut self) {
         self.stop().await;
-        let indexing = Indexing::new(Arc::new(Particular { table: StaticTable::load().unwrap() }));
-        indexing.add_to(&mut self.handlers);
-        let mut queues = queue::families();
-        queues.extend(service::queues());
+        let embedder = Arc::new(Particular { table: StaticTable::load().unwrap() });
+        let mut packs = usual();
+        packs.push(Arc::new(IndexPack::new(embedder, Vec::new())));
         let store = self.client.store().clone();
-        self.client = Client::open(store, &queues, &self.handlers.specs()).await.unwrap();
-        let entities = Entities::open(self.client.clone(), &indexing, &[]).await.unwrap();
-        let parts = windlass_http::entities::parts(entities, self.client.clone());
-        let server = Server::bind(options(), self.client.clone(), parts).await.unwrap();
+        let (client, handlers, server) = assembled(store, &packs, options()).await;
+        (self.client, self.handlers) = (client, handlers);
         self.address = server.address();
         let (stop, stopped) = oneshot::channel();
         self.server = Some(tokio::spawn(server.run(async { drop(stopped.await) })));

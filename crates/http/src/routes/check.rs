@@ -1,0 +1,64 @@
+//! Whether jobs would be taken, without enqueueing them: a file that is longer than one request is checked as a whole before
+//! its first part is written.
+
+use std::sync::Arc;
+
+use axum::http::Method;
+use serde_json::json;
+use windlass_pack::view::FieldError;
+use windlass_pack::{Answer, Call, Problem, Route, Scope, ok, shape};
+
+use super::enqueue::requests;
+use super::{Table, route};
+use crate::app::App;
+use crate::request::NewJob;
+
+/// Ten thousand wrong jobs are answered with the first of them and the number of all.
+const SHOWN: usize = 100;
+
+pub(super) fn routes(app: &Table) -> Vec<Route> {
+    let about = "Whether an array of jobs would be taken, as `POST /v1/jobs` reads it; nothing is written";
+    vec![
+        route(app, Method::POST, "/v1/jobs/check", "check_jobs", about, check)
+            .needs(Scope::Write)
+            .example(json!([{ "kind": "NOOP" }, { "kind": "NOOP", "delay": "5m" }]))
+            .body::<Vec<NewJob>>(app.as_ref().map_or(usize::MAX, |app| app.options.body_limit))
+            .json::<CheckView>(
+                200,
+                "What is wrong with them; depth caps and keys are looked at when they are enqueued",
+            ),
+    ]
+}
+
+shape! {
+    /// What was found in jobs that were looked at.
+    pub struct CheckView as "JobCheck" {
+        pub jobs: u64,
+        /// Broken rules; 0 is good.
+        pub problems: u64,
+        /// The first 100 of them.
+        pub errors: Vec<FieldError>,
+    }
+}
+
+async fn check(app: Arc<App>, call: Call) -> Answer {
+    let (requests, wrong) = requests(call.body())?;
+    if requests.is_empty() {
+        // No array of jobs at all.
+        wrong.into_result().map_err(Problem::invalid)?;
+        return Err(Problem::malformed("there are no jobs in it"));
+    }
+    let jobs = requests.len() as u64;
+    let mut found = wrong.and(app.client.check_jobs(requests, true).await?);
+    found.problems.sort_by_key(|problem| place(&problem.field));
+    let problems = found.problems.len() as u64;
+    let shown = found.problems.into_iter().take(SHOWN);
+    let errors = shown.map(|one| FieldError { field: one.field, rule: one.rule }).collect();
+    ok(&CheckView { jobs, problems, errors })
+}
+
+/// The number of the job that a field belongs to: 3 of `[3].kind`.
+fn place(field: &str) -> usize {
+    let number = field.trim_start_matches('[').split(']').next().unwrap_or_default();
+    number.parse().unwrap_or_default()
+}

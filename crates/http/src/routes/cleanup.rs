@@ -1,0 +1,89 @@
+//! Clean-up tasks: what each would remove, and removing it.
+
+use std::sync::Arc;
+
+use axum::http::Method;
+use serde_json::json;
+use windlass_core::input::shown;
+use windlass_core::{Invalid, duration};
+use windlass_pack::cleanup::{CleanupRun, CleanupTask};
+use windlass_pack::{Answer, Call, Problem, Route, Scope, ok, shape};
+
+use super::{Table, route};
+use crate::app::App;
+use crate::view::ListView;
+
+pub(super) fn routes(app: &Table) -> Vec<Route> {
+    let about = "Every clean-up task with the rows it would remove now";
+    let list = route(app, Method::GET, "/v1/cleanup", "list_cleanup", about, list);
+    let about = "Remove what a task is about, or count it";
+    let run = route(app, Method::POST, "/v1/cleanup/{task}", "run_cleanup", about, run);
+    vec![
+        list.needs(Scope::Read).json::<ListView<TaskView>>(200, "The tasks"),
+        run.needs(Scope::Operate)
+            .path("task", "Name of the task")
+            .path_example("task", "finished")
+            .query("dry_run", "true: count, remove nothing", json!({ "type": "boolean", "default": false }))
+            .query(
+                "older_than",
+                "Another age than the configured one, such as 7d",
+                json!({ "type": "string" }),
+            )
+            .json::<TaskView>(200, "What was removed, or would be"),
+    ]
+}
+
+shape! {
+    /// A clean-up task and what it found.
+    pub struct TaskView as "CleanupTask" {
+        pub task: &'static str,
+        pub description: &'static str,
+        /// The age at which rows go.
+        pub older_than: String,
+        /// Removed, or on a dry run what would be.
+        pub rows: u64,
+        pub dry_run: bool,
+    }
+}
+
+async fn list(app: Arc<App>, _: Call) -> Answer {
+    let mut items = Vec::new();
+    for task in &app.parts.cleanup {
+        let run = CleanupRun { older_than: task.older_than, dry_run: true, actor: None };
+        items.push(done(task, run).await?);
+    }
+    ok(&ListView::whole(items))
+}
+
+async fn run(app: Arc<App>, call: Call) -> Answer {
+    let mut invalid = Invalid::default();
+    let dry_run = match call.query("dry_run") {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(other) => {
+            invalid.add("dry_run", format!("must be true or false, not `{}`", shown(other)));
+            false
+        }
+    };
+    let older_than = call.query("older_than").map(duration::parse).transpose();
+    let older_than = older_than.unwrap_or_else(|error| {
+        invalid.add("older_than", error.to_string());
+        None
+    });
+    invalid.into_result().map_err(Problem::parameter)?;
+    let name = call.path("task");
+    let task = app.parts.cleanup.iter().find(|task| task.name == name).ok_or_else(|| {
+        let known: Vec<&str> = app.parts.cleanup.iter().map(|task| task.name).collect();
+        Problem::not_found(format!("there is no task `{}`; known: {}", shown(name), known.join(", ")))
+    })?;
+    let older_than = older_than.unwrap_or(task.older_than);
+    let actor = (!dry_run).then(|| call.actor().clone());
+    ok(&done(task, CleanupRun { older_than, dry_run, actor }).await?)
+}
+
+async fn done(task: &CleanupTask, run: CleanupRun) -> Result<TaskView, Problem> {
+    let CleanupRun { older_than, dry_run, .. } = run;
+    let rows = (task.remove)(run).await?;
+    let older_than = duration::format(older_than);
+    Ok(TaskView { task: task.name, description: task.description, older_than, rows, dry_run })
+}
