@@ -19,8 +19,9 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
-use windlass_core::{EntityRef, JobState, OnConflict, Time};
+use windlass_core::{EntityRef, JobState, Time};
 
+use crate::api::verbs::{self, Chosen};
 pub(crate) use audit::{Audit, AuditVerb, ListAudit};
 pub(crate) use backup::{Backup, BackupVerb, Restore};
 pub(crate) use budgets::{Budgets, BudgetsVerb};
@@ -30,7 +31,7 @@ pub(crate) use schedules::{
     CalendarAt, NextTicks, OneSchedule, PutSchedule, RunSchedule, ScheduleNames, Schedules, SchedulesVerb,
 };
 pub(crate) use top::Top;
-use value::{duration_of, entity, lease, on_conflict, patience, state, time_of};
+use value::{duration_of, entity, lease, patience, state, time_of};
 pub(crate) use workflows::{ListWorkflows, OneWorkflow, RunWorkflow, Workflows, WorkflowsVerb};
 
 #[derive(Parser)]
@@ -48,18 +49,38 @@ pub(crate) struct Cli {
     pub(crate) verb: Verb,
 }
 
-impl Cli {
+/// What was typed: a verb of the command itself, or one that a part brings.
+pub(crate) struct Typed {
+    pub(crate) global: Global,
+    pub(crate) what: What,
+}
+
+pub(crate) enum What {
+    Own(Box<Verb>),
+    Part(Chosen),
+}
+
+impl Typed {
     /// Exits with the help, the version, or code 2 and what is wrong.
-    pub(crate) fn read() -> Cli {
-        let matches = Cli::command().get_matches();
+    pub(crate) fn read(of_parts: &[windlass_pack::verb::Verb]) -> Typed {
+        let matches = verbs::extend(Cli::command(), of_parts).get_matches();
+        refuse_misplaced(&matches);
+        if let Some(chosen) = verbs::chosen(of_parts, &matches) {
+            return match Global::from_arg_matches(&matches) {
+                Ok(global) => Typed { global, what: What::Part(chosen) },
+                Err(error) => error.exit(),
+            };
+        }
         match Cli::from_arg_matches(&matches) {
-            Ok(cli) => {
-                refuse_misplaced(&matches);
-                cli
-            }
+            Ok(Cli { global, verb }) => Typed { global, what: What::Own(Box::new(verb)) },
             Err(error) => error.exit(),
         }
     }
+}
+
+/// Nouns and verbs that no part may take.
+pub(crate) fn own_verbs() -> Vec<String> {
+    Cli::command().get_subcommands().map(|noun| noun.get_name().to_owned()).collect()
 }
 
 /// A bare noun takes the options of `list`, so `jobs --state failed count` would parse and mean something else. Only
@@ -68,7 +89,7 @@ fn refuse_misplaced(matches: &clap::ArgMatches) {
     let Some((noun, within)) = matches.subcommand() else { return };
     let Some((verb, _)) = within.subcommand() else { return };
     let given = |id: &&clap::Id| within.value_source(id.as_str()) == Some(ValueSource::CommandLine);
-    if within.ids().filter(given).any(|id| !matches!(id.as_str(), "database" | "config")) {
+    if within.ids().filter(given).any(|id| !matches!(id.as_str(), "database" | "config" | "server")) {
         let text = format!("options go after the verb: windlass {noun} {verb} [OPTIONS]");
         Cli::command().error(ErrorKind::ArgumentConflict, text).exit();
     }
@@ -82,6 +103,9 @@ pub(crate) struct Global {
     /// Configuration file [default: ./windlass.toml where there is one]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Everywhere")]
     pub(crate) config: Option<PathBuf>,
+    /// Ask this server instead of opening the database, with the key in WINDLASS_TOKEN; also WINDLASS_SERVER
+    #[arg(long, global = true, value_name = "URL", help_heading = "Everywhere")]
+    pub(crate) server: Option<String>,
 }
 
 #[derive(Subcommand)]
@@ -138,18 +162,6 @@ pub(crate) enum Verb {
     /// Show the effective configuration, or write a commented file
     #[command(after_help = examples::CONFIG)]
     Config(ConfigNoun),
-    /// Load a file of entities: one {"id", …fields} a line
-    #[command(after_help = examples::INDEX)]
-    Index(Index),
-    /// Search entities by words and meaning
-    #[command(after_help = examples::SEARCH)]
-    Search(Search),
-    /// Entities like this one
-    #[command(after_help = examples::SIMILAR)]
-    Similar(Similar),
-    /// Entity types: which fields are searched, and how writes are indexed
-    #[command(after_help = examples::TYPES)]
-    Types(Types),
     /// Queues, workers and failures as they are, live
     Top(Top),
     /// Measure this machine
@@ -232,7 +244,10 @@ pub(crate) enum MigrateVerb {
     Down {
         /// The version to go back to; 0 removes everything
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..))]
-        to: i64,
+        to: Option<i64>,
+        /// Only the tables of this part; without --to all of them
+        #[arg(long, value_name = "PART")]
+        pack: Option<String>,
         #[command(flatten)]
         json: Json,
     },
@@ -265,8 +280,8 @@ pub(crate) struct Enqueue {
     #[arg(long, value_name = "KEY")]
     pub(crate) unique_key: Option<String>,
     /// What happens when a job with that key waits: replace, keep or reject [default: keep]
-    #[arg(long, value_name = "WHAT", value_parser = on_conflict, requires = "unique_key")]
-    pub(crate) on_conflict: Option<OnConflict>,
+    #[arg(long, value_name = "WHAT", requires = "unique_key")]
+    pub(crate) on_conflict: Option<String>,
     /// For this long another with the unique key is a duplicate, also when this one has finished
     #[arg(long, value_name = "DURATION", value_parser = duration_of, requires = "unique_key")]
     pub(crate) unique_for: Option<Duration>,
@@ -365,7 +380,7 @@ pub(crate) struct Jobs {
 pub(crate) enum JobsVerb {
     /// Newest first (also without a verb)
     List(List),
-    /// How many match, exactly; into a pipe or a file {"count": N}
+    /// How many match, exactly
     Count(Count),
     /// One job with its attempts and log lines
     Show(One),
@@ -478,113 +493,6 @@ pub(crate) enum ConfigVerb {
         /// Where to write it; a file that is there is left alone
         #[arg(value_name = "FILE", default_value = crate::config::FILE)]
         file: PathBuf,
-    },
-}
-
-#[derive(Args)]
-pub(crate) struct Index {
-    /// Lines of JSON, or - for standard input
-    #[arg(value_name = "FILE.ndjson")]
-    pub(crate) file: Option<PathBuf>,
-    /// Type of the entities
-    #[arg(long = "type", value_name = "TYPE", default_value = "document")]
-    pub(crate) entity_type: String,
-    /// sync, async or batch; the type decides when it is not said
-    #[arg(long, value_name = "STRATEGY")]
-    pub(crate) strategy: Option<windlass_core::Strategy>,
-    /// Return when everything is searchable by meaning
-    #[arg(long)]
-    pub(crate) wait: bool,
-    /// Only say which strategy would be taken, and why
-    #[arg(long)]
-    pub(crate) explain: bool,
-    #[command(flatten)]
-    pub(crate) json: Json,
-}
-
-#[derive(Args)]
-pub(crate) struct Search {
-    /// Type of the entities to search; `windlass types` lists them
-    #[arg(value_name = "TYPE")]
-    pub(crate) entity_type: String,
-    /// What to look for, in quotes when it is more than one word
-    #[arg(value_name = "WORDS")]
-    pub(crate) words: String,
-    /// Most hits to print
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    pub(crate) limit: u32,
-    /// Hits to leave out before the first that is printed
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000))]
-    pub(crate) offset: u32,
-    /// Only entities for which this holds, such as colour=red or 'price>=8'; may be repeated
-    #[arg(long, value_name = "NAME=VALUE")]
-    pub(crate) filter: Vec<String>,
-    /// Count the values of this field over everything that matches words and filter (in mode vector: the filter); may be
-    /// repeated
-    #[arg(long, value_name = "FIELD")]
-    pub(crate) facet: Vec<String>,
-    /// What decides the order
-    #[arg(long, value_enum, default_value_t = SearchMode::Hybrid)]
-    pub(crate) mode: SearchMode,
-    #[command(flatten)]
-    pub(crate) json: Json,
-}
-
-#[derive(Clone, Copy, clap::ValueEnum)]
-pub(crate) enum SearchMode {
-    /// Words and meaning, weighed by how well the words match
-    Hybrid,
-    /// Meaning alone
-    Vector,
-    /// Words alone
-    Keyword,
-}
-
-impl From<SearchMode> for windlass_index::Mode {
-    fn from(mode: SearchMode) -> windlass_index::Mode {
-        match mode {
-            SearchMode::Hybrid => windlass_index::Mode::Hybrid,
-            SearchMode::Vector => windlass_index::Mode::Vector,
-            SearchMode::Keyword => windlass_index::Mode::Keyword,
-        }
-    }
-}
-
-#[derive(Args)]
-pub(crate) struct Similar {
-    /// Type of the entity; `windlass types` lists them
-    #[arg(value_name = "TYPE")]
-    pub(crate) entity_type: String,
-    /// Id of the entity, as it was written
-    #[arg(value_name = "ID")]
-    pub(crate) id: String,
-    /// Most entities to print
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    pub(crate) limit: u32,
-    #[command(flatten)]
-    pub(crate) json: Json,
-}
-
-#[derive(Args)]
-#[command(args_conflicts_with_subcommands = true)]
-pub(crate) struct Types {
-    #[command(subcommand)]
-    pub(crate) verb: Option<TypesVerb>,
-    #[command(flatten)]
-    pub(crate) list: Json,
-}
-
-#[derive(Subcommand)]
-pub(crate) enum TypesVerb {
-    /// Every type
-    List(Json),
-    /// One type, and which strategy applies to what
-    Show {
-        /// Name of the type
-        #[arg(value_name = "TYPE")]
-        name: String,
-        #[command(flatten)]
-        json: Json,
     },
 }
 

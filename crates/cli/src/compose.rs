@@ -1,4 +1,4 @@
-//! From an address to a store: the only module that names both databases.
+//! The composition root: from an address to a store, and the list of parts. The only module that names every one of them.
 //!
 //! Owns reading and showing database addresses. Never prints a password: an address shows itself with `***`.
 
@@ -8,12 +8,62 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use windlass::parts::{EnginePart, Tryout};
 use windlass_core::{Store, StoreError};
+use windlass_index::IndexPack;
+use windlass_pack::settings::Settings;
+use windlass_pack::{Assembly, Inventory, Pack};
 use windlass_store_postgres::PostgresStore;
 use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 
-use crate::config::Database;
+use crate::config::{Database, own_paths};
+use crate::failure::Failure;
+use crate::parts::backup::BackupPart;
 pub(crate) use scratch::Scratch;
+
+/// Every part of this binary.
+pub(crate) struct Parts {
+    pub(crate) packs: Vec<Arc<dyn Pack>>,
+    backup: Arc<BackupPart>,
+    index: Arc<IndexPack>,
+    more: Vec<Arc<dyn Pack>>,
+}
+
+impl Parts {
+    /// The parts that come with the command, and `more`. `abort` also brings the kind that kills its process.
+    pub(crate) fn new(abort: bool, more: &[Arc<dyn Pack>]) -> Parts {
+        let (backup, index) = (Arc::new(BackupPart::default()), Arc::new(IndexPack::default()));
+        let mut packs: Vec<Arc<dyn Pack>> =
+            vec![Arc::new(EnginePart::default()), Arc::new(Tryout { abort }), backup.clone(), index.clone()];
+        packs.extend(more.iter().cloned());
+        Parts { packs, backup, index, more: more.to_vec() }
+    }
+
+    /// The same parts with every kind they can bring and their default values: what the configuration may name.
+    pub(crate) fn described(&self) -> Result<Assembly, Failure> {
+        Parts::new(true, &self.more).assemble(Settings::default())
+    }
+
+    /// For `demo` and `bench`, which are programs on top of the index.
+    pub(crate) fn index(&self) -> &IndexPack {
+        &self.index
+    }
+
+    /// Tells those parts that have to know it which database this process runs on.
+    pub(crate) fn run_on(&self, database: &Database) {
+        self.backup.of(database);
+    }
+
+    /// The parts with these values, checked against each other and against what the binary itself has.
+    pub(crate) fn assemble(&self, settings: Settings) -> Result<Assembly, Failure> {
+        let mut own = Inventory::of("the command");
+        own.settings = own_paths();
+        own.verbs = crate::args::own_verbs();
+        let taken = vec![windlass_http::inventory(), own];
+        Assembly::new(&self.packs, settings, taken)
+            .map_err(|clashes| Failure::new("the parts of this binary do not fit together", clashes))
+    }
+}
 
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Address {

@@ -5,10 +5,12 @@
 use std::fmt::{Display, Write};
 use std::io;
 
-use windlass_core::{KeyUse, StoreError};
+use windlass_core::StoreError;
+use windlass_core::store::PackTrouble;
+use windlass_engine::EngineError;
 use windlass_engine::backup::BackupError;
-use windlass_engine::{EngineError, EnqueueError};
-use windlass_index::EntityError;
+
+use windlass_pack::verb::VerbError;
 
 use crate::output::visible_lines;
 
@@ -27,6 +29,12 @@ pub(crate) struct Told {
     why: String,
     hint: Option<String>,
     code: u8,
+}
+
+impl Told {
+    pub(crate) fn into_verb_error(self) -> VerbError {
+        VerbError { what: self.what, why: self.why, hint: self.hint, code: self.code }
+    }
 }
 
 impl Failure {
@@ -48,6 +56,40 @@ impl Failure {
             told.hint = Some(hint.into());
         }
         self
+    }
+
+    /// Exit code 1: what is wrong does not stand on the command line itself.
+    pub(crate) fn failed(mut self) -> Failure {
+        if let Failure::Told(told) = &mut self {
+            told.code = 1;
+        }
+        self
+    }
+
+    /// What to do about it, where nothing better is known.
+    pub(crate) fn or_hint(self, hint: impl Into<String>) -> Failure {
+        match &self {
+            Failure::Told(told) if told.hint.is_none() => self.hint(hint),
+            _ => self,
+        }
+    }
+
+    /// A change that was refused; a better hint stays.
+    pub(crate) fn unchanged(self) -> Failure {
+        match &self {
+            Failure::Told(told) if told.hint.as_deref().is_none_or(|hint| hint == "nothing was written") => {
+                self.hint("nothing was changed")
+            }
+            _ => self,
+        }
+    }
+
+    /// On one line, without what was being done.
+    pub(crate) fn why(&self) -> &str {
+        match self {
+            Failure::Told(told) => &told.why,
+            Failure::Pipe | Failure::Silent(_) => "",
+        }
     }
 
     pub(crate) fn code(&self) -> u8 {
@@ -94,49 +136,6 @@ impl<T> During<T> for Result<T, EngineError> {
     }
 }
 
-impl<T> During<T> for Result<T, EnqueueError> {
-    fn during(self, what: impl Into<String>) -> Result<T, Failure> {
-        self.map_err(|error| match &error {
-            EnqueueError::Store(store) => of_store(what.into(), store),
-            EnqueueError::Invalid(invalid) => {
-                // A value of an option, unlike what a file or the registry says.
-                let option =
-                    |field: &str| !field.contains(['.', '[']) && !["kind", "payload"].contains(&field);
-                let told = match invalid.problems.iter().all(|problem| option(&problem.field)) {
-                    true => Failure::usage(what, invalid),
-                    false => Failure::new(what, invalid),
-                };
-                told.hint("nothing was written")
-            }
-            EnqueueError::InlineInTransaction => Failure::new(what, &error).hint("nothing was written"),
-            EnqueueError::DepthCap { .. } => {
-                Failure::new(what, &error).hint("nothing was written; `windlass queues` shows the depths")
-            }
-            EnqueueError::IdempotencyMismatch { existing: KeyUse::Entity, .. } => {
-                Failure::new(what, &error).hint("nothing was written")
-            }
-            EnqueueError::IdempotencyMismatch { existing: KeyUse::Job(existing), .. }
-            | EnqueueError::UniqueRejected { existing, .. } => Failure::new(what, &error)
-                .hint(format!("nothing was written; see `windlass jobs show {existing}`")),
-        })
-    }
-}
-
-impl<T> During<T> for Result<T, EntityError> {
-    fn during(self, what: impl Into<String>) -> Result<T, Failure> {
-        self.map_err(|error| match &error {
-            EntityError::Store(store) => of_store(what.into(), store),
-            EntityError::UnknownType { .. } => {
-                Failure::new(what, &error).hint("`windlass types` lists the types")
-            }
-            // Types, words and limits stand on the command line.
-            EntityError::Invalid(invalid) => Failure::usage(what, invalid),
-            EntityError::Refused { .. } => Failure::new(what, &error).hint("nothing was written"),
-            other => Failure::new(what, other),
-        })
-    }
-}
-
 impl<T> During<T> for Result<T, BackupError> {
     fn during(self, what: impl Into<String>) -> Result<T, Failure> {
         self.map_err(|error| match &error {
@@ -160,7 +159,7 @@ impl<T> During<T> for io::Result<T> {
     }
 }
 
-fn of_store(what: String, error: &StoreError) -> Failure {
+pub(crate) fn of_store(what: String, error: &StoreError) -> Failure {
     let hint = match error {
         StoreError::Unavailable { .. } => "check that the server runs and that --database names it",
         StoreError::Full { .. } => "free space on the disk that holds the database",
@@ -168,6 +167,12 @@ fn of_store(what: String, error: &StoreError) -> Failure {
         StoreError::Busy { .. } => "see which process holds the database; `windlass doctor` tells more",
         StoreError::SchemaMissing | StoreError::SchemaOld { .. } => {
             "run `windlass migrate up` with the same --database"
+        }
+        StoreError::PackSchema { trouble: PackTrouble::Missing | PackTrouble::Old { .. }, .. } => {
+            "run `windlass migrate up` with the same --database"
+        }
+        StoreError::PackSchema { .. } | StoreError::UnknownPack { .. } | StoreError::PacksLeft { .. } => {
+            "use the windlass that made the pack's tables"
         }
         StoreError::SchemaNew { .. } => "use the windlass that migrated this database, or a newer one",
         StoreError::SchemaChanged { .. } => "use the windlass that migrated this database",

@@ -18,6 +18,16 @@ pub(crate) struct Backup {
     pub(crate) json: Json,
 }
 
+impl Backup {
+    /// Only looks at what the database remembers.
+    pub(crate) fn is_list(&self) -> bool {
+        match (&self.verb, &self.file) {
+            (Some(BackupVerb::List(_)), _) | (None, None) => true,
+            (Some(BackupVerb::Verify { .. }), _) | (None, Some(_)) => false,
+        }
+    }
+}
+
 #[derive(Subcommand)]
 pub(crate) enum BackupVerb {
     /// Restore a copy to scratch and compare every table

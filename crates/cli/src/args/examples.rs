@@ -104,32 +104,6 @@ pub(super) const CONFIG: &str = "Examples:
   windlass config show
   windlass config init windlass.toml";
 
-pub(super) const INDEX: &str = "Examples:
-  windlass index products.ndjson --type product --wait
-  windlass index products.ndjson --type product --strategy batch
-  echo '{\"id\": \"kettle\", \"title\": \"Copper kettle\"}' | windlass index - --wait
-  windlass index --type product --explain
-
-A line is one entity: its id, if it has one, and whatever fields it has. A line that is refused is
-named; the others are written.";
-
-pub(super) const SEARCH: &str = "Examples:
-  windlass search product \"a quiet gift for a musician\"
-  windlass search product kettle --filter category=kitchen --filter 'price<=40'
-  windlass search product kettle --filter 'zip=\"8001\"' --facet colour --limit 3
-  windlass search article \"better sleep\" --mode vector --json
-
-A filter is NAME=VALUE, or != < <= > >= between them; all given ones hold. A name with dots is a
-field inside an object. A bare value that reads as a number also matches the same text; in double
-quotes it is text and nothing else.";
-
-pub(super) const SIMILAR: &str = "Example:
-  windlass similar product p001 --limit 3";
-
-pub(super) const TYPES: &str = "Examples:
-  windlass types
-  windlass types show document --json";
-
 pub(super) const TOP_VIEW: &str = "Examples:
   windlass top
   windlass top --every 5s --database postgres://me@localhost/shop

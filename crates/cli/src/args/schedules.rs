@@ -176,8 +176,7 @@ pub(crate) struct PutSchedule {
     or an interval: every 90s, @every PT5M.\n\n\
     With - each line of standard input is an object {expr, zone, from, n}; what it\n\
     does not say is taken from the options. Each is answered on one line,\n\
-    {\"ticks\": […]} or {\"error\": …}; one error makes the exit code 1.\n\n\
-    Into a pipe or a file goes {\"ticks\": […]} also without --json.")]
+    {\"ticks\": […]} or {\"error\": …}; one error makes the exit code 1.")]
 pub(crate) struct NextTicks {
     /// The expression, or - for lines of JSON
     #[arg(value_name = "EXPR", required_unless_present = "file")]
@@ -207,8 +206,7 @@ pub(crate) struct NextTicks {
     [half_days]\n  \
     2026-12-30 = [\"09:00-11:30\"]\n\n\
     With - each line of standard input is an object {name, at}, answered on one line,\n\
-    {\"open\": …} or {\"error\": …}; one error makes the exit code 1.\n\n\
-    Into a pipe or a file goes {\"open\": …} also without --json.")]
+    {\"open\": …} or {\"error\": …}; one error makes the exit code 1.")]
 pub(crate) struct CalendarAt {
     /// NYSE, the path of a .toml file, or - for lines of JSON
     #[arg(value_name = "NAME", required_unless_present = "file")]

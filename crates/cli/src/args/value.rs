@@ -6,7 +6,7 @@ use windlass_core::lane::MAX_KEY_CONCURRENCY;
 use windlass_core::queue::{MAX_GLOBAL_CONCURRENCY, parse_boost};
 use windlass_core::schedule::{Misfire, Phase};
 use windlass_core::store::{CONFIGURED, Live};
-use windlass_core::{EntityRef, JobState, OnConflict, Rate, Time, duration};
+use windlass_core::{EntityRef, JobState, Rate, Time, duration};
 
 const MAX_COUNT: u32 = 10_000;
 
@@ -84,10 +84,6 @@ pub(super) fn phase(text: &str) -> Result<Phase, String> {
 
 pub(super) fn state(text: &str) -> Result<JobState, String> {
     text.parse().map_err(|error: windlass_core::state::UnknownState| error.to_string())
-}
-
-pub(super) fn on_conflict(text: &str) -> Result<OnConflict, String> {
-    crate::commands::enqueue::on_conflict(text)
 }
 
 pub(super) fn entity(text: &str) -> Result<EntityRef, String> {

@@ -1,182 +1,144 @@
 //! `budgets list|history|set|reset`.
 
-use windlass_core::budget::{BudgetChange, Standing};
-use windlass_core::input::shown;
-use windlass_core::store::{Budget, Changed};
-use windlass_engine::Client;
-use windlass_http::view::{BudgetMonthView, BudgetView, CostView, ListView};
+use serde_json::{Value, json};
+use windlass_core::budget::Month;
+use windlass_core::store::{CONFIGURED, Live};
+use windlass_pack::api::{Api, ApiError, ApiRequest};
+use windlass_pack::{Method, StatusCode};
 
-use super::{ACTOR, Session};
+use super::Session;
+use super::queues::{json_of, said};
+use crate::api::answer::{Answered, ask, dash, figure, items, list, number, text};
 use crate::args::{Budgets, BudgetsVerb};
 use crate::failure::{During, Failure};
 use crate::output::table::Table;
+use crate::output::visible;
 
 /// Rows of costs per budget that a person gets to see; `--json` has more.
 const COSTS: usize = 5;
+const MISSING: &str = "nothing was changed; describe budgets under [budgets.NAME] in windlass.toml";
 
 pub(crate) async fn run(session: &Session, args: Budgets) -> Result<(), Failure> {
-    let client = session.client().await?;
+    let api = session.api().await?;
     match args.verb.unwrap_or(BudgetsVerb::List(args.list)) {
-        BudgetsVerb::List(json) => list(session, &client, json.json).await,
+        BudgetsVerb::List(json) => all(session, api.as_ref(), json.json).await,
         BudgetsVerb::History { name, months, json } => {
-            history(session, &client, &name, months, json.json).await
+            let request =
+                ApiRequest::get("/v1/budgets/{name}/history", &[&name]).query("months", Some(months));
+            let answer = told(ask(api.as_ref(), request).await, "cannot read the months")?;
+            match json.json {
+                true => answer.print(&session.output),
+                false => table(session, &["month"], items(&answer.value)),
+            }
         }
         BudgetsVerb::Set { name, limit, tokens, month, json } => {
-            let budget = named(&client, &name).await?;
-            let month = month.unwrap_or(budget.standing.month);
-            let change = BudgetChange { limit, tokens, ..BudgetChange::new(&name, month, ACTOR) };
-            apply(session, &client, &budget, &change, json.json).await
+            let limit = limit.map(|limit| match limit {
+                Live::Configured => json!(CONFIGURED),
+                Live::Set(amount) => json!(amount.map(|amount| amount.to_string())),
+            });
+            let change = json_of([("limit", limit), ("tokens", tokens.map(said))]);
+            change_month(session, api.as_ref(), &name, month, &change, json.json).await
         }
         BudgetsVerb::Reset { name, json } => {
-            let budget = named(&client, &name).await?;
-            let change = BudgetChange::new(&name, budget.standing.month, ACTOR);
-            apply(session, &client, &budget, &BudgetChange { reset: true, ..change }, json.json).await
+            change_month(session, api.as_ref(), &name, None, &json!({ "reset": true }), json.json).await
         }
     }
 }
 
-async fn list(session: &Session, client: &Client, json: bool) -> Result<(), Failure> {
-    let mut views = Vec::new();
-    let what = "cannot read the budgets";
-    let budgets = client.store().budgets().await.during(what)?;
-    for budget in &budgets {
-        let costs = client.store().costs(&budget.spec.name, budget.standing.month).await.during(what)?;
-        views.push(BudgetView::new(budget, costs));
-    }
+/// A budget that is not there is to be described first.
+fn told(answer: Result<Answered, ApiError>, what: &str) -> Result<Answered, Failure> {
+    let missing =
+        matches!(&answer, Err(ApiError::Refused { status, .. }) if *status == StatusCode::NOT_FOUND);
+    answer.during(what).map_err(|failure| if missing { failure.hint(MISSING) } else { failure })
+}
+
+async fn all(session: &Session, api: &dyn Api, json: bool) -> Result<(), Failure> {
+    let answer = ask(api, ApiRequest::get("/v1/budgets", &[])).await.during("cannot read the budgets")?;
     if json {
-        return session.output.json(&ListView::whole(views));
+        return answer.print(&session.output);
     }
-    if views.is_empty() {
+    let budgets = items(&answer.value);
+    if budgets.is_empty() {
         return session.output.line("no budgets; describe one under [budgets.NAME] in windlass.toml");
     }
-    let rows = budgets.iter().map(|b| (vec![b.spec.name.clone()], &b.standing, b.spec.currency.as_str()));
-    months(session, &["budget"], rows)?;
-    for view in views {
-        let by = [
-            ("kind", view.costs.by_kind),
-            ("user", view.costs.by_user),
-            ("provider", view.costs.by_provider),
-        ];
-        for (dimension, costs) in by {
-            costs_table(session, &view.figures.name, dimension, &costs)?;
+    table(session, &["budget"], budgets)?;
+    for budget in budgets {
+        for (dimension, field) in [("kind", "by_kind"), ("user", "by_user"), ("provider", "by_provider")] {
+            costs(session, text(budget, "name"), dimension, list(&budget["costs"], field))?;
         }
     }
     Ok(())
 }
 
-fn costs_table(
-    session: &Session,
-    budget: &str,
-    dimension: &'static str,
-    costs: &[CostView],
-) -> Result<(), Failure> {
+fn costs(session: &Session, budget: &str, dimension: &'static str, costs: &[Value]) -> Result<(), Failure> {
     if costs.is_empty() {
         return Ok(());
     }
-    session.output.line(format_args!("\n{budget}, by {dimension}"))?;
+    session.output.line(format_args!("\n{}, by {dimension}", visible(budget)))?;
     let mut table = Table::new(&[dimension, ">calls", ">tokens in", ">tokens out", ">cost"]);
     for cost in costs.iter().take(COSTS) {
         table.row(vec![
-            cost.key.clone(),
-            cost.requests.to_string(),
-            cost.tokens_in.to_string(),
-            cost.tokens_out.to_string(),
-            cost.amount.0.to_string(),
+            text(cost, "key").to_owned(),
+            number(cost, "requests").to_string(),
+            number(cost, "tokens_in").to_string(),
+            number(cost, "tokens_out").to_string(),
+            text(cost, "amount").to_owned(),
         ]);
     }
     table.print(&session.output)
 }
 
-async fn history(
-    session: &Session,
-    client: &Client,
-    name: &str,
-    count: u32,
-    json: bool,
-) -> Result<(), Failure> {
-    let budget = named(client, name).await?;
-    let standings = client.store().history(name, count).await.during("cannot read the months")?;
-    let standings = standings.unwrap_or_default();
-    let currency = budget.spec.currency.as_str();
-    if json {
-        let views = standings.iter().map(|standing| BudgetMonthView::new(&budget.spec, standing));
-        return session.output.json(&ListView::whole(views.collect()));
-    }
-    months(
-        session,
-        &["month"],
-        standings.iter().map(|standing| (vec![standing.month.to_string()], standing, currency)),
-    )
-}
-
 /// One line per budget or month.
-fn months<'a>(
-    session: &Session,
-    first: &[&'static str],
-    rows: impl Iterator<Item = (Vec<String>, &'a Standing, &'a str)>,
-) -> Result<(), Failure> {
+fn table(session: &Session, first: &[&'static str], months: &[Value]) -> Result<(), Failure> {
     let figures =
         ["state", ">used %", ">settled", ">reserved", ">limit", "currency", ">tokens", ">token limit"];
     let mut table = Table::new(&[first, &figures].concat());
-    for (mut row, standing, currency) in rows {
-        let dash = || "–".to_owned();
+    for month in months {
+        let name = |title: &&str| text(month, if *title == "budget" { "name" } else { "month" }).to_owned();
+        let mut row: Vec<String> = first.iter().map(name).collect();
         row.extend([
-            standing.state().to_string(),
-            format!("{:.1}", standing.percent()),
-            standing.settled.amount.to_string(),
-            standing.reserved.amount.to_string(),
-            standing.limits.amount.map_or_else(dash, |limit| limit.to_string()),
-            currency.to_owned(),
-            standing.used().tokens.to_string(),
-            standing.limits.tokens.map_or_else(dash, |limit| limit.to_string()),
+            text(month, "state").to_owned(),
+            format!("{:.1}", month["percent_used"].as_f64().unwrap_or_default()),
+            text(month, "settled").to_owned(),
+            text(month, "reserved").to_owned(),
+            month["limit"].as_str().map_or_else(dash, str::to_owned),
+            text(month, "currency").to_owned(),
+            number(month, "tokens_used").to_string(),
+            figure(month, "tokens_limit"),
         ]);
         table.row(row);
     }
     table.print(&session.output)
 }
 
-async fn apply(
+async fn change_month(
     session: &Session,
-    client: &Client,
-    budget: &Budget,
-    change: &BudgetChange,
+    api: &dyn Api,
+    name: &str,
+    month: Option<Month>,
+    change: &Value,
     json: bool,
 ) -> Result<(), Failure> {
-    let standing = match client.change_budget(change).await.during("cannot change the budget")? {
-        Changed::Done { standing, .. } => standing,
-        Changed::Unknown => return Err(unknown(&change.budget, &[])),
-        Changed::Unbounded => {
-            let what = format!("cannot change {}", change.budget);
-            return Err(Failure::new(what, "no limit would be left, and a budget bounds something")
-                .hint("nothing was changed; give the other one with --limit or --tokens"));
-        }
-        Changed::Over => {
-            let what = format!("cannot change {}", change.month);
-            return Err(Failure::new(what, "it is over and its books are closed").hint("nothing was changed"));
-        }
+    let month = match month {
+        Some(month) => month.to_string(),
+        None => this_month(api, name).await?,
     };
-    if json {
-        return session.output.json(&BudgetMonthView::new(&budget.spec, &standing));
-    }
-    let first = vec![budget.spec.name.clone(), standing.month.to_string()];
-    months(session, &["budget", "month"], [(first, &standing, budget.spec.currency.as_str())].into_iter())
-}
-
-async fn named(client: &Client, name: &str) -> Result<Budget, Failure> {
-    let mut budgets = client.store().budgets().await.during("cannot read the budgets")?;
-    match budgets.iter().position(|budget| budget.spec.name == name) {
-        Some(place) => Ok(budgets.swap_remove(place)),
-        None => Err(unknown(name, &budgets)),
+    let request = ApiRequest::new(Method::PATCH, "/v1/budgets/{name}/{month}", &[name, &month]).json(change);
+    let changed = told(ask(api, request).await, &format!("cannot change {name}"));
+    let changed = changed.map_err(|failure| failure.failed().unchanged())?;
+    match json {
+        true => changed.print(&session.output),
+        false => table(session, &["budget", "month"], std::slice::from_ref(&changed.value)),
     }
 }
 
-fn unknown(name: &str, known: &[Budget]) -> Failure {
-    let names: Vec<&str> = known.iter().map(|budget| budget.spec.name.as_str()).collect();
-    let known = if names.is_empty() {
-        "none is configured".to_owned()
-    } else {
-        format!("known: {}", names.join(", "))
-    };
-    Failure::new(format!("there is no budget `{}`", shown(name)), known)
-        .hint("nothing was changed; describe budgets under [budgets.NAME] in windlass.toml")
+/// By the clock that the budget counts by. The history of one that is not there is refused in the route's words.
+async fn this_month(api: &dyn Api, name: &str) -> Result<String, Failure> {
+    let what = "cannot read the budgets";
+    let budgets = api.call(ApiRequest::get("/v1/budgets", &[])).await.during(what)?;
+    if let Some(budget) = items(&budgets).iter().find(|budget| text(budget, "name") == name) {
+        return Ok(text(budget, "month").to_owned());
+    }
+    told(ask(api, ApiRequest::get("/v1/budgets/{name}/history", &[name])).await, what)?;
+    Err(Failure::new(what, "it has only just come to be").hint("try again"))
 }

@@ -5,15 +5,16 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use serde::Serialize;
-use windlass_core::StoreError;
-use windlass_core::store::Overruled;
+use serde_json::Value;
+use windlass_pack::api::ApiRequest;
 
 use super::Session;
-use crate::compose::{self, Address};
-use crate::config::template;
+use crate::api::answer::{items, text};
+use crate::compose::Address;
+use crate::config::{Keys, template};
 use crate::failure::{During, Failure};
+use crate::output::Output;
 use crate::output::table::Table;
-use crate::output::{Output, visible};
 
 #[derive(Serialize)]
 struct Listed<'a> {
@@ -42,44 +43,48 @@ pub(crate) async fn show(session: &Session, json: bool) -> Result<(), Failure> {
     if json {
         let items = config.shown.iter();
         let items = items.map(|shown| Item { key: &shown.path, value: &shown.value, from: &shown.origin });
-        let live =
-            live.iter().map(|of| LiveItem { key: &of.key, value: &of.live, configured: &of.configured });
+        let item = |of| LiveItem {
+            key: text(of, "key"),
+            value: text(of, "live"),
+            configured: text(of, "configured"),
+        };
+        let live = live.iter().map(item);
         return output.json(&Listed { items: items.collect(), live: live.collect() });
     }
     let mut table = Table::new(&["key", "value", "from"]);
     for shown in &config.shown {
         table.row(vec![shown.path.clone(), shown.value.clone(), shown.origin.clone()]);
     }
-    for of in live {
-        table.row(vec![of.key, of.live, format!("set live instead of {}", of.configured)]);
+    for of in &live {
+        let instead = format!("set live instead of {}", text(of, "configured"));
+        table.row(vec![text(of, "key").to_owned(), text(of, "live").to_owned(), instead]);
     }
     table.print(output)
 }
 
 /// The configuration is shown whether or not there is a database to ask.
-async fn live(session: &Session) -> Vec<Overruled> {
-    let database = &session.config.database;
-    if let Address::Sqlite(path) = &database.address
+async fn live(session: &Session) -> Vec<Value> {
+    if let Address::Sqlite(path) = &session.config.database.address
         && !path.exists()
     {
         return Vec::new();
     }
     let read = async {
-        let store = compose::open(database, false).await?;
-        let live = match store.check_schema().await {
-            Ok(()) => store.overruled().await,
-            Err(error) => Err(error),
-        };
-        store.close().await;
-        live
+        let api = session.api().await?;
+        api.call(ApiRequest::get("/v1/overrides", &[])).await.during("cannot ask the database")
     };
-    read.await.unwrap_or_else(|error: StoreError| {
-        session.output.note(format_args!("what was set live is not shown: {}", visible(&error.chain())));
-        Vec::new()
-    })
+    match read.await {
+        Ok(live) => items(&live).to_vec(),
+        Err(failure) => {
+            session
+                .output
+                .note(format_args!("what was set live is not shown: {}", failure.text(false).trim()));
+            Vec::new()
+        }
+    }
 }
 
-pub(crate) fn init(file: &Path, output: &Output) -> Result<(), Failure> {
+pub(crate) fn init(file: &Path, keys: &Keys, output: &Output) -> Result<(), Failure> {
     let what = format!("cannot write {}", file.display());
     // `create_new` decides and creates in one step: a file that appears meanwhile is not overwritten.
     let mut created = match OpenOptions::new().write(true).create_new(true).open(file) {
@@ -89,6 +94,6 @@ pub(crate) fn init(file: &Path, output: &Output) -> Result<(), Failure> {
         }
         Err(error) => return Err(Failure::new(what, error).hint("check the folder and its permissions")),
     };
-    created.write_all(template().as_bytes()).during(what)?;
+    created.write_all(template(keys).as_bytes()).during(what)?;
     output.line(format_args!("wrote {}; every line that is commented out shows a default", file.display()))
 }

@@ -12,13 +12,13 @@ const DEAD: [JobState; 2] = [JobState::Failed, JobState::DeadLetter];
 
 pub(crate) async fn run(session: &Session, args: DeadLetters) -> Result<(), Failure> {
     match args.verb.unwrap_or(DeadLettersVerb::List(args.list)) {
-        DeadLettersVerb::List(list) => jobs::list(session, list, &DEAD).await,
-        DeadLettersVerb::Show(one) => jobs::show(session, &one, &DEAD).await,
+        DeadLettersVerb::List(list) => jobs::list(session, "/v1/dead-letters", &list).await,
+        DeadLettersVerb::Show(one) => jobs::show(session, "/v1/dead-letters/{id}", &one).await,
         DeadLettersVerb::Replay(selection) => {
-            act::run(session, selection, Action::Retry, "replay", &DEAD).await
+            act::run(session, &selection, Action::Retry, "replay", &DEAD).await
         }
         DeadLettersVerb::Delete(selection) => {
-            act::run(session, selection, Action::Delete, "delete", &DEAD).await
+            act::run(session, &selection, Action::Delete, "delete", &DEAD).await
         }
     }
 }

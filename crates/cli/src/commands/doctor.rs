@@ -5,14 +5,13 @@
 use std::path::Path;
 
 use serde::Serialize;
-use windlass_core::Store;
-use windlass_core::store::{Finding, Overruled};
+use serde_json::Value;
+use windlass_pack::api::ApiRequest;
+use windlass_pack::health::{Finding, Level};
 
 use super::Session;
-use super::backup::kept;
 use crate::compose::{self, Address};
-use crate::config::Copies;
-use crate::failure::Failure;
+use crate::failure::{During, Failure};
 use crate::output::{plural, visible};
 
 #[derive(Serialize)]
@@ -25,30 +24,41 @@ struct Report {
 struct FindingView {
     name: String,
     ok: bool,
+    level: &'static str,
     finding: String,
     remedy: Option<String>,
 }
 
 pub(crate) async fn run(session: &Session, json: bool) -> Result<(), Failure> {
     let findings = examine(session).await;
-    let ok = findings.iter().all(|finding| finding.ok);
+    let ok = findings.iter().all(is_ok);
     if json {
-        let view = |f: Finding| FindingView { name: f.name, ok: f.ok, finding: f.finding, remedy: f.remedy };
+        let view = |finding: Finding| FindingView {
+            ok: is_ok(&finding),
+            level: finding.level.name(),
+            name: finding.check,
+            finding: finding.what,
+            remedy: finding.remedy,
+        };
         session.output.json(&Report { ok, findings: findings.into_iter().map(view).collect() })?;
         return if ok { Ok(()) } else { Err(Failure::Silent(1)) };
     }
     for finding in &findings {
-        let word = if finding.ok { "ok  " } else { "warn" };
+        let word = match finding.level {
+            Level::Ok => "ok  ",
+            Level::Warning => "warn",
+            Level::Failing => "FAIL",
+        };
         session.output.line(format_args!(
             "{word}  {}: {}",
-            visible(&finding.name),
-            visible(&finding.finding)
+            visible(&finding.check),
+            visible(&finding.what)
         ))?;
-        if let Some(remedy) = finding.remedy.as_ref().filter(|_| !finding.ok) {
+        if let Some(remedy) = finding.remedy.as_ref().filter(|_| !is_ok(finding)) {
             session.output.line(format_args!("      → {}", visible(remedy)))?;
         }
     }
-    let wrong = findings.iter().filter(|finding| !finding.ok).count() as u64;
+    let wrong = findings.iter().filter(|finding| !is_ok(finding)).count() as u64;
     match wrong {
         0 => session.output.line("all is well"),
         n => {
@@ -58,88 +68,76 @@ pub(crate) async fn run(session: &Session, json: bool) -> Result<(), Failure> {
     }
 }
 
+fn is_ok(finding: &Finding) -> bool {
+    finding.level == Level::Ok
+}
+
 async fn examine(session: &Session) -> Vec<Finding> {
     let config = &session.config;
     let said = config.shown.iter().filter(|shown| shown.origin != "default").count() as u64;
     let mut findings =
-        vec![good("configuration", format!("{} set, the rest are defaults", plural(said, "value")))];
-    if let Address::Sqlite(path) = &config.database.address {
-        findings.push(folder(path));
-        if !path.exists() {
-            let finding = format!("{} is not there yet; the first use makes it", config.database.address);
-            findings.push(good("database", finding));
-            return findings;
-        }
+        vec![Finding::ok("configuration", format!("{} set, the rest are defaults", plural(said, "value")))];
+    if session.remote.is_none() && !database(session, &mut findings).await {
+        return findings;
     }
-    let store = match compose::open(&config.database, false).await {
-        Ok(store) => store,
-        Err(error) => {
-            findings.push(bad(
-                "database",
-                error.chain(),
-                "see the cause above; check the path, the server and the rights",
-            ));
-            return findings;
+    match health(session).await {
+        Ok(found) => findings.extend(found),
+        Err(failure) => {
+            findings.push(Finding::failing("health", failure.text(false).trim(), "see the cause above"))
         }
-    };
-    findings.push(good("database", format!("{} answers", config.database.address)));
-    schema(store.as_ref(), config.copies.as_ref(), &mut findings).await;
-    store.close().await;
-    match kept::examine_left(&config.database, config.copies.as_ref()).await {
-        Ok(line) => findings.extend(line),
-        Err(error) => findings.push(bad("backup leftovers", error.chain(), "try again")),
     }
     findings
 }
 
-async fn schema(store: &dyn Store, copies: Option<&Copies>, findings: &mut Vec<Finding>) {
-    if let Err(error) = store.check_schema().await {
-        findings.push(bad("schema", error.chain(), "run `windlass migrate up`, or use the binary that fits"));
-        return;
-    }
-    match store.examine().await {
-        Ok(more) => findings.extend(more),
-        Err(error) => findings.push(bad("examination", error.chain(), "try again; the database may be busy")),
-    }
-    match store.overruled().await {
-        Ok(live) => findings.push(good("live values", told(&live))),
-        Err(error) => findings.push(bad("live values", error.chain(), "try again; the database may be busy")),
-    }
-    match kept::examine(store, copies).await {
-        Ok(line) => findings.extend(line),
-        Err(error) => findings.push(bad("backup", error.chain(), "try again; the database may be busy")),
-    }
-    match (store.workers().await, store.queues().await) {
-        (Ok(workers), Ok(queues)) => {
-            findings.push(hands(workers.len(), queues.iter().map(|q| q.depth).sum()))
-        }
-        (Err(error), _) | (_, Err(error)) => {
-            findings.push(bad("workers", error.chain(), "try again; the database may be busy"));
+/// Whether there is a database to ask.
+async fn database(session: &Session, findings: &mut Vec<Finding>) -> bool {
+    let address = &session.config.database.address;
+    if let Address::Sqlite(path) = address {
+        findings.push(folder(path));
+        if !path.exists() {
+            let what = format!("{address} is not there yet; the first use makes it");
+            findings.push(Finding::ok("database", what));
+            return false;
         }
     }
+    let store = match compose::open(&session.config.database, false).await {
+        Ok(store) => store,
+        Err(error) => {
+            let remedy = "see the cause above; check the path, the server and the rights";
+            findings.push(Finding::failing("database", error.chain(), remedy));
+            return false;
+        }
+    };
+    findings.push(Finding::ok("database", format!("{address} answers")));
+    let schema = store.check_schema().await;
+    store.close().await;
+    if let Err(error) = schema {
+        let remedy = "run `windlass migrate up`, or use the binary that fits";
+        findings.push(Finding::failing("schema", error.chain(), remedy));
+        return false;
+    }
+    true
 }
 
-/// Nothing is wrong with them, but who reads the configuration alone is mistaken.
-fn told(live: &[Overruled]) -> String {
-    if live.is_empty() {
-        return "none; the configuration holds".to_owned();
-    }
-    let each = live.iter().map(|of| format!("{} {} (configured: {})", of.key, of.live, of.configured));
-    let each: Vec<String> = each.collect();
-    let holds = if live.len() == 1 { "holds" } else { "hold" };
-    format!(
-        "{} {holds} instead of the configuration: {}",
-        plural(live.len() as u64, "value"),
-        each.join(", ")
-    )
-}
-
-fn hands(workers: usize, waiting: u64) -> Finding {
-    let finding = format!("{}, {} waiting", plural(workers as u64, "worker"), plural(waiting, "job"));
-    if workers == 0 && waiting > 0 {
-        return bad("workers", finding, "start one with `windlass serve`");
-    }
-    good("workers", finding)
+/// What the routes find, here or on the server.
+async fn health(session: &Session) -> Result<Vec<Finding>, Failure> {
+    let api = session.api().await?;
+    let answer = api.call(ApiRequest::get("/v1/health", &[])).await.during("cannot look")?;
+    let found = answer["findings"].as_array().map_or(&[][..], Vec::as_slice);
+    let text = |value: &Value, field: &str| value[field].as_str().map(str::to_owned);
+    let read = |value: &Value| Finding {
+        check: text(value, "check").unwrap_or_default(),
+        level: match value["level"].as_str() {
+            Some("ok") => Level::Ok,
+            Some("warning") => Level::Warning,
+            _ => Level::Failing,
+        },
+        what: text(value, "what").unwrap_or_default(),
+        since: None,
+        remedy: text(value, "remedy"),
+        link: text(value, "link"),
+    };
+    Ok(found.iter().map(read).collect())
 }
 
 /// SQLite keeps its log beside the file, so the folder matters as much as the file.
@@ -150,25 +148,17 @@ fn folder(path: &Path) -> Finding {
     };
     let shown = folder.display();
     match std::fs::metadata(folder) {
-        Err(_) => good("folder", format!("{shown} is not there yet; the first use makes it")),
-        Ok(found) if !found.is_dir() => bad(
+        Err(_) => Finding::ok("folder", format!("{shown} is not there yet; the first use makes it")),
+        Ok(found) if !found.is_dir() => Finding::failing(
             "folder",
             format!("{shown} is not a folder"),
             "name another place with --database or server.data",
         ),
-        Ok(found) if found.permissions().readonly() => bad(
+        Ok(found) if found.permissions().readonly() => Finding::failing(
             "folder",
             format!("{shown} cannot be written"),
             "give this user write permission on the folder",
         ),
-        Ok(_) => good("folder", format!("{shown} is there")),
+        Ok(_) => Finding::ok("folder", format!("{shown} is there")),
     }
-}
-
-fn good(name: &str, finding: String) -> Finding {
-    Finding { name: name.to_owned(), ok: true, finding, remedy: None }
-}
-
-fn bad(name: &str, finding: String, remedy: &str) -> Finding {
-    Finding { name: name.to_owned(), ok: false, finding, remedy: Some(remedy.to_owned()) }
 }

@@ -1,51 +1,51 @@
 //! `kinds list|set`: the registry as the database has it, and its limits changed live.
 
-use windlass_core::input::shown;
-use windlass_core::store::KindUpdate;
-use windlass_core::{KindSpec, duration};
-use windlass_http::view::{KindView, ListView};
+use serde_json::{Value, json};
+use windlass_core::duration;
+use windlass_core::store::{CONFIGURED, Live};
+use windlass_pack::Method;
+use windlass_pack::api::ApiRequest;
 
-use super::{ACTOR, Session};
+use super::Session;
+use super::queues::{json_of, said};
+use crate::api::answer::{ask, dash, items, number, span, text};
 use crate::args::{Kinds, KindsVerb};
 use crate::failure::{During, Failure};
 use crate::output::table::Table;
 
 pub(crate) async fn run(session: &Session, args: Kinds) -> Result<(), Failure> {
+    let api = session.api().await?;
     match args.verb.unwrap_or(KindsVerb::List(args.list)) {
         KindsVerb::List(json) => {
-            let client = session.client().await?;
-            let kinds = client.store().kinds().await.during("cannot list kinds")?;
-            show(session, kinds.into_iter().map(|(_, _, kind)| kind).collect(), json.json)
+            let answer =
+                ask(api.as_ref(), ApiRequest::get("/v1/kinds", &[])).await.during("cannot list kinds")?;
+            match json.json {
+                true => answer.print(&session.output),
+                false => table(session, items(&answer.value)),
+            }
         }
         KindsVerb::Set { name, rate, permits, key_concurrency, json } => {
-            let update = KindUpdate { rate, permits, key_concurrency, actor: Some(ACTOR.to_owned()) };
-            set(session, &name, &update, json.json).await
+            let rate = rate.map(|rate| match rate {
+                Live::Configured => CONFIGURED.to_owned(),
+                Live::Set(rate) => rate.map_or("none".to_owned(), |rate| rate.to_string()),
+            });
+            let change = json_of([
+                ("rate", rate.map(Value::from)),
+                ("permits", permits.map(said)),
+                ("key_concurrency", key_concurrency.map(said)),
+            ]);
+            let request = ApiRequest::new(Method::PUT, "/v1/kinds/{kind}", &[&name]).json(&change);
+            let changed = api.call(request).await.during(format!("cannot change {name}"));
+            let kind = changed.map_err(Failure::unchanged)?;
+            match json.json {
+                true => session.output.json(&json!({ "items": [kind], "next_cursor": null })),
+                false => table(session, &[kind]),
+            }
         }
     }
 }
 
-async fn set(session: &Session, name: &str, update: &KindUpdate, json: bool) -> Result<(), Failure> {
-    let client = session.writer().await?;
-    let catalog = client.catalog();
-    let Some(kind) = catalog.kind_named(name) else {
-        let known = catalog.kind_names().join(", ");
-        let what = format!("there is no kind `{}`", shown(name));
-        return Err(Failure::new(what, format!("known: {known}")).hint("nothing was changed"));
-    };
-    if update.permits.is_some() && kind.spec.resource.is_none() {
-        return Err(Failure::new(format!("{name} has no permits"), "it names no resource")
-            .hint(format!("set kinds.{name}.resource in the configuration; nothing was changed")));
-    }
-    client.store().update_kind(kind.id, update).await.during("cannot change the kind")?;
-    let changed = client.refresh().await.during("cannot read the registry")?;
-    show(session, changed.kind_named(name).map(|kind| kind.spec.clone()).into_iter().collect(), json)
-}
-
-fn show(session: &Session, mut kinds: Vec<KindSpec>, json: bool) -> Result<(), Failure> {
-    kinds.sort_by(|a, b| a.name.cmp(&b.name));
-    if json {
-        return session.output.json(&ListView::whole(kinds.into_iter().map(KindView::from).collect()));
-    }
+fn table(session: &Session, kinds: &[Value]) -> Result<(), Failure> {
     let titles = [
         "kind",
         "queue",
@@ -59,21 +59,20 @@ fn show(session: &Session, mut kinds: Vec<KindSpec>, json: bool) -> Result<(), F
     ];
     let mut table = Table::new(&titles);
     for kind in kinds {
-        let dash = || "–".to_owned();
-        let resource = kind.resource.map(|of| match of.permits {
-            Some(permits) => format!("{} ({permits})", of.name),
-            None => of.name,
+        let resource = kind["resource"].as_str().map(|name| match kind["permits"].as_u64() {
+            Some(permits) => format!("{name} ({permits})"),
+            None => name.to_owned(),
         });
         table.row(vec![
-            kind.name,
-            kind.queue,
-            kind.max_attempts.to_string(),
-            kind.timeout.map_or("none".to_owned(), duration::format),
-            duration::format(kind.backoff.base),
-            kind.key_concurrency.to_string(),
-            kind.rate.map_or_else(dash, |rate| rate.to_string()),
+            text(kind, "name").to_owned(),
+            text(kind, "queue").to_owned(),
+            number(kind, "max_attempts").to_string(),
+            span(kind, "timeout_seconds").map_or("none".to_owned(), duration::format),
+            span(kind, "backoff_base_seconds").map_or_else(dash, duration::format),
+            number(kind, "key_concurrency").to_string(),
+            kind["rate"].as_str().map_or_else(dash, str::to_owned),
             resource.unwrap_or_else(dash),
-            kind.description,
+            text(kind, "description").to_owned(),
         ]);
     }
     table.print(&session.output)

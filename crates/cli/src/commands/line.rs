@@ -1,6 +1,6 @@
 //! One line of JSON that somebody handed in, before its fields are looked at.
 
-use windlass_http::fields::{Fields, Unreadable};
+use windlass_pack::fields::{Fields, Unreadable};
 
 /// What is wrong with a line is said without its number.
 pub(super) fn fields(text: &[u8]) -> Result<Fields<'_>, String> {

@@ -13,7 +13,6 @@ pub(crate) mod dead_letters;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod enqueue;
-pub(crate) mod entities;
 pub(crate) mod jobs;
 pub(crate) mod kinds;
 mod line;
@@ -26,60 +25,84 @@ pub(crate) mod top;
 pub(crate) mod workers;
 pub(crate) mod workflows;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use windlass_core::{KindSpec, QueueSpec, Store, StoreError};
-use windlass_engine::{Catalog, Client, Handlers, tryout};
+use windlass_engine::{Catalog, Client};
+use windlass_pack::Assembly;
 
-use crate::compose::{self, Address};
+use crate::api::{Remote, Visited};
+use crate::compose::{self, Address, Parts};
 use crate::config::{Config, Database};
 use crate::failure::{During, Failure};
 use crate::output::Output;
 
-/// Who does it, as long as there are no keys.
-const ACTOR: &str = "cli";
-
 /// What every verb has at hand.
 pub(crate) struct Session {
     pub(crate) config: Config,
+    pub(crate) parts: Parts,
     pub(crate) output: Output,
+    /// The server that data verbs ask instead of the database.
+    pub(crate) remote: Option<Remote>,
+    /// Set when a verb opened the database to call routes in this process.
+    pub(crate) visited: OnceLock<Visited>,
     opened: Mutex<Vec<Arc<dyn Store>>>,
 }
 
 impl Session {
-    pub(crate) fn new(config: Config, output: Output) -> Session {
-        Session { config, output, opened: Mutex::new(Vec::new()) }
+    pub(crate) fn new(config: Config, parts: Parts, output: Output, remote: Option<Remote>) -> Session {
+        Session { config, parts, output, remote, visited: OnceLock::new(), opened: Mutex::new(Vec::new()) }
     }
 
-    /// The database as it is, its schema not looked at. Whoever only looks leaves no file behind.
+    /// The parts with the configured values, not opened yet.
+    pub(crate) fn assembly(&self) -> Result<Assembly, Failure> {
+        self.parts.assemble(self.config.settings.clone())
+    }
+
+    /// The database as it is, its schema not looked at. Whoever only looks leaves no file behind, and a new one is told of.
     pub(crate) async fn open(&self, database: &Database, create: bool) -> Result<Arc<dyn Store>, Failure> {
         let what = || format!("cannot open {}", database.address);
-        if let Address::Sqlite(path) = &database.address
-            && !create
-            && !path.exists()
-        {
+        let is_new = matches!(&database.address, Address::Sqlite(path) if !path.exists());
+        if is_new && !create {
             let hint = "`windlass serve`, `enqueue` and `index` make a new one; --database names another";
             return Err(Failure::new(what(), "there is no such file").hint(hint));
         }
         let store = compose::open(database, create).await.during(what())?;
+        if is_new {
+            self.output.note(format_args!("made a new database: {}", database.address));
+        }
         self.opened.lock().unwrap_or_else(PoisonError::into_inner).push(store.clone());
         Ok(store)
     }
 
-    /// The database with a schema this binary can use, made where there is none. A new SQLite file is migrated;
-    /// everything else only on request.
-    pub(crate) async fn ready(&self, database: &Database, migrate: bool) -> Result<Arc<dyn Store>, Failure> {
-        let store = self.open(database, true).await?;
+    /// The database with a schema this binary can use. A new SQLite file, where one may be made, is migrated; everything
+    /// else only on request.
+    pub(crate) async fn ready(
+        &self,
+        database: &Database,
+        migrate: bool,
+        create: bool,
+    ) -> Result<Arc<dyn Store>, Failure> {
+        let store = self.open(database, create).await?;
         let new = match store.check_schema().await {
             Ok(()) => false,
             Err(StoreError::SchemaMissing) if store.name() == "sqlite" => true,
             Err(StoreError::SchemaMissing | StoreError::SchemaOld { .. }) if migrate => true,
             Err(error) => return Err(error).during(format!("cannot use {}", database.address)),
         };
+        let assembly = self.assembly()?;
         if new {
             let applied = store.migrate_up(None).await.during("cannot migrate the schema")?;
             tracing::info!(?applied, "migrated");
         }
+        // Tables of a part that came later are made as a new file is: nobody has asked for less.
+        if new || migrate || store.name() == "sqlite" {
+            let applied = assembly.migrate(store.as_ref()).await.during("cannot migrate the parts")?;
+            if !applied.is_empty() {
+                tracing::info!(?applied, "migrated");
+            }
+        }
+        assembly.check(store.as_ref()).await.during(format!("cannot use {}", database.address))?;
         Ok(store)
     }
 
@@ -99,7 +122,7 @@ impl Session {
 
     /// For verbs that bring something: the first of them makes the database.
     pub(crate) async fn writer(&self) -> Result<Client, Failure> {
-        let store = self.ready(&self.config.database, false).await?;
+        let store = self.ready(&self.config.database, false, true).await?;
         self.registered(store).await
     }
 
@@ -111,13 +134,11 @@ impl Session {
         let queues: Vec<QueueSpec> = self.config.queues.clone();
         let queues: Vec<QueueSpec> =
             queues.into_iter().filter(|queue| catalog.queue_named(&queue.name).is_none()).collect();
-        let mut kinds = carried(false).specs();
-        kinds.extend(windlass_index::service::kinds());
-        let kinds: Vec<KindSpec> = self.config.kinds.apply(kinds);
+        let kinds: Vec<KindSpec> = self.config.kinds.apply(self.assembly()?.kinds());
         let kinds: Vec<KindSpec> =
             kinds.into_iter().filter(|kind| catalog.kind_named(&kind.name).is_none()).collect();
         if !queues.is_empty() || !kinds.is_empty() {
-            store.sync_registry(&queues, &kinds).await.during("cannot register queues and kinds")?;
+            store.sync_registry(&queues, &kinds, None).await.during("cannot register queues and kinds")?;
         }
         let client = Client::open(store, &[], &[]).await.during(what)?;
         let known = client.store().budgets().await.during(what)?;
@@ -134,11 +155,4 @@ impl Session {
             store.close().await;
         }
     }
-}
-
-/// The kinds this binary runs.
-pub(crate) fn carried(abort: bool) -> Handlers {
-    let mut handlers = Handlers::default();
-    tryout::add(&mut handlers, abort);
-    handlers
 }

@@ -1,14 +1,21 @@
-//! `openapi`: the document of the HTTP interface, without a server.
+//! `openapi`: the description of the HTTP interface, from the binary alone.
 
-use crate::failure::Failure;
+use std::sync::Arc;
+
+use windlass_pack::Pack;
+use windlass_pack::settings::Settings;
+
+use crate::compose::Parts;
+use crate::failure::{During, Failure};
 use crate::output::Output;
 
-pub(crate) fn run(json: bool, output: &Output) -> Result<(), Failure> {
-    let document = windlass_http::document();
+pub(crate) fn run(packs: &[Arc<dyn Pack>], json: bool, output: &Output) -> Result<(), Failure> {
+    let mut assembly = Parts::new(false, packs).assemble(Settings::default())?;
+    let document = windlass_http::document(&mut assembly);
     if json {
         return output.line(document);
     }
     let value: serde_json::Value =
-        serde_json::from_str(&document).map_err(|error| Failure::new("cannot print the document", error))?;
-    output.json(&value)
+        serde_json::from_str(&document).map_err(std::io::Error::other).during("cannot print the document")?;
+    output.line(serde_json::to_string_pretty(&value).unwrap_or(document))
 }

@@ -7,11 +7,11 @@ mod site;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use windlass_core::duration;
-use windlass_engine::{AlertWatch, Client, Handlers, Worker, WorkerHandle, WorkerOptions};
-use windlass_index::Indexing;
+use windlass_engine::{Client, Handlers, Worker, WorkerHandle, WorkerOptions};
+use windlass_pack::service::Services;
+use windlass_pack::{Assembly, OpenError};
 
-use super::entities::indexing;
-use super::{Session, backup, carried};
+use super::Session;
 use crate::args;
 use crate::config::Database;
 use crate::failure::{During, Failure};
@@ -19,15 +19,11 @@ use crate::serving::Serving;
 pub(crate) use site::Site;
 
 pub(crate) async fn serve(session: &Session, args: &args::Running) -> Result<(), Failure> {
-    let (client, handlers, indexing) = open(session, args).await?;
+    let (client, mut assembly) = open(session, &session.config.database, args.migrate, true).await?;
     // Before the first job is leased: a port in use is no reason to hand anything back.
-    let site = Site::open(session, client.clone(), &indexing).await?;
-    // Before anybody can find this server and change a budget beside it.
-    let mut alerts = AlertWatch::new(client.clone());
-    alerts.tick().await.during("cannot read the alerts of budgets")?;
-    tokio::spawn(alerts.run());
+    let site = Site::open(session, client.clone(), &mut assembly).await?;
     let _serving = Serving::begin(&session.config.server.data, &session.config.database.address);
-    let crew = Crew::start(session, client, handlers, Vec::new()).await?.with(site);
+    let crew = Crew::start(session, client, &assembly, Vec::new(), true).await?.with(site);
     crew.run(session).await
 }
 
@@ -36,26 +32,31 @@ pub(crate) async fn work(
     args: &args::Running,
     queues: Vec<String>,
 ) -> Result<(), Failure> {
-    let (client, handlers, _) = open(session, args).await?;
-    Crew::start(session, client, handlers, queues).await?.run(session).await
+    // Whoever only works off what others hand in leaves the making to them.
+    let (client, assembly) = open(session, &session.config.database, args.migrate, false).await?;
+    Crew::start(session, client, &assembly, queues, false).await?.run(session).await
 }
 
-async fn open(session: &Session, args: &args::Running) -> Result<(Client, Handlers, Indexing), Failure> {
+/// The database with everything that this process runs registered in it.
+pub(crate) async fn open(
+    session: &Session,
+    database: &Database,
+    migrate: bool,
+    create: bool,
+) -> Result<(Client, Assembly), Failure> {
     let config = &session.config;
-    let store = session.ready(&config.database, args.migrate).await?;
-    let mut handlers = carried(args.allow_abort);
-    let indexing = indexing()?;
-    indexing.add_to(&mut handlers);
-    if let Some(copies) = &config.copies {
-        backup::kept::add_to(&mut handlers, copies, &config.database);
-    }
-    let kinds = config.kinds.apply(handlers.specs());
+    let store = session.ready(database, migrate, create).await?;
+    let mut assembly = session.assembly()?;
+    let kinds = config.kinds.apply(assembly.kinds());
     let client = Client::open(store, &config.queues, &kinds).await.during("cannot start")?;
     client.set_budgets(&config.budgets).await.during("cannot register budgets")?;
-    if let Some(copies) = &config.copies {
-        backup::kept::schedule(&client, copies).await?;
-    }
-    Ok((client, handlers, indexing))
+    assembly.open(&client).await.map_err(|error| match error {
+        OpenError::Engine(error) => {
+            Err::<(), _>(error).during("cannot start").err().unwrap_or(Failure::Silent(1))
+        }
+        part => Failure::new("cannot start", part),
+    })?;
+    Ok((client, assembly))
 }
 
 /// A running worker with everything needed to stop it.
@@ -64,6 +65,7 @@ pub(crate) struct Crew {
     handlers: Handlers,
     queues: Vec<String>,
     worker: WorkerHandle,
+    services: Services,
     signals: Signals,
     site: Option<Site>,
     /// The worker ended by itself; there is nothing left to stop.
@@ -74,9 +76,11 @@ impl Crew {
     pub(crate) async fn start(
         session: &Session,
         client: Client,
-        handlers: Handlers,
+        assembly: &Assembly,
         queues: Vec<String>,
+        with_server: bool,
     ) -> Result<Crew, Failure> {
+        let handlers = assembly.handlers();
         // Before the first job is leased, so that no signal can end the process without a hand-back.
         let signals = Signals::listen()?;
         let server = &session.config.server;
@@ -92,11 +96,8 @@ impl Crew {
         };
         let worker =
             Worker::start(client.clone(), &handlers, options).await.during("cannot start the worker")?;
-        tokio::spawn(session.config.retention.run(client.store().clone()));
-        if let Some(copies) = &session.config.copies {
-            tokio::spawn(backup::kept::watch(client.store().clone(), copies.clone()));
-        }
-        Ok(Crew { client, handlers, queues, worker, signals, site: None, over: false })
+        let services = assembly.start(client.store().clone(), with_server);
+        Ok(Crew { client, handlers, queues, worker, services, signals, site: None, over: false })
     }
 
     /// The interface beside the workers: it stops with them.
@@ -148,10 +149,10 @@ impl Crew {
                 return Err(error).during("the worker had to stop");
             }
         }
-        let (worker, site) = (self.worker, self.site);
-        let both = async { tokio::join!(worker.shutdown(), close(site)).0 };
+        let (worker, site, services) = (self.worker, self.site, self.services);
+        let all = async { tokio::join!(worker.shutdown(), close(site), services.stop()).0 };
         tokio::select! {
-            ended = both => {
+            ended = all => {
                 ended.during("could not stop cleanly")?;
                 session.output.line("stopped")
             }
@@ -164,12 +165,14 @@ impl Crew {
 
     pub(crate) async fn stop(self) -> Result<(), Failure> {
         close(self.site).await;
+        self.services.stop().await;
         self.worker.shutdown().await.during("could not stop cleanly")
     }
 
     /// Hands back what is leased before the failure is told: others need not wait for the lease to end.
     pub(crate) async fn stop_after(self, failure: Failure) -> Result<(), Failure> {
         close(self.site).await;
+        self.services.stop().await;
         if !self.over
             && let Err(error) = self.worker.shutdown().await
         {

@@ -1,56 +1,59 @@
 //! `workers list`: the incarnations the database knows.
 
-use windlass_core::store::{ResourceUse, WorkerRow};
-use windlass_core::{QueueId, duration};
-use windlass_engine::Catalog;
-use windlass_http::view::{ListView, WorkerView};
+use serde_json::Value;
+use windlass_core::duration;
+use windlass_pack::api::ApiRequest;
 
 use super::Session;
+use super::jobs::now;
+use crate::api::answer::{ask, items, list, number, text, texts, time};
 use crate::failure::{During, Failure};
 use crate::output::job::seconds;
 use crate::output::table::Table;
 
-pub(crate) async fn list(session: &Session, json: bool) -> Result<(), Failure> {
-    let client = session.client().await?;
-    let store = client.store();
-    let workers = store.workers().await.during("cannot list workers")?;
-    let now = store.now().await.during("cannot read the clock")?;
-    let catalog = client.catalog();
+pub(crate) async fn all(session: &Session, json: bool) -> Result<(), Failure> {
+    let api = session.api().await?;
+    let what = "cannot list workers";
+    let answer = ask(api.as_ref(), ApiRequest::get("/v1/workers", &[])).await.during(what)?;
     if json {
-        let views = workers.iter().map(|worker| WorkerView::new(worker, &catalog));
-        return session.output.json(&ListView::whole(views.collect()));
+        return answer.print(&session.output);
     }
+    let workers = items(&answer.value);
     if workers.is_empty() {
         return session.output.line("no worker is alive; `windlass serve` starts one");
     }
+    let now = now(api.as_ref(), what).await?;
     let mut table =
         Table::new(&["worker", "process", "queues", ">running", "permits in use", "started", ">last heard"]);
-    for worker in &workers {
+    for worker in workers {
+        let heard = time(worker, "heartbeat_at").map(|at| format!("{} ago", duration::rough(now.since(at))));
         table.row(vec![
-            worker.id.to_string(),
-            worker.label.clone(),
-            slots(worker, &catalog).join(", "),
-            worker.running.to_string(),
-            permits(&worker.resources),
-            seconds(worker.started_at),
-            format!("{} ago", duration::format(now.since(worker.heartbeat_at))),
+            text(worker, "id").to_owned(),
+            text(worker, "label").to_owned(),
+            slots(worker).join(", "),
+            number(worker, "running").to_string(),
+            permits(worker),
+            time(worker, "started_at").map(seconds).unwrap_or_default(),
+            heard.unwrap_or_default(),
         ]);
     }
     table.print(&session.output)
 }
 
 /// Each queue with the jobs it runs at once, where the worker has said so.
-fn slots(worker: &WorkerRow, catalog: &Catalog) -> Vec<String> {
-    let of = |id: &QueueId| {
-        let name = catalog.queue(*id)?.spec.name.clone();
-        let said = worker.concurrency.iter().find(|(queue, _)| queue == id);
-        Some(said.map_or(name.clone(), |(_, concurrency)| format!("{name} ({concurrency})")))
+fn slots(worker: &Value) -> Vec<String> {
+    let said = list(worker, "concurrency");
+    let of = |name: String| match said.iter().find(|slots| text(slots, "queue") == name) {
+        Some(slots) => format!("{name} ({})", number(slots, "concurrency")),
+        None => name,
     };
-    worker.queues.iter().filter_map(of).collect()
+    texts(worker, "queues").into_iter().map(of).collect()
 }
 
-fn permits(resources: &[ResourceUse]) -> String {
-    let each = resources.iter().map(|of| format!("{} {}/{}", of.resource, of.in_use, of.permits));
+fn permits(worker: &Value) -> String {
+    let each = list(worker, "resources").iter();
+    let each =
+        each.map(|of| format!("{} {}/{}", text(of, "resource"), number(of, "in_use"), number(of, "permits")));
     let all: Vec<String> = each.collect();
     if all.is_empty() { "–".to_owned() } else { all.join(", ") }
 }

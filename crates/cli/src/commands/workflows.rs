@@ -3,25 +3,23 @@
 use std::io::Read;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use windlass_core::input::shown;
-use windlass_core::store::{Bulk, WorkflowDetail, WorkflowFilter};
 use windlass_core::workflow::WorkflowState;
-use windlass_core::{JobState, WorkflowId, duration};
-use windlass_engine::Client;
-use windlass_engine::bulk::touched;
-use windlass_http::view::{ListView, WorkflowDetailView, WorkflowView};
-use windlass_http::workflow_request;
+use windlass_core::{JobState, duration};
+use windlass_pack::api::{Api, ApiRequest};
 
-use super::{Session, line};
+use super::Session;
+use crate::api::answer::{Answered, ask, items, list as values, number, text, time};
 use crate::args::{ListWorkflows, OneWorkflow, RunWorkflow, Workflows, WorkflowsVerb};
 use crate::failure::{During, Failure};
 use crate::output::job::seconds;
 use crate::output::progress::Progress;
 use crate::output::table::Table;
-use crate::output::{Output, graph, visible};
+use crate::output::{Output, graph, more, visible};
 
-/// A thousand jobs with payloads of some size; each payload is checked on its own.
-const MAX_FILE: u64 = 64 << 20;
+/// One byte more than the route takes is enough for it to refuse.
+const MAX_FILE: u64 = (16 << 20) + 1;
 
 const FIRST_LOOK: Duration = Duration::from_millis(20);
 const LAST_LOOK: Duration = Duration::from_millis(500);
@@ -30,167 +28,134 @@ pub(crate) async fn run(session: &Session, args: Workflows) -> Result<(), Failur
     match args.verb.unwrap_or(WorkflowsVerb::List(args.list)) {
         WorkflowsVerb::List(args) => list(session, &args).await,
         WorkflowsVerb::Show(args) => {
-            let client = session.client().await?;
-            print(&session.output, &find(&client, args.id).await?, args.json.json)
+            let api = session.api().await?;
+            print(&session.output, &find(api.as_ref(), &args.id.to_string()).await?, args.json.json)
         }
-        WorkflowsVerb::Cancel(args) => {
-            let client = session.client().await?;
-            let done = client.store().cancel_workflow(WorkflowId(args.id)).await;
-            let needs = "cancel needs one that has not ended";
-            changed(session, &client, &args, done.during("cannot cancel the workflow")?, needs).await
-        }
-        WorkflowsVerb::Retry(args) => {
-            let client = session.client().await?;
-            let done = client.store().retry_workflow(WorkflowId(args.id)).await;
-            let needs = "retry needs jobs that failed, died or were cancelled, and none that were undone";
-            changed(session, &client, &args, done.during("cannot retry the workflow")?, needs).await
-        }
+        WorkflowsVerb::Cancel(args) => change(session, &args, "/v1/workflows/{id}/cancel").await,
+        WorkflowsVerb::Retry(args) => change(session, &args, "/v1/workflows/{id}/retry").await,
         WorkflowsVerb::Run(args) => start(session, &args).await,
     }
 }
 
 async fn list(session: &Session, args: &ListWorkflows) -> Result<(), Failure> {
-    let client = session.client().await?;
-    let before = args.paging.cursor.map(WorkflowId);
-    let filter = WorkflowFilter { state: args.state, before, limit: args.paging.asked() };
-    let mut found = client.store().workflows(&filter).await.during("cannot list workflows")?;
-    let next_cursor = args.paging.cut(&mut found, |record| record.id.to_string());
+    let api = session.api().await?;
+    let request = ApiRequest::get("/v1/workflows", &[]).query("state", args.state);
+    let answer = ask(api.as_ref(), args.paging.of(request)).await.during("cannot list workflows")?;
     if args.json.json {
-        let items = found.iter().map(WorkflowView::from).collect();
-        return session.output.json(&ListView { items, next_cursor });
+        return answer.print(&session.output);
     }
+    let found = items(&answer.value);
     if found.is_empty() {
         return session.output.line("no workflows match");
     }
     let mut table = Table::new(&["id", "name", "state", ">jobs", ">completed", ">waiting", "made", "ended"]);
-    for record in &found {
-        table.row(vec![
-            record.id.to_string(),
-            record.name.clone().unwrap_or_default(),
-            record.state.name().to_owned(),
-            record.counts.total().to_string(),
-            record.counts.completed.to_string(),
-            record.counts.waiting.to_string(),
-            seconds(record.created_at),
-            record.ended_at.map(seconds).unwrap_or_default(),
-        ]);
+    for workflow in found {
+        let count = |field: &str| number(&workflow["counts"], field).to_string();
+        let at = |field: &str| time(workflow, field).map(seconds).unwrap_or_default();
+        let mut row: Vec<String> =
+            ["id", "name", "state"].map(|field| text(workflow, field).to_owned()).to_vec();
+        row.extend(["total", "completed", "waiting"].map(count));
+        row.extend(["created_at", "ended_at"].map(at));
+        table.row(row);
     }
     table.print(&session.output)?;
-    if let Some(cursor) = next_cursor {
-        session.output.note(format_args!("more with --cursor {cursor}"));
-    }
+    more(&session.output, &answer.value);
     Ok(())
+}
+
+async fn change(session: &Session, args: &OneWorkflow, path: &str) -> Result<(), Failure> {
+    let api = session.api().await?;
+    let id = args.id.to_string();
+    let changed = ask(api.as_ref(), ApiRequest::post(path, &[&id])).await;
+    let changed = changed.during(format!("workflow {id} stays as it is"))?;
+    print(&session.output, &changed, args.json.json)
 }
 
 async fn start(session: &Session, args: &RunWorkflow) -> Result<(), Failure> {
     let what = format!("cannot run the workflow of {}", shown(&args.file));
-    let refused = |why: String| Failure::new(what.clone(), why).hint("nothing was written");
-    let text = read(&args.file).during(what.clone())?;
-    if text.len() as u64 > MAX_FILE {
-        return Err(refused(format!("it is larger than {} MiB", MAX_FILE >> 20)));
+    let text_of_file = read(&args.file).during(what.clone())?;
+    let api = session.api().await?;
+    let request = ApiRequest::post("/v1/workflows", &[]).raw_json(text_of_file);
+    let refused = |failure: Failure| failure.failed().or_hint("nothing was written");
+    let mut answer = ask(api.as_ref(), request).await.during(what).map_err(refused)?;
+    let mut waited = Ok(());
+    if let Some(patience) = args.wait {
+        answer = wait(session, api.as_ref(), answer, patience).await?;
+        waited = completed(&answer.value, patience);
     }
-    let fields = line::fields(&text).map_err(refused)?;
-    let request = workflow_request(fields).map_err(|invalid| refused(invalid.to_string()))?;
-    let client = session.writer().await?;
-    let started = client.enqueue_workflow(request).await.during(what)?;
-    let (detail, waited) = match args.wait {
-        None => (find(&client, started.id.0).await?, Ok(())),
-        Some(patience) => {
-            let detail = wait(session, &client, started.id, patience).await?;
-            let waited = completed(&detail, patience);
-            (detail, waited)
-        }
-    };
-    print(&session.output, &detail, args.json.json)?;
+    print(&session.output, &answer, args.json.json)?;
     waited
+}
+
+fn is_ended(workflow: &Value) -> bool {
+    text(workflow, "state").parse::<WorkflowState>().is_ok_and(WorkflowState::is_ended)
 }
 
 /// Until it has ended or the time is up.
 async fn wait(
     session: &Session,
-    client: &Client,
-    id: WorkflowId,
+    api: &dyn Api,
+    mut answer: Answered,
     patience: Option<Duration>,
-) -> Result<WorkflowDetail, Failure> {
+) -> Result<Answered, Failure> {
     let begun = Instant::now();
     let mut pause = FIRST_LOOK;
-    let mut detail = find(client, id.0).await?;
+    let id = text(&answer.value, "id").to_owned();
     // Jobs that undo others come on top when something failed; the bar is about the work.
-    let total = detail.workflow.counts.total();
+    let total = number(&answer.value["counts"], "total");
     let mut bar = Progress::new(session.output, "jobs", total);
     loop {
-        let counts = &detail.workflow.counts;
-        let ended = (counts.total() - counts.waiting - counts.live).min(total);
+        let [all, waiting, live] =
+            ["total", "waiting", "live"].map(|field| number(&answer.value["counts"], field));
+        let ended = all.saturating_sub(waiting).saturating_sub(live).min(total);
         let left = patience.map(|patience| patience.saturating_sub(begun.elapsed()));
-        if detail.workflow.state.is_ended() || left == Some(Duration::ZERO) {
+        if is_ended(&answer.value) || left == Some(Duration::ZERO) {
             bar.finish(ended);
-            return Ok(detail);
+            return Ok(answer);
         }
         bar.set(ended);
         tokio::time::sleep(left.map_or(pause, |left| left.min(pause))).await;
         pause = (pause * 2).min(LAST_LOOK);
-        detail = find(client, id.0).await?;
+        answer = find(api, &id).await?;
     }
 }
 
-fn completed(detail: &WorkflowDetail, patience: Option<Duration>) -> Result<(), Failure> {
-    let WorkflowDetail { workflow, members } = detail;
-    let id = workflow.id;
-    if workflow.state == WorkflowState::Completed {
+fn completed(workflow: &Value, patience: Option<Duration>) -> Result<(), Failure> {
+    let (id, state) = (text(workflow, "id"), text(workflow, "state"));
+    if state == WorkflowState::Completed.name() {
         return Ok(());
     }
-    if !workflow.state.is_ended() {
+    if !is_ended(workflow) {
         let why = format!("it has not ended after {}", duration::format(patience.unwrap_or_default()));
         return Err(Failure::new(format!("workflow {id} was started but not awaited to its end"), why).hint(
             "it goes on; `windlass workers` shows whether anybody works, `windlass serve` starts a worker",
         ));
     }
-    let bad = members.iter().filter(|member| member.state != JobState::Completed);
+    let bad = values(workflow, "jobs").iter().filter(|job| text(job, "state") != JobState::Completed.name());
     let named: Vec<String> =
-        bad.map(|member| format!("{} is {}", visible(&member.name), member.state)).collect();
-    Err(Failure::new(format!("workflow {id} ended as {}", workflow.state), named.join(", "))
+        bad.map(|job| format!("{} is {}", visible(text(job, "name")), text(job, "state"))).collect();
+    Err(Failure::new(format!("workflow {id} ended as {state}"), named.join(", "))
         .hint(format!("`windlass workflows show {id}` has the graph, `windlass jobs show JOB` the errors")))
 }
 
 fn read(file: &str) -> std::io::Result<Vec<u8>> {
     let mut text = Vec::new();
-    // One byte more than is allowed is enough to know.
     match file {
-        "-" => std::io::stdin().lock().take(MAX_FILE + 1).read_to_end(&mut text)?,
-        file => std::fs::File::open(file)?.take(MAX_FILE + 1).read_to_end(&mut text)?,
+        "-" => std::io::stdin().lock().take(MAX_FILE).read_to_end(&mut text)?,
+        file => std::fs::File::open(file)?.take(MAX_FILE).read_to_end(&mut text)?,
     };
     Ok(text)
 }
 
-async fn changed(
-    session: &Session,
-    client: &Client,
-    args: &OneWorkflow,
-    done: Option<Bulk>,
-    needs: &str,
-) -> Result<(), Failure> {
-    let done = done.ok_or_else(|| missing(args.id))?;
-    let found = find(client, args.id).await?;
-    if touched(&done) == 0 {
-        let what = format!("workflow {} stays as it is", args.id);
-        return Err(Failure::new(what, format!("it is {}; {needs}", found.workflow.state)));
-    }
-    print(&session.output, &found, args.json.json)
+async fn find(api: &dyn Api, id: &str) -> Result<Answered, Failure> {
+    let found = ask(api, ApiRequest::get("/v1/workflows/{id}", &[id])).await;
+    let found = found.during("cannot show the workflow");
+    found.map_err(|failure| failure.or_hint("`windlass workflows` lists what is there"))
 }
 
-async fn find(client: &Client, id: i64) -> Result<WorkflowDetail, Failure> {
-    let found = client.store().workflow(WorkflowId(id)).await.during("cannot read the workflow")?;
-    found.ok_or_else(|| missing(id))
-}
-
-fn missing(id: i64) -> Failure {
-    Failure::new(format!("there is no workflow {id} here"), "it may have been cleaned up")
-        .hint("`windlass workflows` lists what is there")
-}
-
-fn print(output: &Output, detail: &WorkflowDetail, json: bool) -> Result<(), Failure> {
+fn print(output: &Output, answer: &Answered, json: bool) -> Result<(), Failure> {
     match json {
-        true => output.json(&WorkflowDetailView::from(detail)),
-        false => graph::print(detail, None, output),
+        true => answer.print(output),
+        false => graph::print(&answer.value, None, output),
     }
 }

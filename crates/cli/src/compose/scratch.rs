@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use windlass_core::backup::Holdings;
 use windlass_core::store::Limit;
 use windlass_core::{Store, StoreError};
 use windlass_engine::backup::{self, Held};
@@ -50,7 +51,12 @@ impl Scratch {
     }
 
     /// For a backup to be restored to: on the same server, or else a file in `folder`, which has room for a copy.
-    pub(crate) async fn to_verify(database: &Database, folder: &Path) -> Result<Scratch, StoreError> {
+    /// It has the tables of every pack whose rows a copy may hold.
+    pub(crate) async fn to_verify(
+        database: &Database,
+        folder: &Path,
+        holdings: &Holdings,
+    ) -> Result<Scratch, StoreError> {
         let place = match &database.address {
             Address::Sqlite(_) => {
                 let (folder, held) = held_folder(folder)?;
@@ -66,6 +72,9 @@ impl Scratch {
         };
         let scratch = Scratch { place };
         scratch.store().migrate_up(None).await?;
+        for pack in &holdings.packs {
+            scratch.store().migrate_pack_up(&pack.name, &pack.steps).await?;
+        }
         Ok(scratch)
     }
 

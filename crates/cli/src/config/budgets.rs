@@ -3,14 +3,16 @@
 use windlass_core::BudgetSpec;
 use windlass_core::budget::Threshold;
 
-use super::keys::{self, Section};
-use super::raw::{Origin, RawConfig, Value};
+use windlass_pack::settings::SettingValue as Value;
+
+use super::keys::BUDGET;
+use super::raw::{Origin, RawConfig};
 
 /// Every budget the configuration names; problems go to `raw`.
 pub(super) fn resolve(raw: &mut RawConfig) -> Vec<BudgetSpec> {
     let mut budgets = Vec::new();
-    for name in raw.names(Section::Budget) {
-        let said = |key| raw.get(Section::Budget, Some(&name), key).cloned();
+    for name in raw.names(BUDGET) {
+        let said = |key| raw.get(BUDGET, Some(&name), key).cloned();
         let mut spec = BudgetSpec::named(&name);
         if let Some((Value::Money(limit), _)) = said("limit") {
             spec.limit = Some(limit);
@@ -29,8 +31,8 @@ pub(super) fn resolve(raw: &mut RawConfig) -> Vec<BudgetSpec> {
             }
         }
         let place = |field: &str| {
-            let key = keys::find(Section::Budget, field).and_then(|key| said(key.name));
-            let any = || keys::in_section(Section::Budget).find_map(|key| said(key.name));
+            let key = raw.keys.find(BUDGET, field).and_then(|key| said(key.name));
+            let any = || raw.keys.in_section(BUDGET).find_map(|key| said(key.name));
             key.or_else(any).map_or(Origin::Default, |(_, origin)| origin)
         };
         for problem in spec.check().err().map(|invalid| invalid.problems).unwrap_or_default() {
@@ -65,7 +67,7 @@ mod tests {
 
     #[test]
     fn thresholds_are_percentages_with_levels() {
-        let default = keys::find(Section::Budget, "thresholds").unwrap().default;
+        let default = crate::config::Keys::default().find(BUDGET, "thresholds").unwrap().default;
         assert_eq!(thresholds(default), Ok(default_thresholds()));
         assert_eq!(thresholds("75% INFO").unwrap()[0].percent, 75);
         assert_eq!(thresholds(""), Ok(Vec::new()));

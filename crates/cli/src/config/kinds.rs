@@ -6,10 +6,10 @@ use std::time::Duration;
 use windlass_core::kind::{DEFAULT_MAX_ATTEMPTS, DEFAULT_TIMEOUT};
 use windlass_core::lane::DEFAULT_KEY_CONCURRENCY;
 use windlass_core::{Backoff, Invalid, KindSpec, QueueSpec, Rate, Resource};
-use windlass_engine::{Handlers, tryout};
+use windlass_pack::settings::SettingValue as Value;
 
-use super::keys::Section;
-use super::raw::{Origin, RawConfig, Value};
+use super::keys::KIND;
+use super::raw::{Origin, RawConfig};
 
 /// Stands for every kind that has no value of its own; no kind can have this name.
 pub(crate) const EVERY: &str = "*";
@@ -36,13 +36,10 @@ struct Setting {
 }
 
 impl KindSettings {
-    pub(super) fn resolve(raw: &mut RawConfig, queues: &[QueueSpec]) -> KindSettings {
-        let mut handlers = Handlers::default();
-        tryout::add(&mut handlers, true);
-        let mut carried = handlers.specs();
-        carried.extend(windlass_index::service::kinds());
+    /// `carried` are the kinds of this binary's parts.
+    pub(super) fn resolve(raw: &mut RawConfig, queues: &[QueueSpec], carried: &[KindSpec]) -> KindSettings {
         let mut settings = KindSettings::default();
-        for name in raw.names(Section::Kind) {
+        for name in raw.names(KIND) {
             let mut setting = read(raw, &name);
             let place = place(raw, &name);
             if name == EVERY {
@@ -132,7 +129,7 @@ impl Setting {
 }
 
 fn read(raw: &RawConfig, name: &str) -> Setting {
-    let said = |key| raw.get(Section::Kind, Some(name), key).map(|(value, _)| value.clone());
+    let said = |key| raw.get(KIND, Some(name), key).map(|(value, _)| value.clone());
     let count = |key| match said(key) {
         Some(Value::Count(count)) => Some(count),
         _ => None,
@@ -171,13 +168,14 @@ fn read(raw: &RawConfig, name: &str) -> Setting {
 }
 
 fn place(raw: &RawConfig, name: &str) -> Origin {
-    super::keys::in_section(Section::Kind)
-        .find_map(|key| raw.get(Section::Kind, Some(name), key.name))
+    raw.keys
+        .in_section(KIND)
+        .find_map(|key| raw.get(KIND, Some(name), key.name))
         .map_or(Origin::Default, |(_, origin)| origin.clone())
 }
 
 fn at(raw: &RawConfig, name: &str, key: &'static str) -> Origin {
-    raw.get(Section::Kind, Some(name), key).map_or(Origin::Default, |(_, origin)| origin.clone())
+    raw.get(KIND, Some(name), key).map_or(Origin::Default, |(_, origin)| origin.clone())
 }
 
 fn check_name(raw: &mut RawConfig, place: &Origin, name: &str) {

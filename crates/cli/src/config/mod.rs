@@ -3,7 +3,6 @@
 //! Owns [`Config`], which holds only values that were checked; nothing else in the program reads the environment or
 //! the file. Reports every problem at once and never stops at the first.
 
-mod backup;
 mod budgets;
 mod environment;
 mod init;
@@ -12,7 +11,6 @@ mod kinds;
 mod raw;
 #[cfg(test)]
 mod tests;
-mod types;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -20,25 +18,37 @@ use std::time::Duration;
 
 use windlass_core::scale::Bounds;
 use windlass_core::store::Live;
-use windlass_core::{BudgetSpec, Invalid, QueueSpec, Resource, TypeSpec, queue};
-use windlass_engine::Retention;
+use windlass_core::{BudgetSpec, Invalid, KindSpec, QueueSpec, Resource, queue};
+use windlass_pack::settings::{Section, Setting, SettingValue as Value, Settings};
+use windlass_pack::{Pack, settings_of};
 
-use crate::compose::Address;
+use crate::compose::{Address, Parts};
 use crate::failure::Failure;
-pub(crate) use backup::Copies;
 pub(crate) use environment::Environment;
 pub(crate) use init::template;
-use keys::{Key, Section};
+use keys::{DATABASE, QUEUE, SERVER};
+pub(crate) use keys::{Keys, own_paths};
 pub(crate) use kinds::KindSettings;
-use raw::{Origin, RawConfig, Value};
+use raw::{Origin, RawConfig};
 
 pub(crate) const FILE: &str = "windlass.toml";
 
-/// The five families and the two queues of boxes.
-pub(crate) fn default_queues() -> Vec<QueueSpec> {
-    let mut queues = queue::families();
-    queues.extend(windlass_index::service::queues());
-    queues
+/// What of the parts the configuration speaks about: their queues, their kinds, and their own keys.
+#[derive(Default)]
+struct Carried {
+    queues: Vec<QueueSpec>,
+    kinds: Vec<KindSpec>,
+    packs: Vec<std::sync::Arc<dyn Pack>>,
+}
+
+impl Carried {
+    /// The five families and the queues of the parts.
+    fn of(parts: &Parts) -> Result<Carried, Failure> {
+        let described = parts.described()?;
+        let mut queues = queue::families();
+        queues.extend(described.queues());
+        Ok(Carried { queues, kinds: described.kinds(), packs: parts.packs.clone() })
+    }
 }
 
 /// What the command line says about configuration.
@@ -57,11 +67,9 @@ pub(crate) struct Config {
     /// The five families and those the configuration adds.
     pub(crate) queues: Vec<QueueSpec>,
     pub(crate) kinds: KindSettings,
-    /// Entity types besides those made at run time.
-    pub(crate) types: Vec<TypeSpec>,
     pub(crate) budgets: Vec<BudgetSpec>,
-    pub(crate) retention: Retention,
-    pub(crate) copies: Option<Copies>,
+    /// The values of the parts' keys.
+    pub(crate) settings: Settings,
     /// Every effective value and where it came from, for `config show`.
     pub(crate) shown: Vec<Shown>,
 }
@@ -97,11 +105,13 @@ pub(crate) struct Shown {
 }
 
 impl Config {
-    pub(crate) fn load(flags: &Flags, environment: &Environment) -> Result<Config, Failure> {
-        let mut raw = RawConfig::default();
+    pub(crate) fn load(flags: &Flags, environment: &Environment, parts: &Parts) -> Result<Config, Failure> {
+        let carried = Carried::of(parts)?;
+        let names = carried.queues.iter().map(|queue| queue.name.clone()).collect();
+        let mut raw = RawConfig::new(Keys::with(settings_of(&parts.packs)), names);
         read_file(&mut raw, flags.file.as_deref())?;
-        let url = keys::find(Section::Database, "url");
-        if let (Some(key), Some(text)) = (url, environment.get("DATABASE_URL")) {
+        let url = raw.keys.find(DATABASE, "url").cloned();
+        if let (Some(key), Some(text)) = (&url, environment.get("DATABASE_URL")) {
             raw.set_text(key, None, &text, Origin::Variable("DATABASE_URL".to_owned()));
         }
         for (name, path, value) in environment.configuration() {
@@ -109,15 +119,15 @@ impl Config {
         }
         let said = [
             (url, &flags.database, "--database"),
-            (keys::find(Section::Server, "lease"), &flags.lease, "--lease"),
-            (keys::find(Section::Server, "bind"), &flags.bind, "--bind"),
+            (raw.keys.find(SERVER, "lease").cloned(), &flags.lease, "--lease"),
+            (raw.keys.find(SERVER, "bind").cloned(), &flags.bind, "--bind"),
         ];
         for (key, text, flag) in said {
             if let (Some(key), Some(text)) = (key, text) {
-                raw.set_text(key, None, text, Origin::Flag(flag));
+                raw.set_text(&key, None, text, Origin::Flag(flag));
             }
         }
-        Resolver { raw }.config().map_err(|problems| failure(&problems))
+        Resolver { raw, carried }.config().map_err(|problems| failure(&problems))
     }
 
     /// Another database than the one in the data folder, and why.
@@ -163,6 +173,7 @@ fn failure(problems: &[raw::Problem]) -> Failure {
 /// From values with places to values that fit together.
 struct Resolver {
     raw: RawConfig,
+    carried: Carried,
 }
 
 impl Resolver {
@@ -171,46 +182,51 @@ impl Resolver {
         let server = self.server();
         let database = self.database(&server.data);
         let queues = self.queues();
-        let kinds = KindSettings::resolve(&mut self.raw, &queues);
-        let types = types::resolve(&mut self.raw);
+        let kinds = KindSettings::resolve(&mut self.raw, &queues, &self.carried.kinds);
         let budgets = budgets::resolve(&mut self.raw);
-        let retention = Retention {
-            finished: self.duration(Section::Cleanup, "finished"),
-            dead_letters: self.duration(Section::Cleanup, "dead_letters"),
-            idempotency: self.duration(Section::Cleanup, "idempotency"),
-            rollups: self.duration(Section::Cleanup, "rollups"),
-        };
-        let copies = backup::resolve(&mut self);
+        let settings = self.settings();
         match database {
             Some(database) if self.raw.problems.is_empty() => {
                 let shown = self.shown(&database, &queues);
-                Ok(Config { server, database, queues, kinds, types, budgets, retention, copies, shown })
+                Ok(Config { server, database, queues, kinds, budgets, settings, shown })
             }
             _ => Err(self.raw.problems),
         }
     }
 
+    /// The parts' keys; each part judges how its values fit together.
+    fn settings(&mut self) -> Settings {
+        let settings = self.raw.settings();
+        for pack in &self.carried.packs {
+            for problem in pack.check(&settings).problems {
+                let place = self.raw.place_of(&problem.field);
+                self.raw.problem(place, format!("{}: {}", problem.field, problem.rule));
+            }
+        }
+        settings
+    }
+
     fn server(&mut self) -> Server {
         Server {
             bind: self.bind(),
-            data: PathBuf::from(self.text(Section::Server, "data")),
-            lease: self.duration(Section::Server, "lease"),
-            grace: self.duration(Section::Server, "grace"),
-            poll: self.duration(Section::Server, "poll"),
-            prefetch: u32::try_from(self.count(Section::Server, "prefetch")).unwrap_or(u32::MAX),
-            quarantine: self.duration(Section::Server, "quarantine"),
+            data: PathBuf::from(self.text(SERVER, "data")),
+            lease: self.duration(SERVER, "lease"),
+            grace: self.duration(SERVER, "grace"),
+            poll: self.duration(SERVER, "poll"),
+            prefetch: u32::try_from(self.count(SERVER, "prefetch")).unwrap_or(u32::MAX),
+            quarantine: self.duration(SERVER, "quarantine"),
         }
     }
 
     /// An address and a port; `localhost` is the usual loopback address.
     fn bind(&mut self) -> SocketAddr {
-        let text = self.text(Section::Server, "bind");
+        let text = self.text(SERVER, "bind");
         let named = match text.trim().strip_prefix("localhost:") {
             Some(port) => format!("127.0.0.1:{port}"),
             None => text.trim().to_owned(),
         };
         named.parse().unwrap_or_else(|_| {
-            let origin = self.raw.get(Section::Server, None, "bind").map(|(_, origin)| origin.clone());
+            let origin = self.raw.get(SERVER, None, "bind").map(|(_, origin)| origin.clone());
             let text = windlass_core::input::shown(&text);
             let rule = format!("server.bind: must be ADDRESS:PORT such as 127.0.0.1:8080, not `{text}`");
             self.raw.problem(origin.unwrap_or(Origin::Default), rule);
@@ -219,8 +235,8 @@ impl Resolver {
     }
 
     fn database(&mut self, data: &Path) -> Option<Database> {
-        let said = self.raw.get(Section::Database, None, "url").cloned();
-        let schema = self.raw.get(Section::Database, None, "schema").cloned();
+        let said = self.raw.get(DATABASE, None, "url").cloned();
+        let schema = self.raw.get(DATABASE, None, "schema").cloned();
         let is_default = said.is_none();
         let address = match said {
             Some((url, origin)) => match Address::parse(&url.to_string()) {
@@ -238,26 +254,26 @@ impl Resolver {
                 None => address,
             },
             is_default,
-            pool: u32::try_from(self.count(Section::Database, "pool")).unwrap_or(u32::MAX),
-            notify: self.value(Section::Database, "notify") == Value::Flag(true),
-            pooler: self.value(Section::Database, "pooler") == Value::Flag(true),
-            acquire_timeout: self.duration(Section::Database, "acquire_timeout"),
-            statement_timeout: self.duration(Section::Database, "statement_timeout"),
+            pool: u32::try_from(self.count(DATABASE, "pool")).unwrap_or(u32::MAX),
+            notify: self.value(DATABASE, "notify") == Value::Flag(true),
+            pooler: self.value(DATABASE, "pooler") == Value::Flag(true),
+            acquire_timeout: self.duration(DATABASE, "acquire_timeout"),
+            statement_timeout: self.duration(DATABASE, "statement_timeout"),
         })
     }
 
     fn queues(&mut self) -> Vec<QueueSpec> {
-        let mut queues = default_queues();
-        for name in self.raw.names(Section::Queue) {
+        let mut queues = self.carried.queues.clone();
+        for name in self.raw.names(QUEUE) {
             if !queues.iter().any(|queue| queue.name == name) {
-                self.check_name(Section::Queue, &name);
+                self.check_name(QUEUE, &name);
                 queues.push(QueueSpec::named(&name));
             }
         }
         for queue in &mut queues {
             self.queue_limits(queue);
             let name = queue.name.clone();
-            let said = |key| self.raw.get(Section::Queue, Some(&name), key).map(|(value, _)| value);
+            let said = |key| self.raw.get(QUEUE, Some(&name), key).map(|(value, _)| value);
             set_count(said("priority"), &mut queue.priority);
             if let Some(Value::Duration(cadence)) = said("cadence") {
                 queue.cadence = *cadence;
@@ -294,7 +310,7 @@ impl Resolver {
     /// Bounds and resource; `concurrency` is read here first because bounds depend on it.
     fn queue_limits(&mut self, queue: &mut QueueSpec) {
         let name = queue.name.clone();
-        let said = |key| self.raw.get(Section::Queue, Some(&name), key);
+        let said = |key| self.raw.get(QUEUE, Some(&name), key);
         set_count(said("concurrency").map(|(value, _)| value), &mut queue.concurrency);
         let number = |key| match said(key) {
             Some((Value::Count(count), origin)) => (u32::try_from(*count).ok(), Some(origin.clone())),
@@ -330,8 +346,11 @@ impl Resolver {
 
     fn check_name(&mut self, section: Section, name: &str) {
         let mut invalid = Invalid::default();
-        invalid.check_name(section.word(), name);
-        let place = keys::in_section(section)
+        invalid.check_name(section.word, name);
+        let place = self
+            .raw
+            .keys
+            .in_section(section)
             .find_map(|key| self.raw.get(section, Some(name), key.name))
             .map_or(Origin::Default, |(_, origin)| origin.clone());
         for problem in invalid.problems {
@@ -343,7 +362,7 @@ impl Resolver {
     fn value(&self, section: Section, name: &'static str) -> Value {
         match self.raw.get(section, None, name) {
             Some((value, _)) => value.clone(),
-            None => keys::find(section, name).map_or(Value::Nothing, default_value),
+            None => self.raw.keys.find(section, name).map_or(Value::Nothing, default_value),
         }
     }
 
@@ -367,26 +386,27 @@ impl Resolver {
 
     fn shown(&self, database: &Database, queues: &[QueueSpec]) -> Vec<Shown> {
         let mut shown = Vec::new();
-        for key in keys::KEYS.iter().filter(|key| key.section.placeholder().is_none()) {
+        for key in self.raw.keys.iter().filter(|key| key.section.named.is_none()) {
             let value = match (key.section, key.name) {
                 // Shown as it is used, and never with its password.
-                (Section::Database, "url") => database.address.to_string(),
+                (DATABASE, "url") => database.address.to_string(),
                 _ => self.text(key.section, key.name),
             };
             shown.push(Shown { path: key.path(), value, origin: self.origin(key, None) });
         }
         for queue in queues {
-            for key in keys::in_section(Section::Queue) {
+            for key in self.raw.keys.in_section(QUEUE) {
                 let path = format!("queues.{}.{}", queue.name, key.name);
                 let value = queue_figure(queue, key.name);
                 shown.push(Shown { path, value, origin: self.origin(key, Some(&queue.name)) });
             }
         }
-        for section in [Section::Kind, Section::Entity, Section::Budget] {
+        let named = self.raw.keys.sections().into_iter().filter(|section| section.named.is_some());
+        for section in named.filter(|section| *section != QUEUE) {
             for name in self.raw.names(section) {
-                for key in keys::in_section(section) {
+                for key in self.raw.keys.in_section(section) {
                     if let Some((value, origin)) = self.raw.get(section, Some(&name), key.name) {
-                        let path = format!("{}.{name}.{}", section.word(), key.name);
+                        let path = format!("{}.{name}.{}", section.word, key.name);
                         shown.push(Shown { path, value: value.to_string(), origin: origin.to_string() });
                     }
                 }
@@ -395,14 +415,14 @@ impl Resolver {
         shown
     }
 
-    fn origin(&self, key: &Key, name: Option<&str>) -> String {
+    fn origin(&self, key: &Setting, name: Option<&str>) -> String {
         let said = self.raw.get(key.section, name, key.name);
         said.map_or(Origin::Default, |(_, origin)| origin.clone()).to_string()
     }
 }
 
-fn default_value(key: &Key) -> Value {
-    raw::parse(key.shape, key.default).unwrap_or(Value::Nothing)
+fn default_value(key: &Setting) -> Value {
+    key.form.parse(key.default).unwrap_or(Value::Nothing)
 }
 
 fn set_count<T: TryFrom<u64>>(said: Option<&Value>, field: &mut T) {

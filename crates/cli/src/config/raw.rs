@@ -7,38 +7,12 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::Path;
-use std::time::Duration;
 
-use windlass_core::budget::{Amount, BadAmount};
-use windlass_core::rate::BadRate;
-use windlass_core::{Invalid, Rate, duration, input};
+use windlass_core::input;
 
-use super::keys::{self, Key, Section, Shape};
+use windlass_pack::settings::{Form, Section, Setting, SettingValue as Value, Settings};
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Value {
-    Text(String),
-    Flag(bool),
-    Count(u64),
-    Money(Amount),
-    Duration(Duration),
-    Rate(Rate),
-    Nothing,
-}
-
-impl fmt::Display for Value {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Value::Text(text) => f.write_str(text),
-            Value::Flag(flag) => flag.fmt(f),
-            Value::Count(count) => count.fmt(f),
-            Value::Money(amount) => amount.fmt(f),
-            Value::Duration(value) => f.write_str(&duration::format(*value)),
-            Value::Rate(rate) => rate.fmt(f),
-            Value::Nothing => f.write_str("none"),
-        }
-    }
-}
+use super::keys::{self, BUDGET, KIND, Keys, PACKS, QUEUE};
 
 /// Where a value came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +46,9 @@ type Address = (Section, Option<String>, &'static str);
 
 #[derive(Debug, Default)]
 pub(crate) struct RawConfig {
+    pub(crate) keys: Keys,
+    /// Spelled as they are registered; `high` means HIGH.
+    queues: Vec<String>,
     entries: BTreeMap<Address, (Value, Origin)>,
     /// Sections with a name and nothing in them.
     empty: Vec<(Section, String, Origin)>,
@@ -79,6 +56,33 @@ pub(crate) struct RawConfig {
 }
 
 impl RawConfig {
+    pub(crate) fn new(keys: Keys, queues: Vec<String>) -> RawConfig {
+        RawConfig { keys, queues, ..RawConfig::default() }
+    }
+
+    /// What was said about the keys of parts.
+    pub(crate) fn settings(&self) -> Settings {
+        let mut settings = Settings::new(self.keys.iter().cloned().collect());
+        for ((section, name, key), (value, _)) in &self.entries {
+            settings.set(*section, name.as_deref(), key, value.clone());
+        }
+        settings
+    }
+
+    /// Where a key with this path was said, or another one of its section.
+    pub(crate) fn place_of(&self, path: &str) -> Origin {
+        let said = |at: &Address| match &at.1 {
+            Some(name) => format!("{}.{name}.{}", at.0.word, at.2),
+            None => format!("{}.{}", at.0.word, at.2),
+        };
+        let exact = self.entries.iter().find(|(at, _)| said(at) == path);
+        let near = || {
+            let (within, _) = path.rsplit_once('.')?;
+            self.entries.iter().find(|(at, _)| said(at).rsplit_once('.').is_some_and(|(of, _)| of == within))
+        };
+        exact.or_else(near).map_or(Origin::Default, |(_, (_, origin))| origin.clone())
+    }
+
     pub(crate) fn get(
         &self,
         section: Section,
@@ -104,11 +108,11 @@ impl RawConfig {
                 continue;
             }
             let needed = match section {
-                Section::Budget => "limit or tokens is needed",
-                Section::Kind => "a kind this binary does not carry needs `queue`",
+                BUDGET => "limit or tokens is needed",
+                KIND => "a kind this binary does not carry needs `queue`",
                 _ => "give it a key or leave it out",
             };
-            let path = format!("{}.{}", section.word(), input::shown(&name));
+            let path = format!("{}.{}", section.word, input::shown(&name));
             self.problem(place, format!("{path}: the section is empty; {needed}"));
         }
     }
@@ -118,12 +122,11 @@ impl RawConfig {
     }
 
     /// A value that came as text.
-    pub(crate) fn set_text(&mut self, key: &'static Key, name: Option<String>, text: &str, origin: Origin) {
-        let value = parse(key.shape, text);
-        self.set(key, name, value, origin);
+    pub(crate) fn set_text(&mut self, key: &Setting, name: Option<String>, text: &str, origin: Origin) {
+        self.set(key, name, key.read(text), origin);
     }
 
-    fn set(&mut self, key: &'static Key, name: Option<String>, value: Result<Value, String>, origin: Origin) {
+    fn set(&mut self, key: &Setting, name: Option<String>, value: Result<Value, String>, origin: Origin) {
         let name = name.map(|name| self.canonical(key.section, name));
         match value {
             Ok(value) => {
@@ -131,7 +134,7 @@ impl RawConfig {
             }
             Err(why) => {
                 let path = match name {
-                    Some(name) => format!("{}.{}.{}", key.section.word(), input::shown(&name), key.name),
+                    Some(name) => format!("{}.{}.{}", key.section.word, input::shown(&name), key.name),
                     None => key.path(),
                 };
                 self.problem(origin, format!("{path}: {why}"));
@@ -141,8 +144,7 @@ impl RawConfig {
 
     /// `high` means HIGH; a name seen before keeps its first spelling.
     fn canonical(&self, section: Section, name: String) -> String {
-        let families = super::default_queues();
-        let known = families.iter().map(|family| &family.name).filter(|_| section == Section::Queue);
+        let known = self.queues.iter().filter(|_| section == QUEUE);
         let seen = self.entries.keys().filter(|at| at.0 == section).filter_map(|at| at.1.as_ref());
         let same = known.chain(seen).find(|known| known.eq_ignore_ascii_case(&name));
         same.cloned().unwrap_or(name)
@@ -151,26 +153,30 @@ impl RawConfig {
     /// One `WINDLASS_SECTION__KEY`; `path` is its lower-case rest.
     pub(crate) fn read_variable(&mut self, variable: &str, path: &str, value: &OsString) {
         let origin = Origin::Variable(variable.to_owned());
-        let parts: Vec<&str> = path.split("__").collect();
-        let Some(section) = parts.first().and_then(|word| section_of(word)) else {
+        let mut parts: Vec<&str> = path.split("__").collect();
+        let of_pack = parts.get(1).map(|pack| format!("{PACKS}.{pack}"));
+        if let (Some(&PACKS), Some(word)) = (parts.first(), &of_pack) {
+            parts.splice(0..2, [word.as_str()]);
+        }
+        let Some(section) = parts.first().and_then(|word| self.keys.section(word)) else {
             return self.unknown_section(origin, parts.first().copied().unwrap_or_default());
         };
-        let (name, key) = match (section.placeholder(), parts.as_slice()) {
+        let (name, key) = match (section.named, parts.as_slice()) {
             (None, [_, key]) => (None, *key),
             (Some(_), [_, name, key]) if !name.is_empty() => (Some(in_variable(section, name)), *key),
             (None, _) => return self.problem(origin, "has too many parts; write WINDLASS_SECTION__KEY"),
             (Some(_), _) => {
-                let word = section.word().to_uppercase();
+                let word = section.word.to_uppercase();
                 return self.problem(origin, format!("write WINDLASS_{word}__NAME__KEY"));
             }
         };
         let Some(text) = value.to_str() else { return self.problem(origin, "is not UTF-8") };
-        if let Some(key) = keys::find(section, key) {
-            return self.set_text(key, name, text, origin);
+        if let Some(key) = self.keys.find(section, key).cloned() {
+            return self.set_text(&key, name, text, origin);
         }
-        match key.strip_suffix("_file").and_then(|key| keys::find(section, key)) {
+        match key.strip_suffix("_file").and_then(|key| self.keys.find(section, key)).cloned() {
             Some(key) => match std::fs::read_to_string(Path::new(text)) {
-                Ok(content) => self.set_text(key, name, content.trim_end_matches(['\r', '\n']), origin),
+                Ok(content) => self.set_text(&key, name, content.trim_end_matches(['\r', '\n']), origin),
                 Err(error) => self.problem(origin, format!("cannot read the file it names: {error}")),
             },
             None => self.unknown_key(origin, section, name.as_deref(), key),
@@ -190,7 +196,11 @@ impl RawConfig {
         let root = document.as_table();
         for (word, item) in root.iter() {
             let at = place(start(root, word, item));
-            let Some(section) = section_of(word) else {
+            if let (PACKS, Some(packs)) = (word, item.as_table_like()) {
+                self.read_packs(packs, &place);
+                continue;
+            }
+            let Some(section) = self.keys.section(word) else {
                 self.unknown_section(at, word);
                 continue;
             };
@@ -198,7 +208,7 @@ impl RawConfig {
                 self.problem(at, format!("{word} is a section; write it as [{}]", header(section)));
                 continue;
             };
-            if section.placeholder().is_none() {
+            if section.named.is_none() {
                 self.read_table(section, None, table, &place);
                 continue;
             }
@@ -222,6 +232,19 @@ impl RawConfig {
         }
     }
 
+    /// `[packs.<name>]`: one section for each part.
+    fn read_packs(&mut self, packs: &dyn toml_edit::TableLike, place: &dyn Fn(usize) -> Origin) {
+        for (name, item) in packs.iter() {
+            let at = place(start(packs, name, item));
+            let word = format!("{PACKS}.{name}");
+            match (self.keys.section(&word), item.as_table_like()) {
+                (Some(section), Some(table)) => self.read_table(section, None, table, place),
+                (Some(_), None) => self.problem(at, format!("{word} is a section; write it as [{word}]")),
+                (None, _) => self.unknown_section(at, &word),
+            }
+        }
+    }
+
     fn read_table(
         &mut self,
         section: Section,
@@ -231,10 +254,10 @@ impl RawConfig {
     ) {
         for (word, item) in table.iter() {
             let origin = place(start(table, word, item));
-            match keys::find(section, word) {
+            match self.keys.find(section, word).cloned() {
                 Some(key) => {
-                    let value = from_toml(key.shape, item);
-                    self.set(key, name.map(str::to_owned), value, origin);
+                    let value = from_toml(key.form, item).and_then(|value| key.accept(value));
+                    self.set(&key, name.map(str::to_owned), value, origin);
                 }
                 None => self.unknown_key(origin, section, name, word),
             }
@@ -242,8 +265,8 @@ impl RawConfig {
     }
 
     fn unknown_section(&mut self, origin: Origin, word: &str) {
-        let words = Section::ALL.map(Section::word);
-        let meant = keys::nearest(word, words.into_iter());
+        let words: Vec<&str> = self.keys.sections().iter().map(|section| section.word).collect();
+        let meant = keys::nearest(word, words.iter().copied());
         let word = input::shown(word);
         self.problem(
             origin,
@@ -255,10 +278,11 @@ impl RawConfig {
     }
 
     fn unknown_key(&mut self, origin: Origin, section: Section, name: Option<&str>, word: &str) {
-        let names = || keys::in_section(section).map(|key| key.name);
+        let known: Vec<&'static str> = self.keys.in_section(section).map(|key| key.name).collect();
+        let names = || known.iter().copied();
         let within = match name {
-            Some(name) => format!("{}.{}", section.word(), input::shown(name)),
-            None => section.word().to_owned(),
+            Some(name) => format!("{}.{}", section.word, input::shown(name)),
+            None => section.word.to_owned(),
         };
         let meant = keys::nearest(word, names());
         let word = input::shown(word);
@@ -280,19 +304,15 @@ impl RawConfig {
 /// Variables have no case of their own: budgets are spelled small, everything else in capitals.
 fn in_variable(section: Section, name: &str) -> String {
     match section {
-        Section::Budget => name.to_lowercase(),
+        BUDGET => name.to_lowercase(),
         _ => name.to_uppercase(),
     }
 }
 
-fn section_of(word: &str) -> Option<Section> {
-    Section::ALL.into_iter().find(|section| section.word() == word)
-}
-
 fn header(section: Section) -> String {
-    match section.placeholder() {
-        Some(hole) => format!("{}.{hole}", section.word()),
-        None => section.word().to_owned(),
+    match section.named {
+        Some(hole) => format!("{}.{hole}", section.word),
+        None => section.word.to_owned(),
     }
 }
 
@@ -305,33 +325,33 @@ fn line_of(text: &str, at: usize) -> usize {
     text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count() + 1
 }
 
-fn from_toml(shape: Shape, item: &toml_edit::Item) -> Result<Value, String> {
+fn from_toml(form: Form, item: &toml_edit::Item) -> Result<Value, String> {
     if let Some(text) = item.as_str() {
-        return match shape {
-            Shape::Flag => Err("must be true or false, without quotes".to_owned()),
-            Shape::Count { .. } => Err("must be a number, without quotes".to_owned()),
-            _ => parse(shape, text),
+        return match form {
+            Form::Flag => Err("must be true or false, without quotes".to_owned()),
+            Form::Count { .. } => Err("must be a number, without quotes".to_owned()),
+            _ => form.parse(text),
         };
     }
     if let Some(number) = item.as_integer() {
-        return match shape {
-            Shape::Duration { .. } | Shape::DurationOrNone { .. } => {
+        return match form {
+            Form::Duration { .. } | Form::DurationOrNone { .. } => {
                 Err(format!("needs a unit: write \"{number}s\" or \"{number}ms\" in quotes"))
             }
-            Shape::Text | Shape::NameOrNone => Err("must be text in quotes".to_owned()),
-            Shape::RateOrNone => {
+            Form::Text | Form::NameOrNone => Err("must be text in quotes".to_owned()),
+            Form::RateOrNone => {
                 Err(format!("needs a time: write \"{number}/s\" or \"{number}/m\" in quotes"))
             }
-            _ => parse(shape, &number.to_string()),
+            _ => form.parse(&number.to_string()),
         };
     }
     // Its shortest form is what was written, as far as money has digits.
-    if let (Shape::Money, Some(number)) = (shape, item.as_float()) {
-        return parse(shape, &number.to_string());
+    if let (Form::Money, Some(number)) = (form, item.as_float()) {
+        return form.parse(&number.to_string());
     }
-    match (shape, item.as_bool()) {
-        (Shape::Flag, Some(flag)) => Ok(Value::Flag(flag)),
-        _ => Err(format!("must be a {shape}, not {}", article(item))),
+    match (form, item.as_bool()) {
+        (Form::Flag, Some(flag)) => Ok(Value::Flag(flag)),
+        _ => Err(format!("must be a {form}, not {}", article(item))),
     }
 }
 
@@ -342,51 +362,5 @@ fn article(item: &toml_edit::Item) -> &'static str {
         "array" | "array of tables" => "a list",
         "datetime" => "a date",
         _ => "a section",
-    }
-}
-
-/// A value from its text, whatever source it came from.
-pub(crate) fn parse(shape: Shape, text: &str) -> Result<Value, String> {
-    let none = text.trim().eq_ignore_ascii_case("none");
-    match shape {
-        Shape::Text if text.contains('\0') => Err("must not contain NUL".to_owned()),
-        Shape::Text => Ok(Value::Text(text.to_owned())),
-        Shape::Flag => match text.trim().to_ascii_lowercase().as_str() {
-            "true" | "1" | "yes" | "on" => Ok(Value::Flag(true)),
-            "false" | "0" | "no" | "off" => Ok(Value::Flag(false)),
-            _ => Err(format!("must be true or false, not `{}`", input::shown(text))),
-        },
-        Shape::Money => text.parse().map(Value::Money).map_err(|error: BadAmount| error.to_string()),
-        Shape::CountOrNone { .. } | Shape::DurationOrNone { .. } | Shape::RateOrNone | Shape::NameOrNone
-            if none =>
-        {
-            Ok(Value::Nothing)
-        }
-        Shape::RateOrNone => match text.parse() {
-            Ok(rate) => Ok(Value::Rate(rate)),
-            Err(error) => Err(BadRate::to_string(&error)),
-        },
-        Shape::NameOrNone => {
-            let mut invalid = Invalid::default();
-            invalid.check_name("resource", text.trim());
-            match invalid.problems.pop() {
-                Some(problem) => Err(problem.rule),
-                None => Ok(Value::Text(text.trim().to_owned())),
-            }
-        }
-        Shape::Count { min, max } | Shape::CountOrNone { min, max } => match text.trim().parse::<i128>() {
-            Ok(count) if (i128::from(min)..=i128::from(max)).contains(&count) => {
-                Ok(Value::Count(count as u64))
-            }
-            _ => Err(format!("must be a {shape}, not `{}`", input::shown(text))),
-        },
-        Shape::Duration { min_ms } | Shape::DurationOrNone { min_ms } => {
-            let value = duration::parse(text).map_err(|error| error.to_string())?;
-            if value < Duration::from_millis(min_ms) {
-                let least = duration::format(Duration::from_millis(min_ms));
-                return Err(format!("must be at least {least}, not `{}`", input::shown(text)));
-            }
-            Ok(Value::Duration(value))
-        }
     }
 }

@@ -3,13 +3,16 @@
 use super::*;
 
 fn load(file: &str, variables: &[(&str, &str)]) -> Result<Config, String> {
-    let mut raw = RawConfig::default();
+    let parts = Parts::new(false, &[]);
+    let carried = Carried::of(&parts).map_err(|failure| failure.text(false))?;
+    let names = carried.queues.iter().map(|queue| queue.name.clone()).collect();
+    let mut raw = RawConfig::new(Keys::with(settings_of(&parts.packs)), names);
     raw.read_file("windlass.toml", file);
     let environment = Environment::of(variables);
     for (name, path, value) in environment.configuration() {
         raw.read_variable(name, &path, value);
     }
-    Resolver { raw }.config().map_err(|problems| failure(&problems).text(false))
+    Resolver { raw, carried }.config().map_err(|problems| failure(&problems).text(false))
 }
 
 #[test]
@@ -21,8 +24,7 @@ fn the_defaults_are_the_engines() {
     assert_eq!(config.server.poll, worker.poll);
     assert_eq!(config.server.prefetch, worker.prefetch);
     assert_eq!(config.server.quarantine, worker.quarantine);
-    assert_eq!(config.retention, Retention::default());
-    assert_eq!(config.queues, super::default_queues());
+    assert_eq!(config.queues, Carried::of(&Parts::new(false, &[])).unwrap().queues);
     assert!(config.database.is_default);
 }
 
@@ -112,9 +114,7 @@ fn every_kind_and_one_kind() {
     let file = "[kinds.\"*\"]\nmax_attempts = 9\nbackoff_base = \"1s\"\n[kinds.noop]\nmax_attempts = 2\n\
                 [kinds.MINE]\nqueue = \"low\"\ntimeout = \"none\"\n";
     let config = load(file, &[]).unwrap();
-    let mut handlers = windlass_engine::Handlers::default();
-    windlass_engine::tryout::add(&mut handlers, false);
-    let kinds = config.kinds.apply(handlers.specs());
+    let kinds = config.kinds.apply(Parts::new(false, &[]).assemble(Settings::default()).unwrap().kinds());
     let kind = |name: &str| kinds.iter().find(|kind| kind.name == name).unwrap();
     assert_eq!(kind("NOOP").max_attempts, 2);
     assert_eq!(kind("SLEEP").max_attempts, 9);
@@ -125,7 +125,8 @@ fn every_kind_and_one_kind() {
 
 #[test]
 fn the_written_file_is_the_default_and_each_line_can_be_used() {
-    let written = template();
+    let keys = Keys::with(settings_of(&Parts::new(false, &[]).packs));
+    let written = template(&keys);
     assert!(load(&written, &[]).unwrap().database.is_default);
     let used: String = written
         .lines()
@@ -137,7 +138,9 @@ fn the_written_file_is_the_default_and_each_line_can_be_used() {
     let config = load(&used, &[]).unwrap();
     assert_eq!(
         config.queues[0],
-        super::default_queues()
+        Carried::of(&Parts::new(false, &[]))
+            .unwrap()
+            .queues
             .into_iter()
             .map(|mut q| {
                 if q.name == "HIGH" {
@@ -150,7 +153,7 @@ fn the_written_file_is_the_default_and_each_line_can_be_used() {
             .next()
             .unwrap()
     );
-    for key in keys::KEYS {
+    for key in keys.iter() {
         assert!(used.lines().any(|line| line.starts_with(&format!("{} = ", key.name))), "{}", key.path());
     }
 }

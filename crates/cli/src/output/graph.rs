@@ -1,34 +1,64 @@
 //! A workflow as a tree of plain characters: each job stands under the last of those it runs after and names the others.
 
-use windlass_core::JobId;
-use windlass_core::store::{MemberRecord, WorkflowDetail};
+use std::collections::HashMap;
+
+use serde_json::Value;
+use unicode_width::UnicodeWidthStr;
 
 use super::{Output, visible};
+use crate::api::answer::{list, number, said, text, texts};
 use crate::failure::Failure;
 
-/// `own` is the job that is being shown.
-pub(crate) fn print(detail: &WorkflowDetail, own: Option<JobId>, output: &Output) -> Result<(), Failure> {
-    let workflow = &detail.workflow;
-    let name = workflow.name.as_deref().map(|name| format!(" {}", visible(name))).unwrap_or_default();
-    let counts = &workflow.counts;
+/// One job of a workflow, with the places of those it runs after.
+struct Member {
+    name: String,
+    id: String,
+    kind: String,
+    state: String,
+    waits: bool,
+    parents: Vec<usize>,
+    undoes: Option<usize>,
+}
+
+/// `own` is the id of the job that is being shown.
+pub(crate) fn print(workflow: &Value, own: Option<&str>, output: &Output) -> Result<(), Failure> {
+    let name = said(workflow, "name").map(|name| format!(" {}", visible(&name))).unwrap_or_default();
+    let counts = &workflow["counts"];
     output.line(format_args!(
         "workflow {}{name} · {} · {} of {} jobs completed · on failure: {}",
-        workflow.id,
-        workflow.state,
-        counts.completed,
-        counts.total(),
-        workflow.on_failure
+        visible(text(workflow, "id")),
+        visible(text(workflow, "state")),
+        number(counts, "completed"),
+        number(counts, "total"),
+        visible(text(workflow, "on_failure"))
     ))?;
-    for line in lines(&detail.members, own) {
+    for line in lines(&members(workflow), own) {
         output.line(format_args!("  {line}"))?;
     }
     Ok(())
 }
 
+fn members(workflow: &Value) -> Vec<Member> {
+    let jobs = list(workflow, "jobs");
+    let places: HashMap<&str, usize> =
+        jobs.iter().enumerate().map(|(n, job)| (text(job, "name"), n)).collect();
+    let place = |name: &str| places.get(name).copied();
+    let member = |job: &Value| Member {
+        name: text(job, "name").to_owned(),
+        id: text(job, "id").to_owned(),
+        kind: text(job, "kind").to_owned(),
+        state: text(job, "state").to_owned(),
+        waits: job["waiting"] == true,
+        parents: texts(job, "after").iter().filter_map(|name| place(name)).collect(),
+        undoes: job["undoes"].as_str().and_then(place),
+    };
+    jobs.iter().map(member).collect()
+}
+
 /// Columns of branches: what stands deeper is drawn no deeper, and names whom it runs after.
 const DEEPEST: usize = 30;
 
-fn lines(members: &[MemberRecord], own: Option<JobId>) -> Vec<String> {
+fn lines(members: &[Member], own: Option<&str>) -> Vec<String> {
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); members.len()];
     let mut roots = Vec::new();
     for (n, member) in members.iter().enumerate() {
@@ -53,16 +83,19 @@ fn lines(members: &[MemberRecord], own: Option<JobId>) -> Vec<String> {
         }
         drawn.push((format!("{branch}{}", visible(&members[n].name)), n, deep));
     }
-    let width = drawn.iter().map(|(text, ..)| text.chars().count()).max().unwrap_or(0);
-    let line = |(text, n, deep)| format!("{text:<width$}  {}", about(members, n, deep, own));
+    let width = drawn.iter().map(|(text, ..)| text.width()).max().unwrap_or(0);
+    let line = |(text, n, deep): (String, usize, bool)| {
+        let room = " ".repeat(width.saturating_sub(text.width()));
+        format!("{text}{room}  {}", about(members, n, deep, own))
+    };
     drawn.into_iter().map(line).collect()
 }
 
 /// `deep`: the branches do not show under whom it stands.
-fn about(members: &[MemberRecord], n: usize, deep: bool, own: Option<JobId>) -> String {
+fn about(members: &[Member], n: usize, deep: bool, own: Option<&str>) -> String {
     let member = &members[n];
-    let state = if member.waits { "waits" } else { member.state.name() };
-    let mut text = format!("{state:<11}  {}  {}", member.job, visible(&member.kind));
+    let state = if member.waits { "waits".to_owned() } else { visible(&member.state) };
+    let mut text = format!("{state:<11}  {}  {}", visible(&member.id), visible(&member.kind));
     let (told, word) = match member.parents.split_last() {
         Some(_) if deep => (member.parents.as_slice(), "after"),
         Some((_, others)) => (others, "also after"),
@@ -72,7 +105,7 @@ fn about(members: &[MemberRecord], n: usize, deep: bool, own: Option<JobId>) -> 
         let names: Vec<String> = told.iter().map(|parent| visible(&members[*parent].name)).collect();
         text.push_str(&format!("  {word} {}", names.join(", ")));
     }
-    if own == Some(member.job) {
+    if own == Some(member.id.as_str()) {
         text.push_str("  <- this job");
     }
     text
@@ -80,30 +113,27 @@ fn about(members: &[MemberRecord], n: usize, deep: bool, own: Option<JobId>) -> 
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::JobState;
+    use serde_json::json;
 
     use super::*;
 
-    fn member(name: &str, state: JobState, parents: &[usize]) -> MemberRecord {
-        MemberRecord {
-            name: name.to_owned(),
-            job: JobId(7),
-            kind: "NOOP".to_owned(),
-            state,
-            waits: state == JobState::Scheduled,
-            parents: parents.to_vec(),
-            undoes: None,
-            goes_on: false,
-        }
+    fn member(name: &str, state: &str, after: &[&str]) -> Value {
+        json!({ "name": name, "id": "7", "kind": "NOOP", "state": state, "waiting": state == "scheduled",
+            "after": after, "undoes": null })
+    }
+
+    fn drawn(jobs: Vec<Value>, own: Option<&str>) -> Vec<String> {
+        lines(&members(&json!({ "jobs": jobs })), own)
     }
 
     #[test]
     fn a_deep_chain_stays_narrow_and_names_what_it_follows() {
         let name = |n: usize| format!("j{n}");
-        let parents = |n: usize| n.checked_sub(1).into_iter().collect::<Vec<_>>();
-        let chain: Vec<MemberRecord> =
-            (0..1_000).map(|n| member(&name(n), JobState::Completed, &parents(n))).collect();
-        let drawn = lines(&chain, None);
+        let one = |n: usize| match n.checked_sub(1) {
+            Some(before) => member(&name(n), "completed", &[&name(before)]),
+            None => member(&name(n), "completed", &[]),
+        };
+        let drawn = drawn((0..1_000).map(one).collect(), None);
         let widest = drawn.iter().map(|line| line.chars().count()).max().unwrap();
         assert!(widest < 100, "{widest} columns");
         assert!(
@@ -116,23 +146,38 @@ mod tests {
 
     #[test]
     fn a_diamond_is_a_tree_with_a_note() {
-        use JobState::*;
-        let members = [
-            member("a", Completed, &[]),
-            member("b", Running, &[0]),
-            member("c", Failed, &[0]),
-            member("d", Scheduled, &[1, 2]),
-            member("alone", Pending, &[]),
-            MemberRecord { undoes: Some(0), ..member("undo:a", Pending, &[]) },
+        let mut undo = member("undo:a", "pending", &[]);
+        undo["undoes"] = json!("a");
+        let members = vec![
+            member("a", "completed", &[]),
+            member("b", "running", &["a"]),
+            member("c", "failed", &["a"]),
+            member("d", "scheduled", &["b", "c"]),
+            member("alone", "pending", &[]),
+            undo,
         ];
-        let drawn = lines(&members, None).join("\n");
+        let tree = drawn(members.clone(), None).join("\n");
         let wanted = "a          completed    7  NOOP
 |- b       running      7  NOOP
 |- c       failed       7  NOOP
 |  `- d    waits        7  NOOP  also after b
 `- undo:a  pending      7  NOOP
 alone      pending      7  NOOP";
+        assert_eq!(tree, wanted, "\n{tree}");
+        assert!(drawn(members, Some("7"))[0].ends_with("<- this job"));
+    }
+
+    #[test]
+    fn names_of_any_script_leave_the_states_in_one_column() {
+        let members = vec![
+            member("写真", "completed", &[]),
+            member("📦🚚", "running", &["写真"]),
+            member("ascii", "failed", &["写真"]),
+        ];
+        let drawn = drawn(members, None).join("\n");
+        let wanted = "写真      completed    7  NOOP
+|- 📦🚚   running      7  NOOP
+`- ascii  failed       7  NOOP";
         assert_eq!(drawn, wanted, "\n{drawn}");
-        assert!(lines(&members, Some(JobId(7)))[0].ends_with("<- this job"));
     }
 }

@@ -1,108 +1,123 @@
-//! A job as people see it: a table row and the full page. Programs get `windlass_http::view`.
+//! A job as people see it: a table row and the full page, from what the routes answer.
 
-use windlass_core::store::{JobDetail, WorkflowDetail};
-use windlass_core::{JobRecord, Time};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use windlass_core::Time;
 
+use super::indent::indented;
 use super::table::Table;
 use super::{Output, graph, short, visible, visible_lines};
+use crate::api::answer::{Answered, list, number, said, text, texts, time};
 use crate::failure::Failure;
 
-pub(crate) fn table(jobs: &[JobRecord]) -> Table {
+pub(crate) fn table(jobs: &[Value]) -> Table {
     let mut table = Table::new(&["id", "kind", "queue", "state", ">attempt", "due or ended", "last error"]);
     for job in jobs {
-        let when = job.finished_at.or(job.run_at).unwrap_or(job.created_at);
+        let when = ["finished_at", "run_at", "created_at"].iter().find_map(|field| time(job, field));
         table.row(vec![
-            job.id.to_string(),
-            job.kind.clone(),
-            job.queue.clone(),
-            job.state.name().to_owned(),
-            format!("{}/{}", job.attempt, job.max_attempts),
-            seconds(when),
-            short(job.last_error.as_deref().unwrap_or(""), 60),
+            text(job, "id").to_owned(),
+            text(job, "kind").to_owned(),
+            text(job, "queue").to_owned(),
+            text(job, "state").to_owned(),
+            format!("{}/{}", number(job, "attempt"), number(job, "max_attempts")),
+            when.map(seconds).unwrap_or_default(),
+            short(text(job, "last_error"), 60),
         ]);
     }
     table
 }
 
+/// What a parsed value would round.
+#[derive(Default, Deserialize)]
+struct Raw<'a> {
+    #[serde(borrow)]
+    payload: Option<&'a RawValue>,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+}
+
 /// The full page of `jobs show`.
-pub(crate) fn page(
-    detail: &JobDetail,
-    workflow: Option<&WorkflowDetail>,
-    output: &Output,
-) -> Result<(), Failure> {
-    let job = &detail.job;
-    output.line(format_args!("job {} · {} in {}", job.id, visible(&job.kind), visible(&job.queue)))?;
-    let mut state = job.state.name().to_owned();
-    if detail.cancel_requested {
-        state.push_str(" (a cancel was asked for)");
-    }
+pub(crate) fn page(answer: &Answered, output: &Output) -> Result<(), Failure> {
+    let job = &answer.value;
+    let [id, kind, queue] = ["id", "kind", "queue"].map(|field| visible(text(job, field)));
+    output.line(format_args!("job {id} · {kind} in {queue}"))?;
     let fact = |name: &str, value: Option<String>| match value {
         Some(value) => output.line(format_args!("  {name:<14} {}", visible(&value))),
         None => Ok(()),
     };
-    let time = |time: Option<Time>| time.map(|time| time.to_string());
-    if workflow.is_some_and(|w| w.members.iter().any(|member| member.job == job.id && member.waits)) {
-        state.push_str(" (waits for others of its workflow)");
+    fact("state", Some(state(job)))?;
+    fact("attempt", Some(format!("{} of {}", number(job, "attempt"), number(job, "max_attempts"))))?;
+    fact("priority", Some(number(job, "priority").to_string()))?;
+    fact("created", said(job, "created_at"))?;
+    fact("due", said(job, "run_at"))?;
+    fact("started", said(job, "started_at"))?;
+    fact("finished", said(job, "finished_at"))?;
+    let progress = job["progress"].as_object().map(|_| &job["progress"]);
+    fact("progress", progress.map(|of| format!("{} % {}", of["percent"], text(of, "message"))))?;
+    fact("unique key", said(job, "unique_key"))?;
+    fact("concurrency key", said(job, "concurrency_key"))?;
+    let tags = texts(job, "tags");
+    fact("tags", (!tags.is_empty()).then(|| tags.join(", ")))?;
+    let entity = job["entity"].as_object().map(|_| &job["entity"]);
+    fact("entity", entity.map(|of| format!("{}:{}", text(of, "type"), text(of, "id"))))?;
+    fact("last error", said(job, "last_error"))?;
+    let body = answer.text();
+    let raw: Raw<'_> = serde_json::from_str(&body).unwrap_or_default();
+    if let Some(payload) = raw.payload {
+        output.line(format_args!("  payload\n{}", block(payload)))?;
     }
-    fact("state", Some(state))?;
-    fact("attempt", Some(format!("{} of {}", job.attempt, job.max_attempts)))?;
-    fact("priority", Some(job.priority.to_string()))?;
-    fact("created", Some(job.created_at.to_string()))?;
-    fact("due", time(job.run_at))?;
-    fact("started", time(job.started_at))?;
-    fact("finished", time(job.finished_at))?;
-    fact(
-        "progress",
-        job.progress.as_ref().map(|p| format!("{} % {}", p.percent, p.message.as_deref().unwrap_or(""))),
-    )?;
-    fact("unique key", job.unique_key.clone())?;
-    fact("concurrency key", job.concurrency_key.clone())?;
-    fact("tags", (!job.tags.is_empty()).then(|| job.tags.join(", ")))?;
-    fact("entity", job.entity.as_ref().map(|e| format!("{}:{}", e.entity_type, e.entity_id)))?;
-    fact("last error", job.last_error.clone())?;
-    output.line(format_args!("  payload\n{}", block(&job.payload)))?;
-    if let Some(result) = &job.result {
+    if let Some(result) = raw.result {
         output.line(format_args!("  result\n{}", block(result)))?;
     }
-    runs(detail, output)?;
-    if let Some(workflow) = workflow {
+    runs(job, output)?;
+    if job["graph"].is_object() {
         output.line("")?;
-        graph::print(workflow, Some(job.id), output)?;
+        graph::print(&job["graph"], Some(text(job, "id")), output)?;
     }
     Ok(())
 }
 
-fn runs(detail: &JobDetail, output: &Output) -> Result<(), Failure> {
-    if !detail.attempts.is_empty() {
+fn state(job: &Value) -> String {
+    let mut state = text(job, "state").to_owned();
+    if job["cancel_requested"] == true {
+        state.push_str(" (a cancel was asked for)");
+    }
+    let own = |member: &&Value| member["id"] == job["id"] && member["waiting"] == true;
+    if list(&job["graph"], "jobs").iter().any(|member| own(&member)) {
+        state.push_str(" (waits for others of its workflow)");
+    }
+    state
+}
+
+fn runs(job: &Value, output: &Output) -> Result<(), Failure> {
+    let attempts = list(job, "attempts");
+    if !attempts.is_empty() {
         let mut table = Table::new(&["attempt", "outcome", "worker", "started", "ended", "error"]);
-        for attempt in &detail.attempts {
-            table.row(vec![
-                attempt.attempt.to_string(),
-                attempt.outcome.clone(),
-                attempt.worker.map(|worker| worker.to_string()).unwrap_or_default(),
-                attempt.started_at.to_string(),
-                attempt.ended_at.map(|at| at.to_string()).unwrap_or_default(),
-                attempt.error.clone().unwrap_or_default(),
-            ]);
+        for attempt in attempts {
+            let fields = ["outcome", "worker", "started_at", "ended_at", "error"];
+            let mut row = vec![number(attempt, "attempt").to_string()];
+            row.extend(fields.map(|field| text(attempt, field).to_owned()));
+            table.row(row);
         }
         output.line("")?;
         table.print(output)?;
     }
-    if !detail.logs.is_empty() {
+    let logs = list(job, "logs");
+    if !logs.is_empty() {
         output.line("")?;
     }
-    for log in &detail.logs {
-        output.line(format_args!("{} [{}] {}", log.at, log.attempt, visible(&log.line)))?;
+    for log in logs {
+        let (at, line) = (visible(text(log, "at")), visible(text(log, "line")));
+        output.line(format_args!("{at} [{}] {line}", number(log, "attempt")))?;
     }
     Ok(())
 }
 
-/// Stored JSON, indented; anything else as text.
-fn block(bytes: &[u8]) -> String {
-    let pretty = serde_json::from_slice::<serde_json::Value>(bytes)
-        .and_then(|value| serde_json::to_string_pretty(&value))
-        .unwrap_or_else(|_| String::from_utf8_lossy(bytes).into_owned());
-    visible_lines(&pretty).lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
+/// Stored JSON, indented.
+fn block(json: &RawValue) -> String {
+    let lines = visible_lines(&indented(json.get()));
+    lines.lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
 }
 
 /// A time without its fraction.

@@ -4,6 +4,7 @@
 //! sequence. Never decides what to print.
 
 pub(crate) mod graph;
+pub(crate) mod indent;
 pub(crate) mod job;
 pub(crate) mod progress;
 pub(crate) mod table;
@@ -13,6 +14,7 @@ use std::io::{IsTerminal, Write};
 use std::ops::RangeInclusive;
 
 use serde::Serialize;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::config::Environment;
 use crate::failure::{During, Failure};
@@ -36,11 +38,6 @@ impl Output {
         Output { colour: stdout && !plain, error_colour: stderr && !plain, bars: stderr, pretty: stdout }
     }
 
-    /// Nobody reads along: what has one shape for programs is given in that.
-    pub(crate) fn to_program(self) -> bool {
-        !self.pretty
-    }
-
     /// One or more lines of our own making; stored text in them went through [`visible`].
     pub(crate) fn line(&self, text: impl Display) -> Result<(), Failure> {
         writeln!(std::io::stdout().lock(), "{text}").during("write the answer")
@@ -54,6 +51,14 @@ impl Output {
         self.line(json_visible(&text))
     }
 
+    /// JSON that came as text, with every digit it has.
+    pub(crate) fn json_text(&self, text: &str) -> Result<(), Failure> {
+        match self.pretty {
+            true => self.line(json_visible(&indent::indented(text))),
+            false => self.line(json_visible(&text.replace('\n', " "))),
+        }
+    }
+
     /// One of many objects, each on its own line, to a buffer of stdout's.
     pub(crate) fn json_line(&self, out: &mut impl Write, value: &impl Serialize) -> Result<(), Failure> {
         let text = serde_json::to_string(value).map_err(|error| Failure::new("write the answer", error))?;
@@ -64,6 +69,13 @@ impl Output {
     pub(crate) fn note(&self, text: impl Display) {
         // Nothing can be done when stderr is closed.
         let _ = writeln!(std::io::stderr().lock(), "{text}");
+    }
+}
+
+/// Tells where the next page of a list begins, if there is one.
+pub(crate) fn more(output: &Output, page: &serde_json::Value) {
+    if let Some(cursor) = page["next_cursor"].as_str() {
+        output.note(format_args!("more with --cursor {}", visible(cursor)));
     }
 }
 
@@ -89,14 +101,17 @@ pub(crate) fn visible_lines(text: &str) -> String {
     text.split('\n').map(visible).collect::<Vec<_>>().join("\n")
 }
 
-/// JSON text holds no control characters outside its strings, so any that is left is escaped in place.
+/// Outside its strings JSON text holds no control characters but white space, and inside none as they are: a tab is a space,
+/// any other that is left is escaped in place.
 fn json_visible(text: &str) -> String {
     if !text.chars().any(|c| c != '\n' && is_hostile(c)) {
         return text.to_owned();
     }
     let mut out = String::with_capacity(text.len() + 16);
     for c in text.chars() {
-        if c != '\n' && is_hostile(c) {
+        if matches!(c, '\t' | '\r') {
+            out.push(' ');
+        } else if c != '\n' && is_hostile(c) {
             let mut units = [0u16; 2];
             for unit in c.encode_utf16(&mut units) {
                 let _ = write!(out, "\\u{unit:04x}");
@@ -145,12 +160,18 @@ const UNSEEN: [RangeInclusive<char>; 26] = [
     '\u{e0000}'..='\u{e0fff}',
 ];
 
-/// Text cut to `width` characters.
+/// Text cut to `width` columns of a terminal.
 pub(crate) fn short(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
+    if text.width() <= width {
         return text.to_owned();
     }
-    let mut out: String = text.chars().take(width.saturating_sub(1)).collect();
+    let mut left = width.saturating_sub(1);
+    let fits = |c: &char| {
+        // The selector makes an emoji, two columns wide, of a sign that has one.
+        let taken = if *c == '\u{fe0f}' { 1 } else { c.width().unwrap_or(1) };
+        left.checked_sub(taken).map(|rest| left = rest).is_some()
+    };
+    let mut out: String = text.chars().take_while(fits).collect();
     out.push('…');
     out
 }
@@ -170,7 +191,7 @@ pub(crate) fn taken(time: std::time::Duration) -> String {
         seconds if seconds < 0.01 => format!("{:.1}ms", seconds * 1e3),
         seconds if seconds < 1.0 => format!("{}ms", time.as_millis()),
         seconds if seconds < 100.0 => format!("{seconds:.1}s"),
-        _ => windlass_core::duration::format(time),
+        _ => windlass_core::duration::rough(time),
     }
 }
 
@@ -190,6 +211,7 @@ mod tests {
         let shown = json_visible(&json);
         assert!(shown.is_ascii(), "{shown}");
         assert_eq!(serde_json::from_str::<String>(&shown).unwrap(), "\x1b[2J\u{9b}\u{202e}\u{e0041}");
+        assert_eq!(json_visible("{\"a\":\t1}"), "{\"a\": 1}", "a payload is stored as it was handed in");
     }
 
     /// Every character of the property Bidi_Control, and one of each way to be there without being seen.
@@ -222,5 +244,9 @@ mod tests {
     fn cut_on_characters_not_bytes() {
         assert_eq!(short("äöüß", 3), "äö…");
         assert_eq!(short("äöü", 3), "äöü");
+        assert_eq!(short("日本語", 6), "日本語");
+        assert_eq!(short("日本語", 5), "日本…");
+        assert_eq!(short("日本語", 4), "日…");
+        assert_eq!(short("⚠\u{fe0f}⚠\u{fe0f}⚠", 4), "⚠\u{fe0f}⚠…");
     }
 }

@@ -1,5 +1,7 @@
 //! Plain tables for the terminal. Every cell is made visible before it is printed.
 
+use unicode_width::UnicodeWidthStr;
+
 use super::{Output, visible};
 use crate::failure::Failure;
 
@@ -23,6 +25,12 @@ impl Table {
         Table { columns: titles.iter().map(column).collect(), rows: Vec::new() }
     }
 
+    /// Titles, and whether the column is set to the right.
+    pub(crate) fn of(columns: impl Iterator<Item = (&'static str, bool)>) -> Table {
+        let columns = columns.map(|(title, right)| Column { title, right }).collect();
+        Table { columns, rows: Vec::new() }
+    }
+
     pub(crate) fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells.iter().map(|cell| visible(cell)).collect());
     }
@@ -32,22 +40,27 @@ impl Table {
     }
 
     pub(crate) fn print(&self, output: &Output) -> Result<(), Failure> {
+        output.line(self.text(output.colour))
+    }
+
+    /// Widths are those on a terminal, where a Chinese character or an emoji takes two columns and an accent none.
+    fn text(&self, colour: bool) -> String {
         let width = |n: usize, column: &Column| {
-            let cells = self.rows.iter().filter_map(|row| row.get(n)).map(|cell| cell.chars().count());
-            cells.chain([column.title.chars().count()]).max().unwrap_or(0)
+            let cells = self.rows.iter().filter_map(|row| row.get(n)).map(|cell| cell.width());
+            cells.chain([column.title.width()]).max().unwrap_or(0)
         };
         let widths: Vec<usize> =
             self.columns.iter().enumerate().map(|(n, column)| width(n, column)).collect();
         let titles: Vec<String> = self.columns.iter().map(|column| column.title.to_owned()).collect();
         let mut text = self.render(&titles, &widths);
-        if output.colour {
+        if colour {
             text = format!("\x1b[1m{text}\x1b[0m");
         }
         for row in &self.rows {
             text.push('\n');
             text.push_str(&self.render(row, &widths));
         }
-        output.line(text)
+        text
     }
 
     fn render(&self, cells: &[String], widths: &[usize]) -> String {
@@ -56,7 +69,7 @@ impl Table {
             if !line.is_empty() {
                 line.push_str("  ");
             }
-            let padding = " ".repeat(width.saturating_sub(cell.chars().count()));
+            let padding = " ".repeat(width.saturating_sub(cell.width()));
             if column.right {
                 line.push_str(&padding);
             }
@@ -67,5 +80,28 @@ impl Table {
         }
         line.truncate(line.trim_end().len());
         line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_stand_under_each_other_whatever_the_script() {
+        let mut table = Table::new(&["name", ">n", "state"]);
+        for name in ["plain", "日本語", "🚀 up", "cafe\u{301}", "한글", "⚠\u{fe0f}!"] {
+            table.row(vec![name.to_owned(), "7".to_owned(), "works".to_owned()]);
+        }
+        let wanted = "\
+name    n  state
+plain   7  works
+日本語  7  works
+🚀 up   7  works
+cafe\u{301}    7  works
+한글    7  works
+⚠\u{fe0f}!     7  works";
+        let drawn = table.text(false);
+        assert_eq!(drawn, wanted, "\n{drawn}");
     }
 }

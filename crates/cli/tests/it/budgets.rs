@@ -65,7 +65,7 @@ fn a_limit_is_taken_away_and_given_back() {
     assert_eq!(limits(&["--limit", "none", "--tokens", "70"]), (None, Some(70)));
     place
         .run(&["budgets", "set", "ai", "--tokens", "none"])
-        .fails(1, &["cannot change ai: no limit would be left", "hint: nothing was changed"]);
+        .fails(1, &["cannot change ai: limit: or tokens has to stay", "hint: nothing was changed"]);
     assert_eq!(limits(&["--limit", "configured"]), (Some("500.00".to_owned()), Some(70)));
     assert_eq!(limits(&["--tokens", "none"]), (Some("500.00".to_owned()), None));
     place
@@ -143,7 +143,7 @@ fn mistakes_are_named() {
         .fails(1, &["tokens: must be at most"]);
     place
         .run(&["budgets", "set", "ai", "--limit", "1", "--month", "2001-01"])
-        .fails(1, &["cannot change 2001-01: it is over and its books are closed"]);
+        .fails(1, &["cannot change ai: 2001-01 is over and its books are closed"]);
     place.write("windlass.toml", "[budgets.ai]\nlimit = \"lots\"\ncurency = \"EUR\"\n");
     let parts = [
         "windlass.toml:2: budgets.ai.limit: `lots` is not an amount",

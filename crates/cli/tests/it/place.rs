@@ -162,6 +162,11 @@ impl Server {
         format!("{}{}", read("serve.out"), read("serve.err"))
     }
 
+    /// Where its interface is.
+    pub(crate) fn address(&self) -> String {
+        self.output().split("http://").nth(1).unwrap().split_whitespace().next().unwrap().to_owned()
+    }
+
     pub(crate) fn wait_for(&self, text: &str) {
         let begun = Instant::now();
         while !self.output().contains(text) {

@@ -146,6 +146,6 @@ fn refused_by_key_names_the_job_that_is_there() {
     place.run(&lines).fails(1, &["unique key `two·lines` is held by job"]);
     place.run(&["enqueue", "NOOP", "--idempotency-key", "i", "--payload", "1"]).ok();
     let other = ["enqueue", "NOOP", "--idempotency-key", "i", "--payload", "2"];
-    place.run(&other).fails(1, &["idempotency key `i` was used for another payload"]);
+    place.run(&other).fails(1, &["idempotency key `i` was used for another body"]);
     assert_eq!(place.count(&[]), 3);
 }

@@ -33,7 +33,7 @@ fn jobs_are_run_and_the_worker_stops_cleanly() {
 fn the_interface_is_served_beside_the_workers_and_stops_with_them() {
     let place = Place::new();
     let mut server = place.serve(&["serve"]);
-    let url = address(&server);
+    let url = server.address();
     assert!(server.output().contains("open to this machine: no keys"), "{}", server.output());
     let body = r#"{"kind":"NOOP"}"#;
     let head = format!("POST /v1/jobs HTTP/1.1\r\nHost: {url}\r\nConnection: close\r\nPrefer: wait=20\r\n");
@@ -61,10 +61,6 @@ fn try_exchange(address: &str, request: &str) -> std::io::Result<String> {
     Ok(answer)
 }
 
-fn address(server: &crate::place::Server) -> String {
-    server.output().split("http://").nth(1).unwrap().split_whitespace().next().unwrap().to_owned()
-}
-
 /// The body of the answer to a new entity under `key`; `None` when the server died over it.
 fn create(address: &str, key: &str) -> Option<String> {
     let body = r#"{"text":"made once"}"#;
@@ -88,7 +84,7 @@ fn a_write_under_a_key_is_done_once_across_a_kill() {
     const BEFORE: usize = 120;
     let place = Place::new();
     let server = place.serve(&["serve"]);
-    let url = address(&server);
+    let url = server.address();
     let answered = AtomicUsize::new(0);
     let first: Vec<Option<String>> = std::thread::scope(|scope| {
         let send = |from: usize| {
@@ -114,7 +110,7 @@ fn a_write_under_a_key_is_done_once_across_a_kill() {
     assert!(first.iter().any(Option::is_none), "it was killed after the last write");
     drop(server);
     let again = place.serve(&["serve"]);
-    let url = address(&again);
+    let url = again.address();
     let mut ids = std::collections::HashSet::new();
     for (n, before) in first.iter().enumerate() {
         let body = create(&url, &format!("k{n}")).unwrap();
@@ -143,7 +139,7 @@ fn the_interface_is_described_without_a_server_as_with_one() {
     assert!(!place.database().exists(), "no database is needed");
     assert_eq!(place.run(&["openapi"]).ok().json(), printed.json());
     let server = place.serve(&["serve"]);
-    let url = address(&server);
+    let url = server.address();
     let request = format!("GET /openapi.json HTTP/1.1\r\nHost: {url}\r\nConnection: close\r\n\r\n");
     let answer = exchange(&url, &request);
     assert_eq!(answer.split_once("\r\n\r\n").unwrap().1, printed.out.trim_end());
@@ -165,6 +161,7 @@ fn a_bind_others_can_reach_is_refused_before_anything_runs() {
 #[test]
 fn a_worker_serves_nothing() {
     let place = Place::new();
+    place.run(&["migrate", "up"]).ok();
     let server = place.serve(&["worker"]);
     assert!(!server.output().contains("http://"), "{}", server.output());
 }
@@ -172,6 +169,7 @@ fn a_worker_serves_nothing() {
 #[test]
 fn dead_letters_are_replayed() {
     let place = Place::new();
+    place.run(&["migrate", "up"]).ok();
     let mut server = place.serve(&["worker", "--queues", "default,low"]);
     let ran = place.run(&["enqueue", "FAIL", "--payload", r#"{"times":1}"#, "--max-attempts", "1", "--wait"]);
     ran.fails(1, &["ended as dead_letter: failure 1 of 1"]);
@@ -184,7 +182,7 @@ fn dead_letters_are_replayed() {
     place.run(&["dead-letters", "replay", &id]).ok().says(&["replay: 1 job done"]);
     place.run(&["dead-letters"]).ok().says(&["no jobs match"]);
     assert_eq!(place.count(&["--state", "pending"]), 1);
-    place.run(&["dead-letters", "show", &id]).fails(1, &["there is no such job here"]);
+    place.run(&["dead-letters", "show", &id]).fails(1, &["there is no job"]);
 }
 
 #[test]

@@ -129,6 +129,7 @@ fn one_reading_as_an_object() {
 #[test]
 fn numbers_are_those_of_the_tables() {
     let place = Place::new();
+    place.run(&["migrate", "up"]).ok();
     let _worker = place.serve(&["worker"]);
     for _ in 0..3 {
         place.run(&["enqueue", "SLEEP", "--payload", "{\"ms\": 60000}"]).ok();

@@ -1,23 +1,23 @@
 //! `backup`, `backup verify`, `backup list` and `restore`, and the copies that a server makes by itself.
 
-pub(crate) mod kept;
+mod list;
 
 use std::path::Path;
 
 use serde::Serialize;
+use windlass_core::Store;
 use windlass_core::store::{BackupNote, JobFilter};
-use windlass_core::{Store, StoreError, Time};
-use windlass_engine::backup::{self, Contents, Written};
-use windlass_http::view::ListView;
+use windlass_engine::backup::{self, Contents};
 
 use super::Session;
 use crate::args::{Backup, BackupVerb, Restore};
 use crate::compose::{Address, Scratch};
 use crate::failure::{During, Failure};
 use crate::output::progress::Progress;
-use crate::output::table::Table;
 use crate::output::{plural, visible};
+use crate::parts::backup::notes::{mark_verified, noted};
 
+/// A copy that was just made, as `backup list` shows it.
 #[derive(Serialize)]
 struct CopyView {
     file: String,
@@ -26,7 +26,6 @@ struct CopyView {
     bytes: u64,
     sha256: String,
     verified_at: Option<String>,
-    /// Whether the file is where it was put, seen from here.
     there: bool,
 }
 
@@ -83,8 +82,8 @@ impl ReadView {
 pub(crate) async fn run(session: &Session, args: Backup) -> Result<(), Failure> {
     match (args.verb, args.file) {
         (Some(BackupVerb::Verify { file, json }), _) => verify(session, &file, json.json).await,
-        (Some(BackupVerb::List(json)), _) => list(session, json.json).await,
-        (None, None) => list(session, args.json.json).await,
+        (Some(BackupVerb::List(json)), _) => list::run(session, json.json).await,
+        (None, None) => list::run(session, args.json.json).await,
         (None, Some(file)) => make(session, &file, args.json.json).await,
     }
 }
@@ -92,7 +91,9 @@ pub(crate) async fn run(session: &Session, args: Backup) -> Result<(), Failure> 
 async fn make(session: &Session, file: &Path, json: bool) -> Result<(), Failure> {
     let store = session.existing().await?;
     let mut bar = Progress::of_bytes(session.output, "copied", None);
-    let written = backup::write(store.as_ref(), file, &mut |_, bytes| bar.set(bytes)).await;
+    let written =
+        backup::write(store.as_ref(), &session.assembly()?.holdings(), file, &mut |_, bytes| bar.set(bytes))
+            .await;
     let written = written.during("cannot make a backup")?;
     bar.finish(written.bytes);
     let note = noted(file, &written);
@@ -109,27 +110,17 @@ async fn make(session: &Session, file: &Path, json: bool) -> Result<(), Failure>
     ))
 }
 
-pub(super) fn noted(file: &Path, written: &Written) -> BackupNote {
-    let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
-    BackupNote {
-        digest: written.digest.clone(),
-        file: file.display().to_string(),
-        taken_at: written.taken_at,
-        rows: written.rows,
-        bytes: written.bytes,
-        verified_at: None,
-    }
-}
-
 async fn verify(session: &Session, file: &Path, json: bool) -> Result<(), Failure> {
     let size = std::fs::metadata(file).during(format!("cannot read {}", file.display()))?.len();
     let mut bar = Progress::of_bytes(session.output, "verified", Some(size));
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let what = "the backup is not good";
     Scratch::sweep(&session.config.database, folder).await.during("cannot verify")?;
-    let scratch = Scratch::to_verify(&session.config.database, folder).await.during("cannot verify")?;
+    let held = session.assembly()?.holdings();
+    let scratch =
+        Scratch::to_verify(&session.config.database, folder, &held).await.during("cannot verify")?;
     let store = scratch.store();
-    let verified = backup::verify(store.as_ref(), file, &mut |_, bytes| bar.set(bytes)).await;
+    let verified = backup::verify(store.as_ref(), &held, file, &mut |_, bytes| bar.set(bytes)).await;
     scratch.end().await.during("cannot remove the scratch database")?;
     let contents = verified.during(what)?;
     bar.finish(size);
@@ -163,39 +154,6 @@ async fn record(session: &Session, contents: &Contents) -> Result<bool, Failure>
     mark_verified(store.as_ref(), &contents.digest, now).await.during("cannot record the verification")
 }
 
-/// False when the copy is not known.
-pub(super) async fn mark_verified(store: &dyn Store, digest: &str, at: Time) -> Result<bool, StoreError> {
-    let notes = store.backups(u32::MAX).await?;
-    let Some(note) = notes.into_iter().find(|note| note.digest == digest) else { return Ok(false) };
-    store.note_backup(&BackupNote { verified_at: Some(at), ..note }).await?;
-    Ok(true)
-}
-
-async fn list(session: &Session, json: bool) -> Result<(), Failure> {
-    const SHOWN: u32 = 1_000;
-    let store = session.existing().await?;
-    let notes = store.backups(SHOWN).await.during("cannot list the backups")?;
-    if json {
-        return session.output.json(&ListView::whole(notes.iter().map(CopyView::of).collect()));
-    }
-    if notes.is_empty() {
-        return session.output.line("no copy was made yet; `windlass backup FILE` makes one");
-    }
-    let mut table = Table::new(&["taken", ">rows", ">bytes", "verified", "file"]);
-    for note in &notes {
-        let there = Path::new(&note.file).exists();
-        let file = if there { note.file.clone() } else { format!("{} (not there)", note.file) };
-        table.row(vec![
-            note.taken_at.to_string(),
-            note.rows.to_string(),
-            note.bytes.to_string(),
-            note.verified_at.map_or("never".to_owned(), |at| at.to_string()),
-            file,
-        ]);
-    }
-    table.print(&session.output)
-}
-
 pub(crate) async fn restore(session: &Session, args: &Restore) -> Result<(), Failure> {
     let (file, database) = (&args.file, &session.config.database);
     let size = std::fs::metadata(file).during(format!("cannot read {}", file.display()))?.len();
@@ -203,9 +161,10 @@ pub(crate) async fn restore(session: &Session, args: &Restore) -> Result<(), Fai
         Address::Sqlite(path) if !path.exists() => Some(path.clone()),
         _ => None,
     };
-    let store = session.ready(database, true).await?;
+    let store = session.ready(database, true, true).await?;
+    let held = session.assembly()?.holdings();
     let mut bar = Progress::of_bytes(session.output, "restored", Some(size));
-    let restored = backup::restore(store.as_ref(), file, &mut |_, bytes| bar.set(bytes)).await;
+    let restored = backup::restore(store.as_ref(), &held, file, &mut |_, bytes| bar.set(bytes)).await;
     if let (Err(_), Some(path)) = (&restored, new)
         && is_unused(store.as_ref()).await
     {

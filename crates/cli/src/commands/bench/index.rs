@@ -56,7 +56,14 @@ impl Desk {
     }
 
     pub(super) async fn work(&self) -> Result<WorkerHandle, EngineError> {
-        tokio::spawn(self.entities.clone().follow());
+        let entities = self.entities.clone();
+        tokio::spawn(async move {
+            let mut patience = Duration::from_secs(1);
+            loop {
+                patience = entities.look(patience).await;
+                entities.nudged(patience).await;
+            }
+        });
         Worker::start(self.client.clone(), &self.handlers, WorkerOptions::default()).await
     }
 

@@ -123,7 +123,7 @@ async fn put(client: &Client, schedules: u64, at_once: bool) -> Result<(), Bench
         }
         let client = client.clone();
         let spec = spec(n, at_once)?;
-        writing.spawn(async move { client.store().put_schedule(&spec).await });
+        writing.spawn(async move { client.store().put_schedule(&spec, None).await });
     }
     while let Some(one) = writing.join_next().await {
         wrote(Some(one))?;

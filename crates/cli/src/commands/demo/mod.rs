@@ -1,15 +1,15 @@
 //! `demo`: loads a sample catalogue, shows what search makes of it, then serves it.
 
 mod catalogue;
+mod failure;
 mod load;
 mod show;
 
-use windlass_engine::{Client, tryout};
+use windlass_engine::Client;
 use windlass_index::Entities;
 
 use super::Session;
-use super::entities::indexing;
-use super::serve::{Crew, Site};
+use super::serve::{self, Crew, Site};
 use crate::args;
 use crate::compose::Address;
 use crate::config::Database;
@@ -22,22 +22,18 @@ pub(crate) async fn run(session: &Session, args: &args::Demo) -> Result<(), Fail
     if database.is_default {
         database.address = Address::Sqlite(config.server.data.join("demo.db"));
     }
-    let store = session.ready(&database, true).await?;
-    let indexing = indexing()?;
-    let mut handlers = windlass_engine::Handlers::default();
-    tryout::add(&mut handlers, false);
-    indexing.add_to(&mut handlers);
-    let kinds = config.kinds.apply(handlers.specs());
-    let client = Client::open(store, &config.queues, &kinds).await.during("cannot start")?;
-    client.set_budgets(&config.budgets).await.during("cannot register budgets")?;
+    let (client, mut assembly) = serve::open(session, &database, true, true).await?;
     let site = match args.no_serve {
         true => None,
-        false => Some(Site::open(session, client.clone(), &indexing).await?),
+        false => Some(Site::open(session, client.clone(), &mut assembly).await?),
     };
     let _serving = site.as_ref().and_then(|_| Serving::begin(&config.server.data, &database.address));
-    let entities = Entities::open(client.clone(), &indexing, &catalogue::types()).await;
-    let entities = entities.during("cannot open the index")?;
-    let mut crew = Crew::start(session, client.clone(), handlers, Vec::new()).await?;
+    let entities = session.parts.index().entities();
+    let entities = entities.ok_or_else(|| Failure::new("cannot start", "the index is not open"))?;
+    for spec in catalogue::types() {
+        entities.put_type(spec, None).await.during("cannot register the types of the catalogue")?;
+    }
+    let mut crew = Crew::start(session, client.clone(), &assembly, Vec::new(), true).await?;
     let shown = tokio::select! {
         shown = all(session, &client, &entities, &database) => shown,
         failure = crew.disturbed() => Err(failure),

@@ -1,28 +1,22 @@
-//! `enqueue --bulk`: checks the whole input, then writes it in chunks.
+//! `enqueue --bulk`: has the whole input checked, then written in chunks.
 //!
-//! Owns reading lines with a bound on their length. A chunk is written as a whole or not at all; an input with one
-//! bad line writes nothing.
+//! A chunk is written as a whole or not at all; an input with one bad line writes nothing.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Cursor, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use serde::Serialize;
-use windlass_core::input::MAX_PAYLOAD_BYTES;
-use windlass_engine::{Catalog, Client, JobRequest};
+use serde::{Deserialize, Serialize};
+use windlass_pack::api::{Api, ApiRequest};
 
-use super::super::Session;
-use super::line;
+use super::super::{Session, line};
+use super::input::{Chunk, Input};
+use crate::api::answer::{ask, list, number, text};
 use crate::failure::{During, Failure};
 use crate::output::plural;
 use crate::output::progress::Progress;
 
-const CHUNK: usize = 5_000;
-/// The payload and as much again for everything around it.
-const MAX_LINE_BYTES: usize = 2 * MAX_PAYLOAD_BYTES;
 const SHOWN_PROBLEMS: usize = 20;
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Answer {
     enqueued: u64,
     duplicates: u64,
@@ -30,9 +24,9 @@ struct Answer {
 
 pub(super) async fn run(session: &Session, file: &Path, json: bool) -> Result<(), Failure> {
     let input = Input::open(file)?;
-    let client = session.writer().await?;
-    let total = check(&input, &client.catalog())?;
-    let answer = write(session, &client, &input, total).await?;
+    let api = session.creating_api().await?;
+    let total = check(&input, api.as_ref()).await?;
+    let answer = write(session, api.as_ref(), &input, total).await?;
     if json {
         return session.output.json(&answer);
     }
@@ -43,135 +37,122 @@ pub(super) async fn run(session: &Session, file: &Path, json: bool) -> Result<()
     session.output.line(format_args!("{} enqueued{duplicates}", plural(answer.enqueued, "job")))
 }
 
-/// Something that can be read twice: once to check, once to write.
-enum Input {
-    File(PathBuf),
-    /// Standard input, kept.
-    Memory(Vec<u8>),
+#[derive(Default)]
+struct Problems {
+    count: u64,
+    shown: Vec<(u64, String)>,
 }
 
-impl Input {
-    fn open(file: &Path) -> Result<Input, Failure> {
-        if file != Path::new("-") {
-            return Ok(Input::File(file.to_owned()));
-        }
-        let mut bytes = Vec::new();
-        std::io::stdin().lock().read_to_end(&mut bytes).during("cannot read standard input")?;
-        Ok(Input::Memory(bytes))
-    }
-
-    fn name(&self) -> String {
-        match self {
-            Input::File(path) => path.display().to_string(),
-            Input::Memory(_) => "standard input".to_owned(),
-        }
-    }
-
-    fn lines(&self) -> Result<Lines<'_>, Failure> {
-        let what = format!("cannot read {}", self.name());
-        let reader: Box<dyn BufRead + '_> = match self {
-            Input::File(path) => Box::new(BufReader::new(File::open(path).during(what.clone())?)),
-            Input::Memory(bytes) => Box::new(Cursor::new(bytes)),
-        };
-        Ok(Lines { reader, number: 0, what })
+impl Problems {
+    fn add(&mut self, line: u64, problem: String) {
+        self.count += 1;
+        self.shown.push((line, problem));
     }
 }
 
-/// Lines that are not blank, with their numbers.
-struct Lines<'a> {
-    reader: Box<dyn BufRead + 'a>,
-    number: u64,
-    what: String,
-}
-
-impl Lines<'_> {
-    fn next(&mut self) -> Result<Option<(u64, Vec<u8>)>, Failure> {
-        loop {
-            let mut text = Vec::new();
-            let mut bounded = self.reader.by_ref().take(MAX_LINE_BYTES as u64 + 1);
-            bounded.read_until(b'\n', &mut text).during(self.what.clone())?;
-            if text.is_empty() {
-                return Ok(None);
-            }
-            self.number += 1;
-            if text.len() > MAX_LINE_BYTES {
-                let why = format!("line {} is longer than {MAX_LINE_BYTES} bytes", self.number);
-                return Err(
-                    Failure::new("cannot enqueue", why).hint("nothing was written; a payload may have 1 MiB")
-                );
-            }
-            if !text.trim_ascii().is_empty() {
-                return Ok(Some((self.number, text)));
-            }
-        }
-    }
-}
-
-/// How many jobs there are; every bad line is named.
-fn check(input: &Input, catalog: &Catalog) -> Result<u64, Failure> {
+/// How many jobs there are; every bad line is named. A line that is no object never reaches the route.
+async fn check(input: &Input, api: &dyn Api) -> Result<u64, Failure> {
     let mut lines = input.lines()?;
-    let (mut total, mut bad) = (0u64, 0usize);
-    let mut problems = String::new();
-    while let Some((number, text)) = lines.next()? {
-        total += 1;
-        let checked =
-            line::parse(&text).and_then(|request| request.resolve(catalog).map(drop).map_err(line::texts));
-        for problem in checked.err().unwrap_or_default() {
-            bad += 1;
-            if bad <= SHOWN_PROBLEMS {
-                problems.push_str(&format!("\n  line {number}: {problem}"));
-            }
-        }
-    }
-    if bad == 0 {
-        return Ok(total);
-    }
-    if bad > SHOWN_PROBLEMS {
-        problems.push_str(&format!("\n  and {} more", bad - SHOWN_PROBLEMS));
-    }
-    let why = format!("{} in {}{problems}", plural(bad as u64, "problem"), input.name());
-    Err(Failure::new("cannot enqueue", why).hint("nothing was written"))
-}
-
-async fn write(session: &Session, client: &Client, input: &Input, total: u64) -> Result<Answer, Failure> {
-    let mut lines = input.lines()?;
-    let mut progress = Progress::new(session.output, "enqueued", total);
-    let mut answer = Answer { enqueued: 0, duplicates: 0 };
-    let mut written = 0u64;
-    let mut chunk: Vec<JobRequest> = Vec::with_capacity(CHUNK);
-    let mut from = 1;
+    let (mut total, mut problems) = (0u64, Problems::default());
+    let mut chunk = Chunk::default();
     loop {
         let next = lines.next()?;
-        let last = next.is_none();
-        let number = match next {
-            Some((number, text)) => {
-                let changed = |why: Vec<String>| {
-                    let why = format!("line {number}: {}", why.join("; "));
-                    Failure::new("the file changed while it was read", why).hint(so_far(written))
-                };
-                chunk.push(line::parse(&text).map_err(changed)?);
-                number
-            }
-            None => lines.number,
-        };
-        if chunk.len() == CHUNK || (last && !chunk.is_empty()) {
-            let size = chunk.len() as u64;
-            let what = format!("cannot enqueue lines {from} to {number}");
-            let done = client.enqueue_many(std::mem::take(&mut chunk)).await.during(what);
-            let done =
-                done.map_err(|failure| if written > 0 { failure.hint(so_far(written)) } else { failure })?;
-            let duplicates = done.iter().filter(|job| job.duplicate).count() as u64;
-            answer.duplicates += duplicates;
-            answer.enqueued += size - duplicates;
-            written += size;
-            from = number + 1;
-            progress.set(written);
+        if chunk.is_full(next.as_ref()) {
+            check_chunk(api, std::mem::take(&mut chunk), &mut problems).await?;
         }
-        if last {
-            progress.finish(written);
-            return Ok(answer);
+        let Some((number, text)) = next else { break };
+        total += 1;
+        match line::fields(&text) {
+            Ok(_) => chunk.add(number, &text),
+            Err(why) => problems.add(number, why),
         }
     }
+    match problems.count {
+        0 => Ok(total),
+        _ => Err(refused(input, problems)),
+    }
+}
+
+/// The route names jobs by their place in the array.
+async fn check_chunk(api: &dyn Api, chunk: Chunk, problems: &mut Problems) -> Result<(), Failure> {
+    let request = ApiRequest::post("/v1/jobs/check", &[]).raw_json(chunk.body());
+    let found = api.call(request).await.during(super::WHAT)?;
+    let errors = list(&found, "errors");
+    for error in errors {
+        let (place, field) =
+            text(error, "field").strip_prefix('[').and_then(|f| f.split_once(']')).unwrap_or_default();
+        let line = place.parse().ok().and_then(|place: usize| chunk.numbers.get(place)).copied();
+        let field = field.trim_start_matches('.');
+        problems.add(line.unwrap_or_default(), format!("{field}: {}", text(error, "rule")));
+    }
+    problems.count += number(&found, "problems").saturating_sub(errors.len() as u64);
+    Ok(())
+}
+
+fn refused(input: &Input, mut problems: Problems) -> Failure {
+    problems.shown.sort_by_key(|(line, _)| *line);
+    problems.shown.truncate(SHOWN_PROBLEMS);
+    let mut why = format!("{} in {}", plural(problems.count, "problem"), input.name());
+    for (line, problem) in &problems.shown {
+        why.push_str(&format!("\n  line {line}: {problem}"));
+    }
+    match problems.count - problems.shown.len() as u64 {
+        0 => {}
+        more => why.push_str(&format!("\n  and {more} more")),
+    }
+    Failure::new(super::WHAT, why).hint("nothing was written")
+}
+
+async fn write(session: &Session, api: &dyn Api, input: &Input, total: u64) -> Result<Answer, Failure> {
+    let mut lines = input.lines()?;
+    let mut progress = Progress::new(session.output, "enqueued", total);
+    let (mut answer, mut written) = (Answer::default(), 0u64);
+    let mut chunk = Chunk::default();
+    loop {
+        let next = lines.next()?;
+        if chunk.is_full(next.as_ref()) {
+            let chunk = std::mem::take(&mut chunk);
+            let size = chunk.numbers.len() as u64;
+            let duplicates = write_chunk(api, &chunk).await.map_err(|failure| match written {
+                0 => failure,
+                _ => failure.hint(so_far(written)),
+            })?;
+            answer.duplicates += duplicates;
+            answer.enqueued += size.saturating_sub(duplicates);
+            written += size;
+            progress.set(written);
+        }
+        let Some((number, text)) = next else { break };
+        if let Err(why) = line::fields(&text) {
+            let why = format!("line {number}: {why}");
+            return Err(Failure::new("the file changed while it was read", why).hint(so_far(written)));
+        }
+        chunk.add(number, &text);
+    }
+    progress.finish(written);
+    Ok(answer)
+}
+
+/// Only what is counted is read: the answer has every job in full.
+#[derive(Deserialize)]
+struct Enqueued {
+    items: Vec<Duplicate>,
+}
+
+#[derive(Deserialize)]
+struct Duplicate {
+    duplicate: bool,
+}
+
+/// How many were there already.
+async fn write_chunk(api: &dyn Api, chunk: &Chunk) -> Result<u64, Failure> {
+    let (first, last) = (chunk.numbers.first().unwrap_or(&0), chunk.numbers.last().unwrap_or(&0));
+    let what = format!("cannot enqueue lines {first} to {last}");
+    let answer = ask(api, ApiRequest::post("/v1/jobs", &[]).raw_json(chunk.body())).await;
+    let answer = answer.during(what.clone()).map_err(Failure::failed)?;
+    let enqueued: Enqueued = serde_json::from_str(&answer.text())
+        .map_err(|error| Failure::new(what, format!("the answer cannot be read: {error}")))?;
+    Ok(enqueued.items.iter().filter(|job| job.duplicate).count() as u64)
 }
 
 fn so_far(written: u64) -> String {

@@ -1,27 +1,54 @@
 //! `enqueue`: one job from flags, or many from lines.
 //!
-//! Owns reading a payload and waiting for the job's end. Everything is checked before anything is written.
+//! Owns reading a payload. What a job may be is the route's.
 
 mod bulk;
-mod line;
+mod input;
+mod wait;
 
 use std::io::Read;
-use std::time::Duration;
 
+use serde::Serialize;
+use serde_json::value::RawValue;
 use windlass_core::input::{MAX_PAYLOAD_BYTES, shown};
-use windlass_core::store::Enqueued;
-use windlass_core::{JobId, JobRecord, JobState, OnConflict, duration};
-use windlass_engine::{Client, JobRequest, Waited};
-use windlass_http::view::{EnqueuedView, JobView};
+use windlass_pack::api::ApiRequest;
 
 use super::Session;
+use crate::api::exact;
 use crate::args;
 use crate::failure::{During, Failure};
-use crate::output::visible;
+pub(super) use wait::hand_in;
 
-/// A worker that is there would have begun.
-const SOON: Duration = Duration::from_secs(2);
 const WHAT: &str = "cannot enqueue";
+
+/// The object of `POST /v1/jobs`; what is not said is left out.
+#[derive(Serialize)]
+struct NewJob<'a> {
+    kind: &'a str,
+    payload: Box<RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    priority: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delay: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unique_key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_conflict: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unique_for: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    idempotency_key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    concurrency_key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_attempts: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timeout: Option<String>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    tags: &'a [String],
+}
 
 pub(crate) async fn run(session: &Session, args: &args::Enqueue) -> Result<(), Failure> {
     match (&args.bulk, &args.kind) {
@@ -32,105 +59,29 @@ pub(crate) async fn run(session: &Session, args: &args::Enqueue) -> Result<(), F
 }
 
 async fn one(session: &Session, args: &args::Enqueue, kind: &str) -> Result<(), Failure> {
-    let request = JobRequest {
-        kind: kind.to_owned(),
+    let job = NewJob {
+        kind,
         payload: payload(WHAT, args.payload.as_deref())?,
         priority: args.priority,
-        run_at: args.at,
-        delay: args.delay,
-        unique_key: args.unique_key.clone(),
-        on_conflict: args.on_conflict,
-        unique_for: args.unique_for,
-        idempotency_key: args.idempotency_key.clone(),
-        concurrency_key: args.concurrency_key.clone(),
+        run_at: args.at.map(|at| at.to_string()),
+        delay: args.delay.map(exact),
+        unique_key: args.unique_key.as_deref(),
+        on_conflict: args.on_conflict.as_deref(),
+        unique_for: args.unique_for.map(exact),
+        idempotency_key: args.idempotency_key.as_deref(),
+        concurrency_key: args.concurrency_key.as_deref(),
         max_attempts: args.max_attempts,
-        timeout: args.timeout,
-        tags: args.tag.clone(),
-        ..JobRequest::default()
+        timeout: args.timeout.map(exact),
+        tags: &args.tag,
     };
-    let client = session.writer().await?;
-    let enqueued = client.enqueue(request).await.during(WHAT)?;
-    answer(session, &client, enqueued, args.wait, args.json.json).await
-}
-
-/// The job as it is, or as it is once it has finished.
-pub(super) async fn answer(
-    session: &Session,
-    client: &Client,
-    enqueued: Enqueued,
-    patience: Option<Duration>,
-    json: bool,
-) -> Result<(), Failure> {
-    match patience {
-        Some(patience) => wait(session, client, enqueued.id, enqueued.duplicate, patience, json).await,
-        None => {
-            let detail = client.store().job(enqueued.id).await.during("cannot read the job back")?;
-            let Some(detail) = detail else { return Err(gone(enqueued.id)) };
-            tell(session, &detail.job, enqueued.duplicate, json)
-        }
-    }
-}
-
-fn tell(session: &Session, job: &JobRecord, duplicate: bool, json: bool) -> Result<(), Failure> {
-    if json {
-        return session.output.json(&EnqueuedView { job: JobView::from(job), duplicate });
-    }
-    let (kind, queue) = (visible(&job.kind), visible(&job.queue));
-    let how = if duplicate { "was there already" } else { "enqueued" };
-    session.output.line(format_args!("job {} {how}: {kind} in {queue}, {}", job.id, job.state))
-}
-
-async fn wait(
-    session: &Session,
-    client: &Client,
-    id: JobId,
-    duplicate: bool,
-    patience: Duration,
-    json: bool,
-) -> Result<(), Failure> {
-    let waiting = async { client.wait(id, patience).await.during("cannot wait for the job") };
-    let lonely = async {
-        tokio::time::sleep(SOON).await;
-        if client.store().workers().await.is_ok_and(|workers| workers.is_empty()) {
-            session.output.note(format_args!(
-                "job {id} waits: no worker runs on this database; `windlass serve` starts one"
-            ));
-        }
-        std::future::pending().await
-    };
-    let waited = tokio::select! {
-        waited = waiting => waited?,
-        never = lonely => never,
-    };
-    match waited {
-        Waited::Finished(job) => {
-            tell(session, &job, duplicate, json)?;
-            if job.state == JobState::Completed {
-                return Ok(());
-            }
-            let error = job.last_error.as_deref().unwrap_or("no error was recorded");
-            Err(Failure::new(format!("job {id} ended as {}", job.state), error)
-                .hint(format!("`windlass jobs show {id}` tells more")))
-        }
-        Waited::TimedOut => {
-            if let Some(detail) = client.store().job(id).await.during("cannot read the job back")? {
-                tell(session, &detail.job, duplicate, json)?;
-            }
-            let why = format!("it is not finished after {}", duration::format(patience));
-            Err(Failure::new(format!("job {id} was enqueued but not awaited to its end"), why).hint(
-                "it goes on; `windlass workers` shows whether anybody works, `windlass serve` starts a worker",
-            ))
-        }
-        Waited::Unknown => Err(gone(id)),
-    }
-}
-
-fn gone(id: JobId) -> Failure {
-    Failure::new(format!("job {id} cannot be shown"), "it was deleted meanwhile")
+    let body = serde_json::to_vec(&job).map_err(|error| Failure::new(WHAT, error))?;
+    let api = session.creating_api().await?;
+    let request = ApiRequest::post("/v1/jobs", &[]).raw_json(body);
+    hand_in(session, api.as_ref(), request, WHAT, args.wait, args.json.json).await
 }
 
 /// JSON text, the content of a file, or standard input; nothing is `{}`.
-pub(super) fn payload(what: &str, text: Option<&str>) -> Result<Vec<u8>, Failure> {
+pub(super) fn payload(what: &str, text: Option<&str>) -> Result<Box<RawValue>, Failure> {
     let text = text.unwrap_or("{}");
     let (bytes, from) = match text.strip_prefix('@') {
         Some(file) => {
@@ -148,10 +99,7 @@ pub(super) fn payload(what: &str, text: Option<&str>) -> Result<Vec<u8>, Failure
     if bytes.len() > MAX_PAYLOAD_BYTES {
         return Err(refuse(format!("is larger than {MAX_PAYLOAD_BYTES} bytes (1 MiB)")));
     }
-    if let Err(error) = serde_json::from_slice::<serde::de::IgnoredAny>(&bytes) {
-        return Err(refuse(format!("is not JSON: {error}")));
-    }
-    Ok(bytes)
+    serde_json::from_slice(&bytes).map_err(|error| refuse(format!("is not JSON: {error}")))
 }
 
 /// One byte more than is allowed is enough to know.
@@ -162,13 +110,4 @@ fn read(source: impl Read, from: &str) -> Result<Vec<u8>, Failure> {
         .read_to_end(&mut bytes)
         .during(format!("cannot read {from}"))?;
     Ok(bytes)
-}
-
-pub(crate) fn on_conflict(text: &str) -> Result<OnConflict, String> {
-    match text {
-        "replace" => Ok(OnConflict::Replace),
-        "keep" => Ok(OnConflict::Keep),
-        "reject" => Ok(OnConflict::Reject),
-        other => Err(format!("must be replace, keep or reject, not `{}`", shown(other))),
-    }
 }

@@ -1,74 +1,92 @@
 //! Retry, cancel and delete: by id at once, by filter only with `--yes`.
 //!
-//! Owns the question before a bulk act and the words after it. The act itself is the engine's.
+//! Owns the question before a bulk act and the words after it. The act itself is the route's.
 
-use windlass_core::store::{Action, Bulk, JobFilter};
-use windlass_core::{JobId, JobState};
-use windlass_engine::bulk::{act_on_all, fitting, touched};
-use windlass_http::view::BulkView;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use windlass_core::JobState;
+use windlass_core::store::Action;
+use windlass_engine::bulk::fitting;
+use windlass_pack::api::{Api, ApiRequest};
 
 use super::super::Session;
-use super::filter;
-use crate::args::Selection;
+use super::{entity, filtered};
+use crate::api::answer::{Answered, ask, number};
+use crate::args::{Filter, Selection};
 use crate::failure::{During, Failure};
 use crate::output::plural;
 use crate::output::progress::Progress;
 
+/// Between two looks at how far a long act is.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// `verb` is the word on the command line; `only` narrows what the noun is about.
 pub(crate) async fn run(
     session: &Session,
-    selection: Selection,
+    selection: &Selection,
     action: Action,
     verb: &'static str,
     only: &[JobState],
 ) -> Result<(), Failure> {
-    let named = &selection.filter;
-    let filtered = !named.state.is_empty()
-        || named.queue.is_some()
-        || named.kind.is_some()
-        || named.entity.is_some()
-        || named.tag.is_some();
-    let ids: Vec<JobId> = selection.ids.iter().copied().map(JobId).collect();
-    match (ids.is_empty(), filtered) {
+    let Filter { state, queue, kind, entity, tag } = &selection.filter;
+    let filtered =
+        !state.is_empty() || queue.is_some() || kind.is_some() || entity.is_some() || tag.is_some();
+    match (selection.ids.is_empty(), filtered) {
         (true, false) if only.is_empty() => {
             Err(Failure::usage(format!("nothing to {verb}"), "name ids or a filter")
                 .hint("for all jobs of a state write --state STATE --yes"))
         }
         (false, true) => Err(Failure::usage(format!("cannot {verb}"), "name ids or a filter, not both")),
-        (false, false) => by_id(session, ids, action, verb, only, selection.json.json).await,
+        (false, false) => by_id(session, selection, action, verb, only).await,
         (true, _) => by_filter(session, selection, action, verb, only).await,
     }
 }
 
+fn names(states: &[JobState]) -> Vec<&'static str> {
+    states.iter().map(|state| state.name()).collect()
+}
+
+fn request(action: Action, filter: Map<String, Value>) -> ApiRequest {
+    let word = match action {
+        Action::Retry => "retry",
+        Action::Cancel => "cancel",
+        Action::Delete => "delete",
+    };
+    ApiRequest::post("/v1/jobs/bulk", &[]).json(&json!({ "action": word, "filter": filter }))
+}
+
 async fn by_id(
     session: &Session,
-    mut ids: Vec<JobId>,
+    selection: &Selection,
     action: Action,
     verb: &str,
     only: &[JobState],
-    json: bool,
 ) -> Result<(), Failure> {
+    let mut ids = selection.ids.clone();
     ids.sort_unstable();
     ids.dedup();
-    let client = session.client().await?;
-    let wanted = ids.len() as u64;
-    let filter = JobFilter { ids, states: only.to_vec(), ..JobFilter::default() };
-    let limit = u32::try_from(wanted).unwrap_or(u32::MAX);
-    let bulk = client.store().act(&filter, action, limit).await.during(format!("cannot {verb}"))?;
-    let missing = wanted.saturating_sub(bulk.done + bulk.requested + bulk.superseded + bulk.skipped);
-    let left = bulk.skipped + missing;
-    if json || left == 0 || touched(&bulk) > 0 {
-        tell(session, bulk, missing, verb, json)?;
+    let ids: Vec<String> = ids.iter().map(i64::to_string).collect();
+    let mut filter = Map::new();
+    filter.insert("ids".to_owned(), json!(ids));
+    if !only.is_empty() {
+        filter.insert("state".to_owned(), json!(names(only)));
     }
-    if left == 0 {
+    let api = session.api().await?;
+    let done = ask(api.as_ref(), request(action, filter)).await.during(format!("cannot {verb}"))?;
+    let [skipped, missing] = ["skipped", "missing"].map(|field| number(&done.value, field));
+    if selection.json.json || skipped + missing == 0 || touched(&done.value) > 0 {
+        tell(session, &done, verb, selection.json.json)?;
+    }
+    if skipped + missing == 0 {
         return Ok(());
     }
     let mut why = Vec::new();
     if missing > 0 {
         why.push(format!("{} not found", plural(missing, "job")));
     }
-    if bulk.skipped > 0 {
-        why.push(format!("{} in a state that does not allow it", plural(bulk.skipped, "job")));
+    if skipped > 0 {
+        why.push(format!("{} in a state that does not allow it", plural(skipped, "job")));
     }
     Err(Failure::new(format!("not everything could be done: {verb}"), why.join(", "))
         .hint("`windlass jobs show ID` tells the state of each"))
@@ -76,33 +94,85 @@ async fn by_id(
 
 async fn by_filter(
     session: &Session,
-    selection: Selection,
+    selection: &Selection,
     action: Action,
     verb: &'static str,
     only: &[JobState],
 ) -> Result<(), Failure> {
-    let client = session.client().await?;
-    let mut fits = fitting(action);
-    fits.retain(|state| only.is_empty() || only.contains(state));
-    let filter = filter(selection.filter, &client.catalog(), &fits)?;
-    let store = client.store().as_ref();
-    let total = store.count(&filter).await.during("cannot count jobs")?;
+    let states = meant(&selection.filter, action, only)?;
+    let api = session.api().await?;
+    let counted = || filtered(ApiRequest::get("/v1/jobs/count", &[]), &selection.filter, &states);
+    let total = api.call(counted()).await.during("cannot count jobs")?;
+    let total = number(&total, "count");
     if !selection.yes {
         let why = format!("{verb} would touch {}", plural(total, "job"));
         return Err(Failure::new("nothing was changed", why).hint("add --yes to do it"));
     }
+    let Filter { queue, kind, tag, .. } = &selection.filter;
+    let mut filter = Map::new();
+    filter.insert("state".to_owned(), json!(names(&states)));
+    for (name, value) in
+        [("queue", queue), ("kind", kind), ("tag", tag), ("entity", &entity(&selection.filter))]
+    {
+        filter.extend(value.as_ref().map(|value| (name.to_owned(), json!(value))));
+    }
     let mut progress = Progress::new(session.output, "jobs", total);
-    let bulk = act_on_all(store, filter, action, total, |done| progress.set(done)).await;
-    let bulk = bulk.during(format!("cannot {verb}"))?;
-    progress.finish(touched(&bulk));
-    tell(session, bulk, 0, verb, selection.json.json)
+    let acting = ask(api.as_ref(), request(action, filter));
+    let done = watched(acting, api.as_ref(), counted, total, &mut progress).await;
+    let done = done.during(format!("cannot {verb}"))?;
+    progress.finish(touched(&done.value));
+    tell(session, &done, verb, selection.json.json)
 }
 
-fn tell(session: &Session, bulk: Bulk, missing: u64, verb: &str, json: bool) -> Result<(), Failure> {
-    if json {
-        return session.output.json(&BulkView::new(&bulk, missing));
+/// Which states a filter means: those it names, out of those the action fits.
+fn meant(filter: &Filter, action: Action, only: &[JobState]) -> Result<Vec<JobState>, Failure> {
+    let mut states = fitting(action);
+    states.retain(|state| only.is_empty() || only.contains(state));
+    let named = &filter.state;
+    if named.is_empty() {
+        return Ok(states);
     }
-    let Bulk { done, requested, superseded, skipped: _ } = bulk;
+    let known = names(&states).join(", ");
+    states.retain(|state| named.contains(state));
+    if states.is_empty() {
+        let why = format!("only these can be meant here: {known}");
+        return Err(Failure::usage("--state fits nothing", why));
+    }
+    Ok(states)
+}
+
+/// What no longer matches is done.
+async fn watched<T>(
+    acting: impl Future<Output = T>,
+    api: &dyn Api,
+    counted: impl Fn() -> ApiRequest,
+    total: u64,
+    progress: &mut Progress,
+) -> T {
+    let looking = async {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            if let Ok(left) = api.call(counted()).await {
+                progress.set(total.saturating_sub(number(&left, "count")));
+            }
+        }
+    };
+    tokio::select! {
+        done = acting => done,
+        never = looking => never,
+    }
+}
+
+fn touched(done: &Value) -> u64 {
+    ["done", "requested", "superseded"].iter().map(|field| number(done, field)).sum()
+}
+
+fn tell(session: &Session, answer: &Answered, verb: &str, json: bool) -> Result<(), Failure> {
+    if json {
+        return answer.print(&session.output);
+    }
+    let [done, requested, superseded] =
+        ["done", "requested", "superseded"].map(|field| number(&answer.value, field));
     let mut parts = vec![format!("{verb}: {} done", plural(done, "job"))];
     if requested > 0 {
         parts.push(format!("{} asked to stop", plural(requested, "running job")));

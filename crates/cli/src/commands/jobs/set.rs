@@ -1,28 +1,33 @@
-//! `jobs set`: when and how urgently a waiting job runs, as `PATCH /v1/jobs/{id}` changes it.
+//! `jobs set`: when and how urgently a waiting job runs.
 
-use windlass_core::JobId;
-use windlass_core::store::Change;
-use windlass_engine::bulk::why_unchanged;
+use serde_json::{Map, Value};
+use windlass_pack::Method;
+use windlass_pack::api::{Api, ApiRequest};
 
 use super::super::Session;
-use super::{find, missing, print};
+use super::{elsewhere, print};
+use crate::api::answer::{ask, time};
 use crate::args::SetJob;
 use crate::failure::{During, Failure};
 
 pub(super) async fn run(session: &Session, args: &SetJob) -> Result<(), Failure> {
-    let client = session.client().await?;
-    let id = JobId(args.id);
+    let api = session.api().await?;
+    let id = args.id.to_string();
     let what = format!("cannot change job {id}");
-    let store = client.store();
     let run_at = match args.delay {
-        // By the clock that decides when it is due.
-        Some(delay) => Some(store.now().await.during(what.clone())?.plus(delay)),
+        Some(delay) => Some(now(api.as_ref(), &what).await?.plus(delay)),
         None => args.run_at,
     };
-    let changed = store.change(id, &Change { priority: args.priority, run_at }).await.during(what.clone())?;
-    let detail = find(&client, id).await?.ok_or_else(|| missing(what.clone()))?;
-    if !changed {
-        return Err(Failure::new(what, why_unchanged(&detail.job)));
-    }
-    print(session, &client, &detail, args.json.json).await
+    let mut change = Map::new();
+    change.extend(args.priority.map(|priority| ("priority".to_owned(), priority.into())));
+    change.extend(run_at.map(|at| ("run_at".to_owned(), at.to_string().into())));
+    let request = ApiRequest::new(Method::PATCH, "/v1/jobs/{id}", &[&id]).json(&Value::Object(change));
+    let answer = ask(api.as_ref(), request).await.during(what).map_err(elsewhere)?;
+    print(session, &answer, args.json.json)
+}
+
+/// By the clock that decides when it is due.
+pub(crate) async fn now(api: &dyn Api, what: &str) -> Result<windlass_core::Time, Failure> {
+    let stats = api.call(ApiRequest::get("/v1/stats", &[])).await.during(what)?;
+    time(&stats, "at").ok_or_else(|| Failure::new(what, "the answer says no time"))
 }

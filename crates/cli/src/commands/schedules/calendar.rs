@@ -43,7 +43,7 @@ pub(super) fn run(args: &CalendarAt, output: &Output) -> Result<(), Failure> {
         failure("cannot look at the calendar", error)
             .hint("`windlass schedules calendar --help` shows a file with one")
     })?;
-    if args.json.json || output.to_program() {
+    if args.json.json {
         return output.json(&Answer { open: calendar.open(at) });
     }
     show(&calendar, at, output)

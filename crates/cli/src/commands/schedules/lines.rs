@@ -4,7 +4,7 @@ use std::io::{BufRead, BufWriter, Read, Write};
 
 use serde::Serialize;
 use windlass_core::Invalid;
-use windlass_http::fields::Fields;
+use windlass_pack::fields::Fields;
 
 use super::super::line;
 use crate::failure::{During, Failure};

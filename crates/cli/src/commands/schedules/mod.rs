@@ -9,18 +9,20 @@ mod show;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use windlass_core::input::shown;
-use windlass_core::store::ScheduleRecord;
 use windlass_core::{Time, time};
-use windlass_engine::Client;
+use windlass_pack::Method;
+use windlass_pack::api::{Api, ApiRequest};
 
 use super::{Session, enqueue};
+use crate::api::answer::{Answered, ask};
 use crate::args::{RunSchedule, ScheduleNames, Schedules, SchedulesVerb};
 use crate::failure::{During, Failure};
 use crate::output::{Output, visible};
 
+const ONE: &str = "/v1/schedules/{name}";
+
 /// Answers the verbs that ask no database.
-pub(crate) fn ask(verb: &Option<SchedulesVerb>, output: &Output) -> Option<Result<(), Failure>> {
+pub(crate) fn ask_nobody(verb: &Option<SchedulesVerb>, output: &Output) -> Option<Result<(), Failure>> {
     match verb {
         Some(SchedulesVerb::Next(args)) => Some(next::run(args, output)),
         Some(SchedulesVerb::Calendar(args)) => Some(calendar::run(args, output)),
@@ -35,41 +37,40 @@ pub(crate) async fn run(session: &Session, args: Schedules) -> Result<(), Failur
         SchedulesVerb::Put(args) => put::run(session, &args).await,
         SchedulesVerb::Delete(names) => delete(session, &names).await,
         SchedulesVerb::Run(args) => run_now(session, &args).await,
-        SchedulesVerb::Pause(names) => pause(session, &names, true).await,
-        SchedulesVerb::Resume(names) => pause(session, &names, false).await,
+        SchedulesVerb::Pause(names) => pause(session, &names, "/v1/schedules/{name}/pause").await,
+        SchedulesVerb::Resume(names) => pause(session, &names, "/v1/schedules/{name}/resume").await,
         SchedulesVerb::Next(args) => next::run(&args, &session.output),
         SchedulesVerb::Calendar(args) => calendar::run(&args, &session.output),
     }
 }
 
 async fn run_now(session: &Session, args: &RunSchedule) -> Result<(), Failure> {
-    let client = session.client().await?;
-    let enqueued = client.run_schedule(&args.name).await.during("cannot run the schedule")?;
-    let enqueued = enqueued.ok_or_else(|| missing(&args.name))?;
-    enqueue::answer(session, &client, enqueued, args.wait, args.json.json).await
+    let api = session.api().await?;
+    let request = ApiRequest::post("/v1/schedules/{name}/run", &[&args.name]);
+    let what = "cannot run the schedule";
+    enqueue::hand_in(session, api.as_ref(), request, what, args.wait, args.json.json).await.map_err(elsewhere)
 }
 
-async fn pause(session: &Session, names: &ScheduleNames, paused: bool) -> Result<(), Failure> {
-    let client = session.client().await?;
-    known(&client, &names.names).await?;
+async fn pause(session: &Session, names: &ScheduleNames, path: &str) -> Result<(), Failure> {
+    let api = session.api().await?;
+    known(api.as_ref(), &names.names).await?;
     let mut changed = Vec::new();
     for name in &names.names {
-        let record =
-            client.store().pause_schedule(name, paused).await.during("cannot change the schedule")?;
-        changed.push(record.ok_or_else(|| missing(name))?);
+        let answer = ask(api.as_ref(), ApiRequest::post(path, &[name])).await;
+        changed.push(answer.during("cannot change the schedule")?);
     }
-    show::table(session, &changed, names.json.json)
+    show::these(session, &changed, names.json.json)
 }
 
 async fn delete(session: &Session, names: &ScheduleNames) -> Result<(), Failure> {
-    let client = session.client().await?;
-    let what = "cannot delete the schedule";
-    let records = known(&client, &names.names).await?;
+    let api = session.api().await?;
+    let records = known(api.as_ref(), &names.names).await?;
     for name in &names.names {
-        client.delete_schedule(name).await.during(what)?;
+        let request = ApiRequest::new(Method::DELETE, ONE, &[name]);
+        api.call(request).await.during("cannot delete the schedule")?;
     }
     if names.json.json {
-        return show::table(session, &records, true);
+        return show::these(session, &records, true);
     }
     for name in &names.names {
         session.output.line(format_args!("schedule {} is gone; its jobs stay", visible(name)))?;
@@ -78,18 +79,17 @@ async fn delete(session: &Session, names: &ScheduleNames) -> Result<(), Failure>
 }
 
 /// Every name is looked up before the first schedule is changed.
-async fn known(client: &Client, names: &[String]) -> Result<Vec<ScheduleRecord>, Failure> {
+async fn known(api: &dyn Api, names: &[String]) -> Result<Vec<Answered>, Failure> {
     let mut records = Vec::new();
     for name in names {
-        let record = client.store().schedule(name).await.during("cannot read the schedule")?;
-        records.push(record.ok_or_else(|| missing(name).hint("nothing was changed"))?);
+        let record = ask(api, ApiRequest::get(ONE, &[name])).await.during("cannot change the schedule");
+        records.push(record.map_err(Failure::unchanged)?);
     }
     Ok(records)
 }
 
-fn missing(name: &str) -> Failure {
-    let what = format!("there is no schedule `{}`", shown(name));
-    Failure::new(what, "`windlass schedules` lists them")
+fn elsewhere(failure: Failure) -> Failure {
+    failure.or_hint("`windlass schedules` lists them")
 }
 
 /// Only to fill in what a question leaves out; nothing is decided by this machine's clock.

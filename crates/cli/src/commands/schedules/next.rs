@@ -3,7 +3,7 @@
 use serde::Serialize;
 use windlass_core::schedule::{Timing, Zone};
 use windlass_core::{Invalid, Time};
-use windlass_http::fields::Fields;
+use windlass_pack::fields::Fields;
 
 use super::{lines, now, put};
 use crate::args::NextTicks;
@@ -63,7 +63,7 @@ fn print(
     ticks: Vec<Time>,
     zone: impl Fn(Time) -> Zone,
 ) -> Result<(), Failure> {
-    if args.json.json || output.to_program() {
+    if args.json.json {
         return output.json(&view(&ticks));
     }
     if ticks.is_empty() {

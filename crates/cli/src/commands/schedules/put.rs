@@ -1,13 +1,17 @@
 //! `schedules put`: from flags, or the whole description from a file.
 
-use windlass_core::Invalid;
-use windlass_core::schedule::{CalendarSpec, RuleSpec, ScheduleSpec};
-use windlass_core::store::Put;
-use windlass_engine::EngineError;
-use windlass_http::view::ScheduleView;
-use windlass_http::{Described, schedule_request};
+use std::path::Path;
 
-use super::{Session, file};
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+use windlass_core::Invalid;
+use windlass_http::{Described, schedule_request};
+use windlass_pack::api::ApiRequest;
+use windlass_pack::{Method, StatusCode};
+
+use super::{ONE, Session, file};
+use crate::api::answer::{ask, said, text};
+use crate::api::exact;
 use crate::args::PutSchedule;
 use crate::commands::{enqueue, line};
 use crate::failure::{During, Failure};
@@ -16,72 +20,82 @@ use crate::output::visible;
 const WHAT: &str = "cannot write the schedule";
 
 pub(super) async fn run(session: &Session, args: &PutSchedule) -> Result<(), Failure> {
-    let refused = |invalid: Invalid| Failure::new(WHAT, invalid).hint("nothing was written");
-    let described = match &args.file {
-        Some(path) => from_file(&args.name, path).map_err(refused)?,
+    let body = match &args.file {
+        Some(path) => file::json(path).map_err(refused)?.to_string().into_bytes(),
         None => from_flags(args)?,
     };
-    let client = session.writer().await?;
-    let put = match client.put_schedule(&described.spec).await {
-        Err(EngineError::Invalid(invalid)) => return Err(refused(described.in_its_words(invalid))),
-        put => put.during(WHAT)?,
-    };
-    let view = ScheduleView::from(&put.record);
+    let api = session.api().await?;
+    let before = api.call(ApiRequest::get(ONE, &[&args.name])).await.unwrap_or(Value::Null);
+    let request = ApiRequest::new(Method::PUT, ONE, &[&args.name]).raw_json(body);
+    // A description breaks its rules wherever it stands: in a file, or in flags that say the same.
+    let put = ask(api.as_ref(), request).await.during(WHAT).map_err(Failure::failed)?;
     if args.json.json {
-        return session.output.json(&view);
+        return put.print(&session.output);
     }
-    let what = match put.what {
-        Put::Created => "is new",
-        Put::Changed => "was changed",
-        Put::Same => "was like this already",
+    let what = match put.status {
+        StatusCode::CREATED => "is new",
+        _ if put.value["updated_at"] == before["updated_at"] => "was like this already",
+        _ => "was changed",
     };
-    let next = view.next_tick.map_or_else(|| "no next tick".to_owned(), |at| format!("next tick {}", at.0));
-    session.output.line(format_args!("schedule {} {what}; {next}", visible(&view.name)))
+    let next = said(&put.value, "next_tick");
+    let next = next.map_or_else(|| "no next tick".to_owned(), |at| format!("next tick {}", visible(&at)));
+    session.output.line(format_args!("schedule {} {what}; {next}", visible(text(&put.value, "name"))))
 }
 
+fn refused(invalid: Invalid) -> Failure {
+    Failure::new(WHAT, invalid).hint("nothing was written")
+}
+
+/// The description of a file, for questions about it that need no database.
 pub(super) fn from_file(name: &str, path: &str) -> Result<Described, Invalid> {
     let json = file::json(path)?.to_string();
     let fields = line::fields(json.as_bytes()).map_err(|rule| Invalid::one(path, rule))?;
     schedule_request(name, fields)
 }
 
-fn from_flags(args: &PutSchedule) -> Result<Described, Failure> {
-    let (expr, word) = match (&args.cron, &args.every) {
-        (Some(cron), _) => (cron.clone(), "cron"),
-        (None, Some(every)) => (format!("every {every}"), "every"),
-        (None, None) => {
-            return Err(Failure::usage(WHAT, "one of --cron, --every and --file has to say when"));
+/// The object of `PUT /v1/schedules/{name}`.
+fn from_flags(args: &PutSchedule) -> Result<Vec<u8>, Failure> {
+    if args.cron.is_none() && args.every.is_none() {
+        return Err(Failure::usage(WHAT, "one of --cron, --every and --file has to say when"));
+    }
+    let (calendar, calendars) = calendar(args.calendar.as_deref()).map_err(refused)?;
+    let during: Vec<&str> = args.during.iter().map(|phase| phase.name()).collect();
+    let fields = [
+        ("kind", args.kind.as_ref().map(|kind| json!(kind))),
+        ("cron", args.cron.as_ref().map(|cron| json!(cron))),
+        ("every", args.every.as_ref().map(|every| json!(every))),
+        ("zone", args.zone.as_ref().map(|zone| json!(zone))),
+        ("calendar", calendar.map(|name| json!(name))),
+        ("during", (!during.is_empty()).then(|| json!(during))),
+        ("calendars", calendars),
+        ("misfire", args.misfire.map(|policy| json!(policy.name()))),
+        ("catch_up", args.catch_up.map(|ticks| json!(ticks))),
+        ("priority", args.priority.map(|priority| json!(priority))),
+        ("max_attempts", args.max_attempts.map(|runs| json!(runs))),
+        ("timeout", args.timeout.map(|time| json!(exact(time)))),
+        ("unique_key", args.unique_key.as_ref().map(|key| json!(key))),
+        ("concurrency_key", args.concurrency_key.as_ref().map(|key| json!(key))),
+        ("tags", (!args.tag.is_empty()).then(|| json!(args.tag))),
+    ];
+    let mut body: std::collections::BTreeMap<&str, Box<RawValue>> = std::collections::BTreeMap::new();
+    for (name, value) in fields {
+        if let Some(value) = value {
+            body.insert(name, to_raw_value(&value).map_err(|error| Failure::new(WHAT, error))?);
         }
-    };
-    let (calendar, calendars) = calendar(args.calendar.as_deref())
-        .map_err(|invalid| Failure::new(WHAT, invalid).hint("nothing was written"))?;
-    let rule = RuleSpec { expr, zone: None, calendar, during: args.during.clone() };
-    let spec = ScheduleSpec {
-        name: args.name.clone(),
-        kind: args.kind.clone().unwrap_or_default(),
-        payload: enqueue::payload(WHAT, args.payload.as_deref())?,
-        rules: vec![rule],
-        zone: args.zone.clone(),
-        calendars,
-        misfire: args.misfire.unwrap_or_default(),
-        catch_up: args.catch_up,
-        priority: args.priority,
-        max_attempts: args.max_attempts,
-        timeout: args.timeout,
-        unique_key: args.unique_key.clone(),
-        concurrency_key: args.concurrency_key.clone(),
-        tags: args.tag.clone(),
-    };
-    Ok(Described::short(spec, word))
+    }
+    // As it was written: a parsed one would lose digits.
+    body.insert("payload", enqueue::payload(WHAT, args.payload.as_deref())?);
+    serde_json::to_vec(&body).map_err(|error| Failure::new(WHAT, error))
 }
 
-/// One by name, or one in a file, which goes with the schedule.
-fn calendar(said: Option<&str>) -> Result<(Option<String>, Vec<CalendarSpec>), Invalid> {
+/// One by name, or one in a file, which goes with the schedule under the file's name.
+fn calendar(said: Option<&str>) -> Result<(Option<String>, Option<Value>), Invalid> {
     match said {
         Some(path) if path.ends_with(".toml") => {
-            let spec = file::calendar(path)?;
-            Ok((Some(spec.name.clone()), vec![spec]))
+            let name = Path::new(path).file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let calendars = json!({ name.as_str(): file::json(path)? });
+            Ok((Some(name), Some(calendars)))
         }
-        name => Ok((name.map(str::to_owned), Vec::new())),
+        name => Ok((name.map(str::to_owned), None)),
     }
 }

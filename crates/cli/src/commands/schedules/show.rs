@@ -1,12 +1,19 @@
 //! `schedules list|show`.
 
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value};
 use windlass_core::Time;
 use windlass_core::schedule::Plan;
-use windlass_core::store::ScheduleRecord;
-use windlass_http::view::{ListView, ScheduleView, Stamp};
+use windlass_http::schedule_request;
+use windlass_pack::api::ApiRequest;
 
-use super::{Session, missing, next};
+use super::{ONE, Session, elsewhere, next};
+use crate::api::answer::{Answered, ask, dash, list as values, number, said, text, texts, time};
 use crate::args::OneSchedule;
+use crate::commands::line;
 use crate::failure::{During, Failure};
 use crate::output::table::Table;
 use crate::output::visible;
@@ -15,133 +22,185 @@ const PAGE: u32 = 1_000;
 /// Ticks shown from a time on, unless a number is said.
 const TICKS: i64 = 5;
 
+/// A page as it came: payloads keep their digits.
+#[derive(Deserialize)]
+struct Page {
+    items: Vec<Box<RawValue>>,
+    next_cursor: Option<String>,
+}
+
 pub(super) async fn list(session: &Session, json: bool) -> Result<(), Failure> {
-    let client = session.client().await?;
-    let mut all: Vec<ScheduleRecord> = Vec::new();
+    let api = session.api().await?;
+    let what = "cannot list schedules";
+    let (mut all, mut cursor) = (Vec::new(), None::<String>);
     loop {
-        let after = all.last().map(|record| record.name.clone());
-        let page = client.store().schedules(after.as_deref(), PAGE).await.during("cannot list schedules")?;
-        let last = page.len() < PAGE as usize;
-        all.extend(page);
-        if last {
-            break;
+        let request =
+            ApiRequest::get("/v1/schedules", &[]).query("limit", Some(PAGE)).query("cursor", cursor.as_ref());
+        let answer = ask(api.as_ref(), request).await.during(what)?;
+        let page: Page = serde_json::from_str(&answer.text()).map_err(|error| Failure::new(what, error))?;
+        all.extend(page.items);
+        match page.next_cursor {
+            None => break,
+            // A list that leads to where it was would never end.
+            again if again == cursor => return Err(Failure::new(what, "the server answers in circles")),
+            next => cursor = next,
         }
     }
     if all.is_empty() && !json {
         return session.output.line("no schedules; `windlass schedules put --help` makes one");
     }
-    table(session, &all, json)
+    print(session, &all, json)
 }
 
-pub(super) fn table(session: &Session, records: &[ScheduleRecord], json: bool) -> Result<(), Failure> {
+/// Schedules that were answered one by one.
+pub(super) fn these(session: &Session, answers: &[Answered], json: bool) -> Result<(), Failure> {
+    let raw = |answer: &Answered| RawValue::from_string(answer.text().into_owned());
+    let items = answers.iter().map(raw).collect::<Result<Vec<_>, _>>();
+    print(session, &items.map_err(|error| Failure::new("cannot show the schedules", error))?, json)
+}
+
+fn print(session: &Session, schedules: &[Box<RawValue>], json: bool) -> Result<(), Failure> {
     if json {
-        return session
-            .output
-            .json(&ListView::whole(records.iter().map(ScheduleView::from).collect::<Vec<_>>()));
+        let items: Vec<&str> = schedules.iter().map(|schedule| schedule.get()).collect();
+        let text = format!("{{\"items\":[{}],\"next_cursor\":null}}", items.join(","));
+        return session.output.json_text(&text);
     }
     let mut table = Table::new(&["schedule", "kind", "when", "next tick", "last tick", ">missed", ""]);
-    for record in records {
-        let view = ScheduleView::from(record);
-        let note = match (&view.error, view.paused, &view.next_tick) {
-            (Some(_), ..) => "cannot be read",
-            (None, true, _) => "paused",
-            (None, false, None) => "never again",
+    for schedule in schedules {
+        let view: Value = serde_json::from_str(schedule.get()).unwrap_or_default();
+        let note = match (&view["error"], view["paused"] == true, &view["next_tick"]) {
+            (Value::String(_), ..) => "cannot be read",
+            (_, true, _) => "paused",
+            (_, false, Value::Null) => "never again",
             _ => "",
         };
         table.row(vec![
-            view.name.clone(),
-            view.kind.clone(),
+            text(&view, "name").to_owned(),
+            text(&view, "kind").to_owned(),
             when(&view),
-            moment(view.next_tick.map(|tick| tick.0)),
-            moment(view.last_tick.map(|tick| tick.0)),
-            view.missed.to_string(),
+            moment(&view, "next_tick"),
+            moment(&view, "last_tick"),
+            number(&view, "missed").to_string(),
             note.to_owned(),
         ]);
     }
     table.print(&session.output)
 }
 
-fn when(view: &ScheduleView) -> String {
-    match view.rules.as_slice() {
+fn when(view: &Value) -> String {
+    match values(view, "rules") {
         [rule] => {
-            let zone = rule.zone.as_ref().or(view.zone.as_ref());
-            let calendar = rule.calendar.as_ref().map(|calendar| format!(" · {calendar}"));
+            let zone = rule["zone"].as_str().or(view["zone"].as_str());
+            let calendar = rule["calendar"].as_str().map(|calendar| format!(" · {calendar}"));
             let zone = zone.map(|zone| format!(" ({zone})"));
-            format!("{}{}{}", rule.expr, zone.unwrap_or_default(), calendar.unwrap_or_default())
+            format!("{}{}{}", text(rule, "expr"), zone.unwrap_or_default(), calendar.unwrap_or_default())
         }
         rules => format!("{} rules", rules.len()),
     }
 }
 
-fn moment(at: Option<Time>) -> String {
-    at.map_or_else(|| "–".to_owned(), |at| at.to_string())
+fn moment(view: &Value, field: &str) -> String {
+    said(view, field).unwrap_or_else(dash)
 }
 
 pub(super) async fn one(session: &Session, args: &OneSchedule) -> Result<(), Failure> {
     if let Some(n) = args.n {
         next::count(n).map_err(|error| Failure::usage("cannot show the schedule", error))?;
     }
-    let client = session.client().await?;
-    let record = client.store().schedule(&args.name).await.during("cannot read the schedule")?;
-    let record = record.ok_or_else(|| missing(&args.name))?;
-    let mut view = ScheduleView::from(&record);
-    let plan = record.spec().ok().and_then(|spec| spec.plan(record.created_at).ok());
-    if let Some(plan) = plan.as_ref().filter(|_| args.n.is_some() || args.from.is_some()) {
-        view.next_ticks = asked(&record, plan, args).into_iter().map(Stamp).collect();
-    }
+    let api = session.api().await?;
+    let answer = ask(api.as_ref(), ApiRequest::get(ONE, &[&args.name])).await;
+    let answer = answer.during("cannot show the schedule").map_err(elsewhere)?;
+    let view = &answer.value;
+    let plan = plan(view);
+    let asked = plan.as_ref().filter(|_| args.n.is_some() || args.from.is_some());
+    let asked = asked.map(|plan| asked_for(view, plan, args));
     if args.json.json {
-        return session.output.json(&view);
+        return match asked {
+            Some(ticks) => session.output.json_text(&with_ticks(&answer, &ticks)?),
+            None => answer.print(&session.output),
+        };
     }
-    facts(session, &view)?;
-    let ticks: Vec<Time> = view.next_ticks.iter().map(|tick| tick.0).collect();
+    facts(session, &answer)?;
+    let shown = || texts(view, "next_ticks").iter().filter_map(|tick| tick.parse().ok()).collect();
+    let ticks: Vec<Time> = asked.unwrap_or_else(shown);
     let Some(plan) = plan.filter(|_| !ticks.is_empty()) else { return Ok(()) };
     session.output.line("")?;
     next::table(&session.output, "next ticks", &ticks, |tick| plan.zone_at(tick))
 }
 
+/// What the schedule says about time, read as the route that takes schedules reads it.
+fn plan(view: &Value) -> Option<Plan> {
+    let fields = ["kind", "rules", "zone", "calendars"];
+    let said = fields.iter().map(|name| ((*name).to_owned(), view[*name].clone()));
+    let object = Value::Object(said.filter(|(_, value)| !value.is_null()).collect::<Map<_, _>>()).to_string();
+    let described = schedule_request(text(view, "name"), line::fields(object.as_bytes()).ok()?).ok()?;
+    described.spec.plan(time(view, "created_at")?).ok()
+}
+
 /// Those after a time that was said are shown of a paused schedule too: somebody asks what would be.
-fn asked(record: &ScheduleRecord, plan: &Plan, args: &OneSchedule) -> Vec<Time> {
+fn asked_for(view: &Value, plan: &Plan, args: &OneSchedule) -> Vec<Time> {
     let n = args.n.unwrap_or(TICKS);
-    match (args.from, record.next_at.filter(|_| !record.paused)) {
+    match (args.from, time(view, "next_tick")) {
         (Some(from), _) => next::ahead(from, n, |after| plan.next(after)),
         (None, Some(first)) => next::ahead(Time(first.0 - 1), n, |after| plan.next(after)),
         (None, None) => Vec::new(),
     }
 }
 
-fn facts(session: &Session, view: &ScheduleView) -> Result<(), Failure> {
-    let output = &session.output;
+/// The answer with these ticks instead of its own.
+fn with_ticks(answer: &Answered, ticks: &[Time]) -> Result<String, Failure> {
+    let failed = |error: serde_json::Error| Failure::new("cannot show the schedule", error);
+    let mut fields: BTreeMap<String, Box<RawValue>> = serde_json::from_str(&answer.text()).map_err(failed)?;
+    let ticks: Vec<String> = ticks.iter().map(Time::to_string).collect();
+    fields.insert("next_ticks".to_owned(), to_raw_value(&ticks).map_err(failed)?);
+    serde_json::to_string(&fields).map_err(failed)
+}
+
+/// What a parsed value would round.
+#[derive(Default, Deserialize)]
+struct Raw<'a> {
+    #[serde(borrow)]
+    payload: Option<&'a RawValue>,
+}
+
+fn facts(session: &Session, answer: &Answered) -> Result<(), Failure> {
+    let (output, view) = (&session.output, &answer.value);
     let fact = |name: &str, value: Option<String>| match value {
         Some(value) => output.line(format_args!("  {name:<15} {}", visible(&value))),
         None => Ok(()),
     };
-    output.line(format_args!("schedule {}", visible(&view.name)))?;
-    fact("kind", Some(view.kind.clone()))?;
-    for rule in &view.rules {
-        let during = if rule.during.is_empty() { "open".to_owned() } else { rule.during.join(", ") };
-        let within = rule.calendar.as_ref().map(|calendar| format!("   {calendar}: {during}"));
-        let zone = rule.zone.as_ref().map(|zone| format!("   {zone}"));
-        let text = format!("{}{}{}", rule.expr, zone.unwrap_or_default(), within.unwrap_or_default());
+    output.line(format_args!("schedule {}", visible(text(view, "name"))))?;
+    fact("kind", said(view, "kind"))?;
+    for rule in values(view, "rules") {
+        let during = texts(rule, "during");
+        let during = if during.is_empty() { "open".to_owned() } else { during.join(", ") };
+        let within = rule["calendar"].as_str().map(|calendar| format!("   {calendar}: {during}"));
+        let zone = rule["zone"].as_str().map(|zone| format!("   {zone}"));
+        let text =
+            format!("{}{}{}", text(rule, "expr"), zone.unwrap_or_default(), within.unwrap_or_default());
         fact("rule", Some(text))?;
     }
-    fact("zone", view.zone.clone())?;
+    fact("zone", said(view, "zone"))?;
     let own: Vec<&str> =
-        view.calendars.as_object().map(|own| own.keys().map(String::as_str).collect()).unwrap_or_default();
+        view["calendars"].as_object().map(|own| own.keys().map(String::as_str).collect()).unwrap_or_default();
     fact("own calendars", (!own.is_empty()).then(|| own.join(", ")))?;
-    let policy = match view.misfire {
-        "all" => format!("all, at most {}", view.catch_up),
+    let policy = match text(view, "misfire") {
+        "all" => format!("all, at most {}", number(view, "catch_up")),
         other => other.to_owned(),
     };
     fact("misfire", Some(policy))?;
-    fact("priority", view.priority.map(|priority| priority.to_string()))?;
-    fact("max attempts", view.max_attempts.map(|runs| runs.to_string()))?;
-    fact("timeout", view.timeout.clone())?;
-    fact("unique key", view.unique_key.clone())?;
-    fact("concurrency key", view.concurrency_key.clone())?;
-    fact("tags", (!view.tags.is_empty()).then(|| view.tags.join(", ")))?;
-    fact("payload", view.payload.as_ref().map(|payload| payload.get().to_owned()))?;
-    fact("paused", Some(if view.paused { "yes" } else { "no" }.to_owned()))?;
-    fact("last tick", Some(moment(view.last_tick.map(|tick| tick.0))))?;
-    fact("missed", Some(view.missed.to_string()))?;
-    fact("error", view.error.clone())
+    fact("priority", view["priority"].as_i64().map(|priority| priority.to_string()))?;
+    fact("max attempts", view["max_attempts"].as_i64().map(|runs| runs.to_string()))?;
+    fact("timeout", said(view, "timeout"))?;
+    fact("unique key", said(view, "unique_key"))?;
+    fact("concurrency key", said(view, "concurrency_key"))?;
+    let tags = texts(view, "tags");
+    fact("tags", (!tags.is_empty()).then(|| tags.join(", ")))?;
+    let body = answer.text();
+    let raw: Raw<'_> = serde_json::from_str(&body).unwrap_or_default();
+    fact("payload", raw.payload.map(|payload| payload.get().to_owned()))?;
+    fact("paused", Some(if view["paused"] == true { "yes" } else { "no" }.to_owned()))?;
+    fact("last tick", Some(moment(view, "last_tick")))?;
+    fact("missed", Some(number(view, "missed").to_string()))?;
+    fact("error", said(view, "error"))
 }

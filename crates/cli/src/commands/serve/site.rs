@@ -5,18 +5,17 @@ use std::net::SocketAddr;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use windlass_engine::Client;
-use windlass_http::{Options, Server};
-use windlass_index::{Entities, Indexing};
+use windlass_http::{Interface, Options, Server, ServerError};
+use windlass_pack::Assembly;
 
 use super::super::Session;
-use crate::failure::{During, Failure};
+use crate::failure::Failure;
 use crate::output::Output;
 
 pub(crate) struct Site {
     address: SocketAddr,
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
-    follow: JoinHandle<()>,
 }
 
 impl Site {
@@ -24,27 +23,16 @@ impl Site {
     pub(crate) async fn open(
         session: &Session,
         client: Client,
-        indexing: &Indexing,
+        assembly: &mut Assembly,
     ) -> Result<Site, Failure> {
-        let backups = session.config.copies.as_ref().map(|copies| copies.shelf.folder.clone());
-        let options = Options { bind: session.config.server.bind, backups, ..Options::default() };
-        let entities = Entities::open(client.clone(), indexing, &session.config.types)
-            .await
-            .during("cannot open the index")?;
-        let follow = tokio::spawn(entities.clone().follow());
-        let parts = windlass_http::entities::parts(entities, client.clone());
-        let server = Server::bind(options, client, parts).await.map_err(|error| {
-            let why = match std::error::Error::source(&error) {
-                Some(cause) => format!("{error}: {cause}"),
-                None => error.to_string(),
-            };
-            Failure::new("cannot serve", why).hint(error.remedy())
-        })?;
+        let options = Options { bind: session.config.server.bind, ..Options::default() };
+        let interface = Interface::new(&options, client, assembly).map_err(refused)?;
+        let server = Server::bind(options, interface).await.map_err(refused)?;
         let address = server.address();
         let (stop, stopped) = oneshot::channel();
         // A sender that is gone means the same: nobody is left who could stop it.
         let task = tokio::spawn(server.run(async { drop(stopped.await) }));
-        Ok(Site { address, stop, task, follow })
+        Ok(Site { address, stop, task })
     }
 
     pub(crate) fn announce(&self, output: &Output) -> Result<(), Failure> {
@@ -60,6 +48,13 @@ impl Site {
     pub(crate) async fn close(self) {
         let _ = self.stop.send(());
         let _ = self.task.await;
-        self.follow.abort();
     }
+}
+
+fn refused(error: ServerError) -> Failure {
+    let why = match std::error::Error::source(&error) {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    };
+    Failure::new("cannot serve", why).hint(error.remedy())
 }

@@ -4,6 +4,7 @@
 //! it prints a plain table each time; with `--json` one object, and ends.
 
 mod draw;
+mod pace;
 mod reading;
 mod screen;
 mod terminal;
@@ -16,20 +17,19 @@ use self::reading::{Reader, Reading};
 use super::Session;
 use crate::args::Top;
 use crate::failure::{During, Failure};
+use crate::output::job::seconds;
 use crate::output::table::Table;
 
 pub(crate) async fn run(session: &Session, args: &Top) -> Result<(), Failure> {
-    let client = session.client().await?;
-    let mut reader = Reader::new(client.store().clone());
-    let what = "cannot read the queues";
+    let mut reader = Reader::new(session.api().await?);
     if args.json.json {
-        return session.output.json(&reader.read().await.during(what)?);
+        return reader.ask().await.during("cannot read the queues")?.print(&session.output);
     }
     if std::io::stdout().is_terminal() && std::io::stdin().is_terminal() {
         return terminal::run(session, reader, args.every).await;
     }
     loop {
-        print(session, &reader.read().await.during(what)?)?;
+        print(session, &reader.read().await?)?;
         tokio::select! {
             () = tokio::time::sleep(args.every) => {}
             _ = tokio::signal::ctrl_c() => return Ok(()),
@@ -40,7 +40,7 @@ pub(crate) async fn run(session: &Session, args: &Top) -> Result<(), Failure> {
 fn print(session: &Session, reading: &Reading) -> Result<(), Failure> {
     session.output.line(format_args!(
         "{}  {} alive",
-        reading.at,
+        seconds(reading.at),
         crate::output::plural(reading.workers.len() as u64, "worker")
     ))?;
     let mut table =
@@ -50,8 +50,8 @@ fn print(session: &Session, reading: &Reading) -> Result<(), Failure> {
             queue.name.clone(),
             queue.shown_depth(),
             queue.running.to_string(),
-            queue.oldest().map_or("-".to_owned(), duration::format),
-            queue.p95().map_or("-".to_owned(), duration::format),
+            queue.oldest().map_or("-".to_owned(), duration::rough),
+            queue.p95().map_or("-".to_owned(), duration::rough),
             queue.sla().map_or("-".to_owned(), duration::format),
             format!("{:.1}", queue.completed_per_s),
             queue.state().to_owned(),

@@ -138,34 +138,38 @@ impl TotalCmp for Option<f64> {
     }
 }
 
+/// A line of a test.
+#[cfg(test)]
+pub(super) fn queue(name: &str, depth: u64, paused: bool) -> QueueLine {
+    QueueLine {
+        name: name.to_owned(),
+        paused,
+        depth,
+        running: 0,
+        oldest_seconds: None,
+        p95_seconds: None,
+        sla_seconds: None,
+        slots: None,
+        global_concurrency: None,
+        completed_per_s: 0.0,
+        completed_by_minute: Vec::new(),
+        completed_last_hour: 0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use windlass_core::QueueId;
-
-    fn queue(name: &str, depth: u64, paused: bool) -> QueueLine {
-        QueueLine {
-            name: name.to_owned(),
-            paused,
-            depth,
-            scheduled: 0,
-            running: 0,
-            oldest_seconds: None,
-            p95_seconds: None,
-            sla_seconds: None,
-            slots: None,
-            global_concurrency: None,
-            completed_per_s: 0.0,
-            failed_per_s: 0.0,
-            completed_by_minute: Vec::new(),
-            id: QueueId(1),
-        }
-    }
 
     fn screen() -> Screen {
         let queues = vec![queue("HIGH", 1, false), queue("LOW", 9, true), queue("BULK", 5, false)];
         let mut screen = Screen::default();
-        screen.show(Reading { at: String::new(), queues, workers: Vec::new(), failures: Vec::new() });
+        screen.show(Reading {
+            at: windlass_core::Time(0),
+            queues,
+            workers: Vec::new(),
+            failures: Vec::new(),
+        });
         screen
     }
 

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
-use windlass_core::StoreError;
-use windlass_core::store::QueueUpdate;
+use windlass_pack::Method;
+use windlass_pack::api::{ApiError, ApiRequest};
 
 use super::super::Session;
 use super::draw::{Palette, draw};
@@ -28,7 +29,7 @@ pub(super) async fn run(session: &Session, mut reader: Reader, every: Duration) 
     let palette = Palette { colour: session.output.colour };
     let what = "cannot use the terminal";
     let mut screen = Screen::default();
-    screen.show(reader.read().await.during("cannot read the queues")?);
+    screen.show(reader.read().await?);
     let mut terminal = ratatui::try_init().during(what)?;
     let (keys, inputs) = Keys::listen();
     let shown = watch(&mut screen, &mut reader, every, inputs, |screen| {
@@ -62,10 +63,9 @@ async fn watch(
                     Wish::Quit => return Ok(()),
                     Wish::SetPaused { queue, paused } => {
                         let word = if paused { "paused" } else { "goes on" };
-                        screen.said = Some(match set_paused(screen, reader, &queue, paused).await {
-                            Ok(true) => format!("{queue} {word}"),
-                            Ok(false) => format!("there is no queue {queue} any more"),
-                            Err(error) => error.chain(),
+                        screen.said = Some(match set_paused(reader, &queue, paused).await {
+                            Ok(()) => format!("{queue} {word}"),
+                            Err(error) => error.to_string(),
                         });
                         refresh(screen, reader).await;
                     }
@@ -84,17 +84,15 @@ async fn refresh(screen: &mut Screen, reader: &mut Reader) {
             }
             screen.show(reading);
         }
-        Err(error) => screen.said = Some(format!("{TROUBLE}{}", error.chain())),
+        Err(failure) => screen.said = Some(format!("{TROUBLE}{}", failure.why())),
     }
 }
 
 const TROUBLE: &str = "no new figures: ";
 
-async fn set_paused(screen: &Screen, reader: &Reader, name: &str, paused: bool) -> Result<bool, StoreError> {
-    let queues = screen.reading.iter().flat_map(|reading| &reading.queues);
-    let Some(queue) = queues.into_iter().find(|queue| queue.name == name) else { return Ok(false) };
-    let update = QueueUpdate { paused: Some(paused), ..QueueUpdate::default() };
-    reader.store().update_queue(queue.id, &update).await
+async fn set_paused(reader: &Reader, queue: &str, paused: bool) -> Result<(), ApiError> {
+    let request = ApiRequest::new(Method::PATCH, "/v1/queues/{name}", &[queue]);
+    reader.api().call(request.json(&json!({ "paused": paused }))).await.map(drop)
 }
 
 /// Reads keys on a thread of its own until dropped.

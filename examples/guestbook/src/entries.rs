@@ -1,0 +1,130 @@
+//! The table of entries and every statement on it.
+//!
+//! One text serves SQLite and Postgres: `$1` for values, tables as `windlass.guestbook_…`.
+
+use windlass::pack::cleanup::CleanupRun;
+use windlass::pack::{Host, PackStep, PackTx, SqlRow, SqlText};
+use windlass::{BackupColumn, ColumnKind, StoreError, Table, Time};
+
+/// The first change of this part's tables. A later one is another step; a released step is never edited.
+pub(crate) const STEP: PackStep = PackStep {
+    version: 1,
+    name: "entries",
+    up: SqlText::Same(
+        "create table windlass.guestbook_entries (
+             id         bigint not null primary key,
+             name       text not null,
+             message    text not null,
+             signed_at  timestamptz not null,
+             thanked_at timestamptz
+         );
+         create index windlass.guestbook_entries_unthanked on windlass.guestbook_entries (signed_at)
+             where thanked_at is null",
+    ),
+    down: SqlText::Same("drop table windlass.guestbook_entries"),
+};
+
+const fn column(name: &'static str, kind: ColumnKind) -> BackupColumn {
+    BackupColumn { name, kind, serial: false }
+}
+
+/// What a backup copies.
+pub(crate) const TABLE: Table = Table {
+    name: "guestbook_entries",
+    columns: &[
+        column("id", ColumnKind::Int),
+        column("name", ColumnKind::Text),
+        column("message", ColumnKind::Text),
+        column("signed_at", ColumnKind::Time),
+        column("thanked_at", ColumnKind::Time),
+    ],
+};
+
+pub(crate) struct Entry {
+    pub(crate) id: i64,
+    pub(crate) name: String,
+    pub(crate) message: String,
+    pub(crate) signed_at: Time,
+    pub(crate) thanked_at: Option<Time>,
+}
+
+impl Entry {
+    fn read(row: &SqlRow) -> Result<Entry, StoreError> {
+        Ok(Entry {
+            id: row.get("id")?,
+            name: row.get("name")?,
+            message: row.get("message")?,
+            signed_at: row.get("signed_at")?,
+            thanked_at: row.get("thanked_at")?,
+        })
+    }
+}
+
+pub(crate) async fn insert(tx: &mut PackTx, entry: &Entry) -> Result<(), StoreError> {
+    let text =
+        "insert into windlass.guestbook_entries (id, name, message, signed_at) values ($1, $2, $3, $4)";
+    let Entry { id, name, message, signed_at, .. } = entry;
+    tx.run(text, &[(*id).into(), name.as_str().into(), message.as_str().into(), (*signed_at).into()]).await?;
+    Ok(())
+}
+
+/// Newest first, before the entry with the id `before`.
+pub(crate) async fn list(
+    host: &Host,
+    name: Option<&str>,
+    before: Option<i64>,
+    limit: u32,
+) -> Result<Vec<Entry>, StoreError> {
+    let text = "select id, name, message, signed_at, thanked_at from windlass.guestbook_entries
+                where id < $1 and (name = $2 or $3) order by id desc limit $4";
+    let values = [
+        before.unwrap_or(i64::MAX).into(),
+        name.unwrap_or_default().into(),
+        name.is_none().into(),
+        limit.into(),
+    ];
+    host.rows(text, &values).await?.iter().map(Entry::read).collect()
+}
+
+pub(crate) async fn find(host: &Host, id: i64) -> Result<Option<Entry>, StoreError> {
+    let text =
+        "select id, name, message, signed_at, thanked_at from windlass.guestbook_entries where id = $1";
+    host.rows(text, &[id.into()]).await?.first().map(Entry::read).transpose()
+}
+
+pub(crate) async fn thank(tx: &mut PackTx, id: i64, at: Time) -> Result<(), StoreError> {
+    let text = "update windlass.guestbook_entries set thanked_at = $2 where id = $1 and thanked_at is null";
+    tx.run(text, &[id.into(), at.into()]).await?;
+    Ok(())
+}
+
+/// False when there is no such entry.
+pub(crate) async fn delete(tx: &mut PackTx, id: i64) -> Result<bool, StoreError> {
+    Ok(tx.run("delete from windlass.guestbook_entries where id = $1", &[id.into()]).await? > 0)
+}
+
+pub(crate) async fn count(host: &Host) -> Result<i64, StoreError> {
+    let rows = host.rows("select count(*) as n from windlass.guestbook_entries", &[]).await?;
+    rows.first().map_or(Ok(0), |row| row.get("n"))
+}
+
+/// When the oldest guest who was not thanked yet signed.
+pub(crate) async fn oldest_unthanked(host: &Host) -> Result<Option<Time>, StoreError> {
+    let text = "select min(signed_at) as oldest from windlass.guestbook_entries where thanked_at is null";
+    host.rows(text, &[]).await?.first().map_or(Ok(None), |row| row.get("oldest"))
+}
+
+pub(crate) async fn remove_old(host: &Host, run: &CleanupRun) -> Result<u64, StoreError> {
+    let before = host.now().await?.minus(run.older_than);
+    if run.dry_run {
+        let text = "select count(*) as n from windlass.guestbook_entries where signed_at < $1";
+        let rows = host.rows(text, &[before.into()]).await?;
+        let count: i64 = rows.first().map_or(Ok(0), |row| row.get("n"))?;
+        return Ok(u64::try_from(count).unwrap_or_default());
+    }
+    let mut tx = host.begin().await?;
+    let removed =
+        tx.run("delete from windlass.guestbook_entries where signed_at < $1", &[before.into()]).await?;
+    tx.commit().await?;
+    Ok(removed)
+}
