@@ -16,7 +16,7 @@ use crate::metrics::Metrics;
 use crate::page::{Asset, Page};
 use crate::registry::{Figures, Pack, Registry};
 use crate::route::Route;
-use crate::service::{Runs, Service, Services};
+use crate::service::{Process, Service, Services};
 use crate::settings::{Setting, Settings};
 use crate::verb::Verb;
 
@@ -162,10 +162,10 @@ impl Assembly {
     }
 
     /// Starts the loops of every part, and the one that runs their clean-up tasks.
-    pub fn start(&self, store: Arc<dyn Store>, with_server: bool) -> Services {
+    pub fn start(&self, store: Arc<dyn Store>, process: Process) -> Services {
         let mut services: Vec<Box<dyn Service>> = vec![Box::new(Cleaner::new(self.cleanup()))];
         services.extend(self.parts.iter().flat_map(|part| &part.services).map(|make| make()));
-        services.retain(|service| with_server || service.runs() == Runs::Everywhere);
+        services.retain(|service| service.runs().in_process(process));
         Services::start(store, services)
     }
 

@@ -13,13 +13,36 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Until the next try when the clock cannot be read.
 const AGAIN: Duration = Duration::from_secs(1);
 
+/// What kind of process the services run in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Process {
+    /// `windlass worker`: jobs only.
+    Worker,
+    /// A program with the library inside.
+    Application,
+    /// `windlass serve`.
+    Server,
+}
+
 /// In which processes a service runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Runs {
-    /// Where jobs are worked off, with or without a server.
+    /// In every process that runs jobs.
     Everywhere,
-    /// Only where answers are given: a server, or an application with the library inside.
-    WithServer,
+    /// Where answers are given: a server, or an application with the library inside.
+    WhereAnswersAreGiven,
+    /// In servers only.
+    ServerOnly,
+}
+
+impl Runs {
+    pub fn in_process(self, process: Process) -> bool {
+        match self {
+            Runs::Everywhere => true,
+            Runs::WhereAnswersAreGiven => process != Process::Worker,
+            Runs::ServerOnly => process == Process::Server,
+        }
+    }
 }
 
 /// A loop in single steps.

@@ -15,7 +15,7 @@ use windlass_engine::{
 };
 use windlass_index::embed::{BuiltIn, Embedder};
 use windlass_index::{Entities, EntityError, IndexPack, SaveRequest, SearchAnswer, SearchRequest};
-use windlass_pack::service::Services;
+use windlass_pack::service::{Process, Services};
 use windlass_pack::settings::Settings;
 use windlass_pack::{Assembly, Inventory, OpenError, Pack, settings_of};
 use windlass_store_postgres::PostgresStore;
@@ -422,7 +422,7 @@ impl Windlass {
     /// Starts the workers, the clean-up and the loops of the parts.
     pub async fn start(&self) -> Result<Workers, EngineError> {
         let handle = Worker::start(self.client.clone(), &self.handlers, self.worker.clone()).await?;
-        let services = self.assembly.start(self.client.store().clone(), true);
+        let services = self.assembly.start(self.client.store().clone(), Process::Application);
         Ok(Workers { handle, services })
     }
 

@@ -8,7 +8,7 @@ mod site;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use windlass_core::duration;
 use windlass_engine::{Client, Handlers, Worker, WorkerHandle, WorkerOptions};
-use windlass_pack::service::Services;
+use windlass_pack::service::{Process, Services};
 use windlass_pack::{Assembly, OpenError};
 
 use super::Session;
@@ -23,7 +23,7 @@ pub(crate) async fn serve(session: &Session, args: &args::Running) -> Result<(),
     // Before the first job is leased: a port in use is no reason to hand anything back.
     let site = Site::open(session, client.clone(), &mut assembly).await?;
     let _serving = Serving::begin(&session.config.server.data, &session.config.database.address);
-    let crew = Crew::start(session, client, &assembly, Vec::new(), true).await?.with(site);
+    let crew = Crew::start(session, client, &assembly, Vec::new(), Process::Server).await?.with(site);
     crew.run(session).await
 }
 
@@ -34,7 +34,7 @@ pub(crate) async fn work(
 ) -> Result<(), Failure> {
     // Whoever only works off what others hand in leaves the making to them.
     let (client, assembly) = open(session, &session.config.database, args.migrate, false).await?;
-    Crew::start(session, client, &assembly, queues, false).await?.run(session).await
+    Crew::start(session, client, &assembly, queues, Process::Worker).await?.run(session).await
 }
 
 /// The database with everything that this process runs registered in it.
@@ -78,7 +78,7 @@ impl Crew {
         client: Client,
         assembly: &Assembly,
         queues: Vec<String>,
-        with_server: bool,
+        process: Process,
     ) -> Result<Crew, Failure> {
         let handlers = assembly.handlers();
         // Before the first job is leased, so that no signal can end the process without a hand-back.
@@ -96,7 +96,7 @@ impl Crew {
         };
         let worker =
             Worker::start(client.clone(), &handlers, options).await.during("cannot start the worker")?;
-        let services = assembly.start(client.store().clone(), with_server);
+        let services = assembly.start(client.store().clone(), process);
         Ok(Crew { client, handlers, queues, worker, services, signals, site: None, over: false })
     }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use windlass_core::store::BackupNote;
-use windlass_core::{Store, StoreError, Time};
+use windlass_core::{JobId, Store, StoreError, Time};
 
 use super::BackupError;
 use super::write::{left_drafts, remove_drafts};
@@ -30,12 +30,13 @@ pub struct TooOld {
 }
 
 impl Shelf {
-    /// `windlass-20261116T053000.750000Z.backup`: in the order of time by name, and no two of one second alike.
-    pub fn path(&self, at: Time) -> PathBuf {
+    /// `windlass-20261116T053000.750000Z-<job>.backup`: names sort by time, and two jobs that read the same
+    /// microsecond from the database's clock still differ.
+    pub fn path(&self, at: Time, job: JobId) -> PathBuf {
         let micros = at.0.rem_euclid(1_000_000);
         let second = Time(at.0 - micros).to_string();
         let stamp: String = second.chars().filter(|c| !matches!(c, '-' | ':' | 'Z')).collect();
-        self.folder.join(format!("{PREFIX}{stamp}.{micros:06}Z{SUFFIX}"))
+        self.folder.join(format!("{PREFIX}{stamp}.{micros:06}Z-{job}{SUFFIX}"))
     }
 
     /// Our own files in the folder, newest first.
@@ -189,8 +190,9 @@ mod tests {
     fn names_sort_by_time() {
         let shelf = Shelf { folder: PathBuf::from("x"), keep: 1 };
         let at: Time = "2026-11-16T05:30:00.75Z".parse().unwrap();
-        assert_eq!(shelf.path(at), PathBuf::from("x/windlass-20261116T053000.750000Z.backup"));
-        assert!(shelf.path(Time(at.0 + 1)) > shelf.path(at), "two of one second differ");
+        assert_eq!(shelf.path(at, JobId(7)), PathBuf::from("x/windlass-20261116T053000.750000Z-7.backup"));
+        assert!(shelf.path(Time(at.0 + 1), JobId(7)) > shelf.path(at, JobId(9)), "time decides the order");
+        assert_ne!(shelf.path(at, JobId(7)), shelf.path(at, JobId(8)), "two jobs in one microsecond");
     }
 
     #[test]

@@ -208,7 +208,7 @@ async fn rotation_keeps_the_last_verified_copy() {
     let mut paths: Vec<PathBuf> = Vec::new();
     for day in 1..=4 {
         let taken_at: Time = format!("2026-11-0{day}T00:00:00Z").parse().unwrap();
-        let path = shelf.path(taken_at);
+        let path = shelf.path(taken_at, JobId(1));
         let written = write(store, &path).await;
         let note = BackupNote {
             digest: written.digest,

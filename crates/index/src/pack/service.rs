@@ -28,9 +28,9 @@ impl Service for Follow {
         "index follower"
     }
 
-    /// Only a server searches.
+    /// A process that only runs jobs never searches.
     fn runs(&self) -> Runs {
-        Runs::WithServer
+        Runs::WhereAnswersAreGiven
     }
 
     async fn tick(&mut self, _: Time) -> Duration {

@@ -138,8 +138,9 @@ impl Service for Alerts {
         "alerts"
     }
 
+    /// Every application saying what another one set off would repeat each alert per process.
     fn runs(&self) -> Runs {
-        Runs::WithServer
+        Runs::ServerOnly
     }
 
     async fn tick(&mut self, _: Time) -> Duration {

@@ -7,6 +7,7 @@ mod show;
 
 use windlass_engine::Client;
 use windlass_index::Entities;
+use windlass_pack::service::Process;
 
 use super::Session;
 use super::serve::{self, Crew, Site};
@@ -33,7 +34,7 @@ pub(crate) async fn run(session: &Session, args: &args::Demo) -> Result<(), Fail
     for spec in catalogue::types() {
         entities.put_type(spec, None).await.during("cannot register the types of the catalogue")?;
     }
-    let mut crew = Crew::start(session, client.clone(), &assembly, Vec::new(), true).await?;
+    let mut crew = Crew::start(session, client.clone(), &assembly, Vec::new(), Process::Server).await?;
     let shown = tokio::select! {
         shown = all(session, &client, &entities, &database) => shown,
         failure = crew.disturbed() => Err(failure),

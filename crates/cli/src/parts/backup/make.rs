@@ -31,7 +31,7 @@ pub(super) async fn make(
     let shelf = &copies.shelf;
     shelf.prepare()?;
     Scratch::sweep(&database, &shelf.folder).await?;
-    let path = shelf.path(store.now().await?);
+    let path = shelf.path(store.now().await?, context.job_id());
     let mut told = |rows: u64, _: u64| context.progress(0.0, Some(&format!("{rows} rows copied")));
     let written = backup::write(store.as_ref(), held, &path, &mut told).await?;
     store.note_backup(&noted(&path, &written)).await?;
