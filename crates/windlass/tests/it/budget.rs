@@ -30,7 +30,10 @@ const AT_ONCE: u32 = 16;
 const LEASE: Duration = Duration::from_millis(1_000);
 /// What calls ask for, in millionths: 5 to 15 cents and some thousandths, so that sums are not round.
 const LEAST: u64 = 50_001;
-const MOST: u64 = 150_003;
+/// In coarse steps, so that jobs asking for the least remain until the end: otherwise the budget may come to rest with
+/// room for the least while every job left asks for more.
+const STEP: u64 = 10_001;
+const STEPS: u64 = 10;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Spend {
@@ -184,7 +187,7 @@ on_both! {
         let windlass = builder(&world.url, limit, address.clone()).build().await.unwrap();
         let mut seed = Seed::from_environment();
         let asks: Vec<Request> =
-            (0..jobs).map(|_| Spend { asks: (LEAST + seed.below(MOST - LEAST)) as i64 }.into()).collect();
+            (0..jobs).map(|_| Spend { asks: (LEAST + seed.below(STEPS) * STEP) as i64 }.into()).collect();
         windlass.enqueue_many(asks).await.unwrap();
         let mut spenders: Vec<Process> =
             (0..PROCESSES).map(|n| start(&world, &format!("spender-{n}-0"), limit, &address)).collect();
