@@ -139,6 +139,9 @@ impl Call {
 async fn path(parts: &mut Parts) -> Result<Vec<(String, String)>, Problem> {
     let raw = RawPathParams::from_request_parts(parts, &()).await;
     let raw = raw.map_err(|_| Problem::not_found("the path is not UTF-8"))?;
+    if let Some((name, _)) = raw.iter().find(|(_, value)| value.contains('\0')) {
+        return Err(Problem::parameter(Invalid::one(name, "must not contain NUL (%00)")));
+    }
     Ok(raw.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 
@@ -149,6 +152,9 @@ fn query(route: &Route, text: &str) -> Result<Vec<(String, String)>, Problem> {
         return Ok(pairs);
     }
     let mut invalid = Invalid::default();
+    for (name, _) in pairs.iter().filter(|(_, value)| value.contains('\0')) {
+        invalid.add(shown(name), "must not contain NUL (%00)");
+    }
     for (n, (name, _)) in pairs.iter().enumerate() {
         match route.parameters.iter().find(|known| known.place == Place::Query && known.name == name) {
             None => {

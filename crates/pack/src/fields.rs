@@ -115,7 +115,17 @@ impl<'a> Fields<'a> {
     }
 
     pub fn text(&mut self, name: &'static str) -> Option<String> {
-        self.typed(name, "text", |text| serde_json::from_str(text).ok())
+        let text: String = self.typed(name, "text", |text| serde_json::from_str(text).ok())?;
+        self.storable(name, &[text.as_str()]).then_some(text)
+    }
+
+    /// Postgres cannot store NUL in text; both databases refuse it alike.
+    fn storable(&mut self, name: &'static str, texts: &[&str]) -> bool {
+        let storable = !texts.iter().any(|text| text.contains('\0'));
+        if !storable {
+            self.refuse(name, "must not contain NUL (\\u0000)");
+        }
+        storable
     }
 
     pub fn required_text(&mut self, name: &'static str) -> String {
@@ -194,7 +204,8 @@ impl<'a> Fields<'a> {
     }
 
     pub fn texts(&mut self, name: &'static str) -> Vec<String> {
-        self.typed(name, "a list of texts", |text| serde_json::from_str(text).ok()).unwrap_or_default()
+        let texts = self.typed(name, "a list of texts", |text| serde_json::from_str(text).ok());
+        self.all_storable(name, texts.unwrap_or_default())
     }
 
     /// One text or a list of them.
@@ -203,7 +214,13 @@ impl<'a> Fields<'a> {
             true => serde_json::from_str(text).ok().map(|one| vec![one]),
             false => serde_json::from_str(text).ok(),
         };
-        self.typed(name, "text or a list of texts", read).unwrap_or_default()
+        let texts = self.typed(name, "text or a list of texts", read).unwrap_or_default();
+        self.all_storable(name, texts)
+    }
+
+    fn all_storable(&mut self, name: &'static str, texts: Vec<String>) -> Vec<String> {
+        let each: Vec<&str> = texts.iter().map(String::as_str).collect();
+        if self.storable(name, &each) { texts } else { Vec::new() }
     }
 
     /// A text that `read` understands; its error becomes the rule.
@@ -280,6 +297,10 @@ mod tests {
             ]
         );
         assert_eq!(problems(r#"{"kind":"A","kind":"B"}"#), ["job.kind is given twice"]);
+        assert_eq!(
+            problems(r#"{"kind":"A\u0000","tags":["x","\u0000"]}"#),
+            ["job.kind must not contain NUL (\\u0000)", "job.tags must not contain NUL (\\u0000)"]
+        );
     }
 
     #[test]

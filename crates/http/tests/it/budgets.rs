@@ -172,7 +172,7 @@ async fn a_wrong_change_of_a_budget_is_refused() {
     world.with_body("PATCH", "/v1/budgets/ai/2001-01", limit.clone()).await.refuses(409, "month_over");
     world.with_body("PATCH", &path.replace("/ai/", "/nope/"), limit).await.refuses(404, "not_found");
     world.get("/v1/budgets/nope/history").await.refuses(404, "not_found");
-    world.get("/v1/budgets/a%00b/history").await.refuses(404, "not_found");
+    world.get("/v1/budgets/a%00b/history").await.refuses(400, "invalid_parameter");
     for months in ["0", "121", "x"] {
         world.get(&format!("/v1/budgets/ai/history?months={months}")).await.refuses(400, "invalid_parameter");
     }

@@ -118,7 +118,7 @@ async fn a_wrong_change_is_refused() {
         reply.refuses(422, "invalid_input");
         reply.names(&[(field, rule)]);
     }
-    for id in ["999", "abc", "%00", "-"] {
+    for id in ["999", "abc", "-"] {
         world.get(&format!("/v1/jobs/{id}")).await.refuses(404, "not_found");
         world
             .with_body("PATCH", &format!("/v1/jobs/{id}"), json!({ "priority": 1 }))

@@ -99,6 +99,8 @@ async fn all_wrong_parameters_are_named_at_once() {
         ("/v1/schedules?limit=0&cursor=x", 2),
         ("/v1/audit?limit=0&cursor=x&from=noon&to=late", 4),
         ("/v1/jobs?limit=0&colour=red", 2),
+        ("/v1/jobs?limit=0&tag=a%00b", 2),
+        ("/v1/schedules/a%00b", 1),
     ] {
         let problem = world.get(path).await.refuses(400, "invalid_parameter");
         assert_eq!(fields(&problem).len(), wrong, "{path}: {problem}");
