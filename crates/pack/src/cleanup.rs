@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
+use windlass_core::Time;
 use windlass_core::audit::Actor;
-use windlass_core::{StoreError, Time};
 
+use crate::problem::Problem;
 use crate::service::Service;
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -18,12 +19,12 @@ pub struct CleanupRun {
     pub older_than: Duration,
     /// Count, remove nothing.
     pub dry_run: bool,
-    /// Who asked; `None`: the task runs by itself and leaves no line in the audit.
+    /// The operator who asked; `None`: a dry run, or the task runs by itself and leaves no line in the audit.
     pub actor: Option<Actor>,
 }
 
 /// Answers the rows removed, or on a dry run those that would be.
-pub type Remove = Arc<dyn Fn(CleanupRun) -> BoxFuture<'static, Result<u64, StoreError>> + Send + Sync>;
+pub type Remove = Arc<dyn Fn(CleanupRun) -> BoxFuture<'static, Result<u64, Problem>> + Send + Sync>;
 
 #[derive(Clone)]
 pub struct CleanupTask {
@@ -62,7 +63,7 @@ impl Service for Cleaner {
             match (task.remove)(run).await {
                 Ok(0) => {}
                 Ok(rows) => tracing::info!(task = task.name, rows, "cleaned up"),
-                Err(error) => tracing::warn!(task = task.name, error = error.chain(), "clean-up failed"),
+                Err(error) => tracing::warn!(task = task.name, error = error.detail(), "clean-up failed"),
             }
         }
         HOUR.mul_f64(0.9 + fastrand::f64() / 5.0)

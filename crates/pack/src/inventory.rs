@@ -109,4 +109,14 @@ pub fn clashes(owners: &[Inventory], invalid: &mut Invalid) {
             }
         }
     }
+    // A verb without a name, or a noun of the command, has all of its noun: `jobs` leaves no room for `jobs archive`.
+    for inventory in owners {
+        for name in &inventory.verbs {
+            let noun = name.split_once(' ').map(|(noun, _)| noun);
+            let owner = noun.and_then(|noun| taken.get(&("verb", noun)));
+            if let Some(owner) = owner.filter(|owner| **owner != inventory.owner) {
+                invalid.add(format!("verb `{name}`"), format!("its noun belongs to {owner}"));
+            }
+        }
+    }
 }

@@ -38,6 +38,10 @@ impl Problem {
         Problem { status, code, title, detail: detail.into(), errors: Vec::new(), retry_after: None }
     }
 
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
     pub fn not_found(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::NOT_FOUND, "not_found", "There is no such thing here", detail)
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use windlass_core::audit::Note;
 use windlass_core::backup::Table;
 use windlass_core::pack::PackStep;
 use windlass_core::schedule::ScheduleSpec;
@@ -15,6 +16,7 @@ use crate::health::{Check, Finding};
 use crate::host::Host;
 use crate::metrics::{Metrics, Samples, Series};
 use crate::page::{Asset, Page};
+use crate::problem::Problem;
 use crate::route::Route;
 use crate::service::Service;
 use crate::settings::{Setting, Settings};
@@ -206,6 +208,7 @@ impl Registry {
         self
     }
 
+    /// A clean-up task. A run that an operator asked for and that removed something gets its line in the audit here.
     pub fn cleanup<F, R>(
         &mut self,
         name: &'static str,
@@ -215,7 +218,35 @@ impl Registry {
     ) -> &mut Self
     where
         F: Fn(CleanupRun) -> R + Send + Sync + 'static,
-        R: Future<Output = Result<u64, StoreError>> + Send + 'static,
+        R: Future<Output = Result<u64, Problem>> + Send + 'static,
+    {
+        let host = self.host();
+        self.audited_cleanup(name, description, older_than, move |run: CleanupRun| {
+            let (host, older_than, actor) = (host.clone(), run.older_than, run.actor.clone());
+            let removing = remove(run);
+            async move {
+                let rows = removing.await?;
+                if let (Some(actor), Some(note)) = (actor, Note::cleanup_of(name, older_than, rows)) {
+                    let mut tx = host.begin().await?;
+                    tx.audit(&actor, &note).await?;
+                    tx.commit().await?;
+                }
+                Ok(rows)
+            }
+        })
+    }
+
+    /// The same for a task that writes its line in the transaction of its last removal.
+    pub fn audited_cleanup<F, R>(
+        &mut self,
+        name: &'static str,
+        description: &'static str,
+        older_than: Duration,
+        remove: F,
+    ) -> &mut Self
+    where
+        F: Fn(CleanupRun) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<u64, Problem>> + Send + 'static,
     {
         let remove = Arc::new(move |run| -> BoxFuture<'static, _> { Box::pin(remove(run)) });
         self.cleanup.push(CleanupTask { name, description, older_than, remove });

@@ -70,10 +70,10 @@ impl PackTx {
     }
 
     /// For calls that take a caller's transaction, such as `Entities::save_in`.
-    pub async fn with<T>(
+    pub async fn with<T, E: From<StoreError>>(
         &mut self,
-        call: impl AsyncFnOnce(TxRef<'_>) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
+        call: impl AsyncFnOnce(TxRef<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
         let mut open = self.open.lock().await;
         call(self.opened(&mut open)?.tx()).await
     }

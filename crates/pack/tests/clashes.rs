@@ -92,6 +92,17 @@ fn names_of_the_host_are_taken() {
     assert_eq!(fields, ["route `GET /v1/shared`", "metric `shared`"]);
 }
 
+/// `shared` alone takes the whole noun: a part cannot add `shared list` to it.
+#[test]
+fn a_noun_of_the_host_has_no_room_for_a_verb() {
+    let mut host = Inventory::of("windlass");
+    host.verbs = vec!["shared".to_owned()];
+    let packs: Vec<Arc<dyn Pack>> = vec![Arc::new(Greedy("one"))];
+    let refused = Assembly::new(&packs, Settings::default(), vec![host]).err().unwrap();
+    assert_eq!(refused.problems[0].field, "verb `shared list`");
+    assert_eq!(refused.problems[0].rule, "its noun belongs to windlass");
+}
+
 struct Outside;
 
 impl Pack for Outside {

@@ -66,7 +66,7 @@ pub use windlass_core::backup::{Column as BackupColumn, ColumnKind, Table};
 pub use windlass_core::budget::{
     Amount, BudgetSpec, BudgetState, Estimate, Level, Month, Refusal, Threshold, Trigger, Usage,
 };
-pub use windlass_core::entity::{Change, Expected, IndexState, Strategy, TextField, TypeSpec};
+pub use windlass_core::entity::{Change, Expected, IndexState, Strategy, TextField, TypeSpec, WriteRefusal};
 pub use windlass_core::schedule::ScheduleSpec;
 pub use windlass_core::schedule::{CalendarSpec, Misfire, Phase, RuleSpec};
 pub use windlass_core::store::{

@@ -4,7 +4,9 @@
 
 use windlass::pack::cleanup::CleanupRun;
 use windlass::pack::{Host, PackStep, PackTx, SqlRow, SqlText};
-use windlass::{BackupColumn, ColumnKind, StoreError, Table, Time};
+use windlass::{BackupColumn, ColumnKind, EntityError, StoreError, Table, Time};
+
+use crate::search;
 
 /// The first change of this part's tables. A later one is another step; a released step is never edited.
 pub(crate) const STEP: PackStep = PackStep {
@@ -92,15 +94,17 @@ pub(crate) async fn find(host: &Host, id: i64) -> Result<Option<Entry>, StoreErr
     host.rows(text, &[id.into()]).await?.first().map(Entry::read).transpose()
 }
 
-pub(crate) async fn thank(tx: &mut PackTx, id: i64, at: Time) -> Result<(), StoreError> {
-    let text = "update windlass.guestbook_entries set thanked_at = $2 where id = $1 and thanked_at is null";
-    tx.run(text, &[id.into(), at.into()]).await?;
-    Ok(())
+/// False when there is no such entry.
+pub(crate) async fn thank(tx: &mut PackTx, id: i64, at: Time) -> Result<bool, StoreError> {
+    let text = "update windlass.guestbook_entries set thanked_at = coalesce(thanked_at, $2) where id = $1";
+    Ok(tx.run(text, &[id.into(), at.into()]).await? > 0)
 }
 
-/// False when there is no such entry.
-pub(crate) async fn delete(tx: &mut PackTx, id: i64) -> Result<bool, StoreError> {
-    Ok(tx.run("delete from windlass.guestbook_entries where id = $1", &[id.into()]).await? > 0)
+/// What was removed; `None` when there is no such entry.
+pub(crate) async fn delete(tx: &mut PackTx, id: i64) -> Result<Option<Entry>, StoreError> {
+    let text = "delete from windlass.guestbook_entries where id = $1
+                returning id, name, message, signed_at, thanked_at";
+    tx.rows(text, &[id.into()]).await?.first().map(Entry::read).transpose()
 }
 
 pub(crate) async fn count(host: &Host) -> Result<i64, StoreError> {
@@ -114,7 +118,8 @@ pub(crate) async fn oldest_unthanked(host: &Host) -> Result<Option<Time>, StoreE
     host.rows(text, &[]).await?.first().map_or(Ok(None), |row| row.get("oldest"))
 }
 
-pub(crate) async fn remove_old(host: &Host, run: &CleanupRun) -> Result<u64, StoreError> {
+/// In steps, each a transaction of its own: one for all of them would hold the writer for too long.
+pub(crate) async fn remove_old(host: &Host, run: &CleanupRun) -> Result<u64, EntityError> {
     let before = host.now().await?.minus(run.older_than);
     if run.dry_run {
         let text = "select count(*) as n from windlass.guestbook_entries where signed_at < $1";
@@ -122,9 +127,20 @@ pub(crate) async fn remove_old(host: &Host, run: &CleanupRun) -> Result<u64, Sto
         let count: i64 = rows.first().map_or(Ok(0), |row| row.get("n"))?;
         return Ok(u64::try_from(count).unwrap_or_default());
     }
-    let mut tx = host.begin().await?;
-    let removed =
-        tx.run("delete from windlass.guestbook_entries where signed_at < $1", &[before.into()]).await?;
-    tx.commit().await?;
-    Ok(removed)
+    let text = "select id from windlass.guestbook_entries where signed_at < $1 order by id limit 100";
+    let mut removed = 0;
+    loop {
+        let mut tx = host.begin().await?;
+        let old = tx.rows(text, &[before.into()]).await?;
+        for row in &old {
+            let id = row.get("id")?;
+            delete(&mut tx, id).await?;
+            search::remove(host, &mut tx, id).await?;
+        }
+        tx.commit().await?;
+        removed += old.len() as u64;
+        if old.is_empty() {
+            return Ok(removed);
+        }
+    }
 }

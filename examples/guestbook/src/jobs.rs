@@ -2,16 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 use windlass::pack::{Host, Registry};
-use windlass::{
-    Change, Completion, Entities, JobError, KindSpec, RuleSpec, SaveRequest, ScheduleSpec, handler,
-};
+use windlass::{Completion, JobError, KindSpec, RuleSpec, ScheduleSpec, handler};
 
-use crate::{entries, settings};
+use crate::{entries, search, settings};
 
 pub(crate) const THANK: &str = "GUESTBOOK_THANK";
 const COUNT: &str = "GUESTBOOK_COUNT";
-/// The type under which entries are searched.
-pub(crate) const ENTITY: &str = "guest_entry";
 
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Thank {
@@ -46,7 +42,8 @@ pub(crate) fn register(registry: &mut Registry) {
     });
 }
 
-/// The row and the job's completion are one commit: however often the job runs, the guest is thanked once.
+/// The row, its entity and the job's completion are one commit: however often the job runs, the guest is thanked once, and
+/// an entry that was removed meanwhile stays out of the search.
 async fn run(
     host: Host,
     context: windlass::pack::Context,
@@ -56,17 +53,14 @@ async fn run(
     let Some(entry) = entries::find(&host, thank.entry).await? else {
         return Err(JobError::fail("the entry is gone"));
     };
-    // Slow work comes before the transaction: it holds the only writer of SQLite.
-    if let Some(entities) = host.find::<Entities>() {
-        let fields = [("name", &entry.name), ("message", &entry.message)];
-        let fields = fields.map(|(field, text)| (field.to_owned(), serde_json::json!(text)));
-        let change = Change::Put(fields.into_iter().collect());
-        entities.save(SaveRequest::new(ENTITY, &entry.id.to_string(), change)).await?;
-    }
     context.log(greeting.replace("{name}", &entry.name));
     let now = host.now().await?;
+    // Only statements from here on: the transaction holds the only writer of SQLite.
     let mut tx = host.begin().await?;
-    entries::thank(&mut tx, entry.id, now).await?;
+    if !entries::thank(&mut tx, entry.id, now).await? {
+        return Err(JobError::fail("the entry was removed meanwhile"));
+    }
+    search::put(&host, &mut tx, &entry).await?;
     match tx.settle(&context).await? {
         true => tx.commit().await?,
         false => tx.rollback().await?,

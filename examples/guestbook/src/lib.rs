@@ -7,6 +7,7 @@
 mod entries;
 mod jobs;
 mod routes;
+mod search;
 mod settings;
 mod watch;
 
@@ -42,13 +43,13 @@ impl Pack for Guestbook {
     fn register(&self, registry: &mut Registry) {
         let host = registry.host();
         registry.migration(entries::STEP).table(&entries::TABLE);
-        registry.entity_type(TypeSpec { text: vec![], ..TypeSpec::named(jobs::ENTITY) });
+        registry.entity_type(TypeSpec { text: vec![], ..TypeSpec::named(search::ENTITY) });
         routes::register(registry);
         jobs::register(registry);
         watch::register(registry);
         registry.cleanup("guestbook", "entries of the guest book", YEAR, move |run| {
             let host = host.clone();
-            async move { entries::remove_old(&host, &run).await }
+            async move { Ok(entries::remove_old(&host, &run).await?) }
         });
         registry.page(page());
         for verb in verbs() {

@@ -11,7 +11,7 @@ use windlass::{Invalid, JobRequest};
 
 use crate::entries::{self, Entry};
 use crate::jobs::{THANK, Thank};
-use crate::settings;
+use crate::{search, settings};
 
 shape! {
     /// An entry of the guest book.
@@ -124,11 +124,14 @@ async fn remove(host: Host, call: Call) -> Answer {
     let id = call.path("id").parse::<i64>();
     let id = id.map_err(|_| Problem::parameter(Invalid::one("id", "must be a number")))?;
     let mut tx = host.begin().await?;
-    if !entries::delete(&mut tx, id).await? {
+    let Some(entry) = entries::delete(&mut tx, id).await? else {
         return Err(Problem::not_found(format!("there is no entry {id}")));
-    }
+    };
+    search::remove(&host, &mut tx, id).await?;
     // An operator's act leaves a line in the audit, in the transaction of the change.
-    let detail = [("entry".to_owned(), json!({ "from": "there", "to": null }))].into_iter().collect();
+    let detail = [("name", entry.name), ("message", entry.message)];
+    let detail = detail.map(|(field, was)| (field.to_owned(), json!({ "from": was, "to": null })));
+    let detail = detail.into_iter().collect();
     let note = Note { act: "guestbook.remove", subject: format!("guestbook/{id}"), detail };
     tx.audit(call.actor(), &note).await?;
     tx.commit().await?;

@@ -123,8 +123,22 @@ fn from_entry_to_thanks(world: &World) {
         (&acts["items"][0]["act"], &acts["items"][0]["actor"]),
         (&"guestbook.remove".into(), &"http".into())
     );
+    removed(&at);
     server.terminate().unwrap();
     server.kill().ok();
+}
+
+/// Clean-up takes an entry from its table and from search, and leaves one line in the audit.
+fn removed(at: &dyn Fn(&[&str]) -> Value) {
+    let dry = at(&["cleanup", "run", "guestbook", "--older-than", "0s", "--dry-run"]);
+    assert_eq!(dry["items"][0]["rows"], 1);
+    let run = at(&["cleanup", "run", "guestbook", "--older-than", "0s"]);
+    assert_eq!(run["items"][0]["rows"], 1);
+    assert_eq!(at(&["guestbook"])["items"].as_array().unwrap().len(), 0);
+    assert_eq!(at(&["search", "guest_entry", "engine"])["hits"].as_array().unwrap().len(), 0);
+    let lines = at(&["audit", "--act", "cleanup."]);
+    assert_eq!(lines["items"].as_array().unwrap().len(), 1, "{lines}");
+    assert_eq!(lines["items"][0]["subject"], "cleanup/guestbook");
 }
 
 /// The page is drawn from its description, and its buttons call its routes.
@@ -200,7 +214,13 @@ fn a_copy_of_postgres_is_restored_into_sqlite() {
 fn down_and_up(world: &World) {
     world.ok(&["migrate", "up"]);
     world.ok(&["guestbook", "sign", "--name", "Ada", "--message", "Gone soon"]);
+    let refused = world.run(&["migrate", "down", "--pack", "guestbook", "--to", "7"]);
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(said.contains("guestbook has no version 7; known: 0, 1"), "{said}");
     world.ok(&["migrate", "down", "--pack", "guestbook"]);
+    let refused = world.run(&["guestbook"]);
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success() && said.contains("windlass migrate up"), "{said}");
     let status = world.json(&["migrate", "status"]);
     let step = |item: &&Value| item["pack"] == "guestbook";
     assert_eq!(status["items"].as_array().unwrap().iter().find(step).unwrap()["applied_at"], Value::Null);

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use windlass_pack::api::ApiRequest;
 
 use super::Session;
-use crate::api::answer::{items, number, text};
+use crate::api::answer::{dash, items, text};
 use crate::api::exact;
 use crate::args::{Cleanup, CleanupVerb};
 use crate::failure::{During, Failure};
@@ -50,8 +50,11 @@ fn show(session: &Session, answer: &Value, json: bool) -> Result<(), Failure> {
         table.row(vec![
             text(item, "task").to_owned(),
             text(item, "older_than").to_owned(),
-            number(item, "rows").to_string(),
-            text(item, "description").to_owned(),
+            item["rows"].as_u64().map_or_else(dash, |rows| rows.to_string()),
+            match item["error"].as_str() {
+                Some(error) => format!("{}; cannot be counted: {error}", text(item, "description")),
+                None => text(item, "description").to_owned(),
+            },
         ]);
     }
     table.print(&session.output)

@@ -1,5 +1,7 @@
 //! A line before it is written: what was done, to what, and what differs since.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value, json};
 
 use super::differences;
@@ -93,12 +95,20 @@ impl Note {
 
     /// A whole run, however many transactions it took.
     pub fn cleanup(prune: &Prune, rows: u64) -> Option<Note> {
-        if prune.dry_run || rows == 0 {
+        if prune.dry_run {
             return None;
         }
-        let age = crate::duration::format(prune.older_than);
+        Note::cleanup_of(prune.what.name(), prune.older_than, rows)
+    }
+
+    /// The same for a clean-up task of a part.
+    pub fn cleanup_of(task: &str, older_than: Duration, rows: u64) -> Option<Note> {
+        if rows == 0 {
+            return None;
+        }
+        let age = crate::duration::format(older_than);
         let detail = object(json!({ "older_than": { "from": age }, "rows": { "to": rows } }));
-        Note::about(CLEANUP_RUN, format!("cleanup/{}", prune.what.name()), detail)
+        Note::about(CLEANUP_RUN, format!("cleanup/{task}"), detail)
     }
 }
 

@@ -17,7 +17,7 @@ pub use tables::TABLES;
 pub use types::{DOCUMENT, MAX_TEXT_FIELDS, TextField, TypeSpec};
 pub use write::{
     BoxKind, BoxKinds, Boxed, Change, Current, Decision, EntityWrite, Expected, IndexPlan, IndexState,
-    MAX_ID_BYTES, Plan, Prepared, Refusal, box_key, check_id, decide, patched,
+    MAX_ID_BYTES, Plan, Prepared, WriteRefusal, box_key, check_id, decide, patched,
 };
 
 pub type Fields = serde_json::Map<String, serde_json::Value>;

@@ -110,12 +110,12 @@ impl IndexState {
 
 #[derive(Clone, Debug)]
 pub enum Decision<'w> {
-    Refused(Refusal),
+    Refused(WriteRefusal),
     Write(Plan<'w>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum WriteRefusal {
     /// There is no such entity.
     Missing,
     /// It is there, and was to be new.
@@ -178,7 +178,7 @@ pub fn decide<'w>(current: Option<&Current>, write: &'w EntityWrite) -> Decision
     if matches!(write.change, Change::Patch(_)) {
         let bytes = serde_json::to_vec(fields.as_ref()).map_or(0, |json| json.len());
         if bytes > MAX_PAYLOAD_BYTES {
-            return Decision::Refused(Refusal::TooLarge { bytes });
+            return Decision::Refused(WriteRefusal::TooLarge { bytes });
         }
     }
     let hash = content_hash(&parts(&write.spec, &fields));
@@ -186,14 +186,14 @@ pub fn decide<'w>(current: Option<&Current>, write: &'w EntityWrite) -> Decision
     Decision::Write(Plan { operation, version, fields: Some(fields), hash: Some(hash), index })
 }
 
-fn refuse(live: Option<&Current>, write: &EntityWrite) -> Option<Refusal> {
+fn refuse(live: Option<&Current>, write: &EntityWrite) -> Option<WriteRefusal> {
     match (live, write.expected) {
-        (Some(row), Expected::Absent) => Some(Refusal::Exists { version: row.version }),
+        (Some(row), Expected::Absent) => Some(WriteRefusal::Exists { version: row.version }),
         (Some(row), Expected::Version(wanted)) if row.version != wanted => {
-            Some(Refusal::Version { found: row.version })
+            Some(WriteRefusal::Version { found: row.version })
         }
-        (None, Expected::Version(_)) => Some(Refusal::Missing),
-        (None, _) if !matches!(write.change, Change::Put(_)) => Some(Refusal::Missing),
+        (None, Expected::Version(_)) => Some(WriteRefusal::Missing),
+        (None, _) if !matches!(write.change, Change::Put(_)) => Some(WriteRefusal::Missing),
         _ => None,
     }
 }
@@ -362,7 +362,7 @@ mod tests {
         }
     }
 
-    fn refusal(current: Option<&Current>, write: &EntityWrite) -> Refusal {
+    fn refusal(current: Option<&Current>, write: &EntityWrite) -> WriteRefusal {
         match decide(current, write) {
             Decision::Refused(refusal) => refusal,
             Decision::Write(plan) => panic!("{plan:?}"),
@@ -377,7 +377,7 @@ mod tests {
         let new = put("{}");
         let again = plan(Some(&tombstone), &new);
         assert_eq!((again.version, again.operation), (10, Operation::Create));
-        assert_eq!(refusal(Some(&tombstone), &write(Change::Delete)), Refusal::Missing);
+        assert_eq!(refusal(Some(&tombstone), &write(Change::Delete)), WriteRefusal::Missing);
     }
 
     #[test]
@@ -431,16 +431,16 @@ mod tests {
         let patch = write(Change::Patch(fields(r#"{"price":2,"title":null}"#)));
         let patched = plan(Some(&row), &patch).fields.unwrap();
         assert_eq!(serde_json::to_string(patched.as_ref()).unwrap(), r#"{"text":"x","price":2}"#);
-        assert_eq!(refusal(None, &patch), Refusal::Missing);
+        assert_eq!(refusal(None, &patch), WriteRefusal::Missing);
     }
 
     #[test]
     fn what_the_caller_expects_must_be_so() {
         let row = stood("{}", IndexState::Indexed, None);
         let expecting = |expected| EntityWrite { expected, ..put("{}") };
-        assert_eq!(refusal(Some(&row), &expecting(Expected::Absent)), Refusal::Exists { version: 4 });
-        assert_eq!(refusal(Some(&row), &expecting(Expected::Version(3))), Refusal::Version { found: 4 });
-        assert_eq!(refusal(None, &expecting(Expected::Version(3))), Refusal::Missing);
+        assert_eq!(refusal(Some(&row), &expecting(Expected::Absent)), WriteRefusal::Exists { version: 4 });
+        assert_eq!(refusal(Some(&row), &expecting(Expected::Version(3))), WriteRefusal::Version { found: 4 });
+        assert_eq!(refusal(None, &expecting(Expected::Version(3))), WriteRefusal::Missing);
         assert_eq!(plan(Some(&row), &expecting(Expected::Version(4))).version, 5);
         assert_eq!(plan(None, &expecting(Expected::Absent)).version, 1);
     }

@@ -7,7 +7,9 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::audit::Actor;
-use crate::entity::{BoxKinds, ContentHash, EntityWrite, Fields, IndexState, Operation, Refusal, TypeSpec};
+use crate::entity::{
+    BoxKinds, ContentHash, EntityWrite, Fields, IndexState, Operation, TypeSpec, WriteRefusal,
+};
 use crate::id::EntityNo;
 use crate::{JobId, Settlement, StoreError, Strategy, Time, TypeId};
 
@@ -74,7 +76,7 @@ pub trait EntityStore: Send + Sync {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Saved {
-    Refused(Refusal),
+    Refused(WriteRefusal),
     Written(Written),
     /// Nothing was written: the same request took its idempotency key before, and this is what it was answered.
     Replayed(Written),

@@ -1,6 +1,7 @@
 //! Clean-up tasks: what each would remove, and removing it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::http::Method;
 use serde_json::json;
@@ -40,9 +41,11 @@ shape! {
         pub description: &'static str,
         /// The age at which rows go.
         pub older_than: String,
-        /// Removed, or on a dry run what would be.
-        pub rows: u64,
+        /// Removed, or on a dry run what would be. null: they could not be counted.
+        pub rows: Option<u64>,
         pub dry_run: bool,
+        /// Why the rows could not be counted.
+        pub error: Option<String>,
     }
 }
 
@@ -50,7 +53,10 @@ async fn list(app: Arc<App>, _: Call) -> Answer {
     let mut items = Vec::new();
     for task in &app.parts.cleanup {
         let run = CleanupRun { older_than: task.older_than, dry_run: true, actor: None };
-        items.push(done(task, run).await?);
+        // One broken part must not hide the others.
+        let counted = (task.remove)(run).await;
+        let error = counted.as_ref().err().map(|error| error.detail().to_owned());
+        items.push(view(task, task.older_than, counted.ok(), true, error));
     }
     ok(&ListView::whole(items))
 }
@@ -84,6 +90,16 @@ async fn run(app: Arc<App>, call: Call) -> Answer {
 async fn done(task: &CleanupTask, run: CleanupRun) -> Result<TaskView, Problem> {
     let CleanupRun { older_than, dry_run, .. } = run;
     let rows = (task.remove)(run).await?;
+    Ok(view(task, older_than, Some(rows), dry_run, None))
+}
+
+fn view(
+    task: &CleanupTask,
+    older_than: Duration,
+    rows: Option<u64>,
+    dry_run: bool,
+    error: Option<String>,
+) -> TaskView {
     let older_than = duration::format(older_than);
-    Ok(TaskView { task: task.name, description: task.description, older_than, rows, dry_run })
+    TaskView { task: task.name, description: task.description, older_than, rows, dry_run, error }
 }

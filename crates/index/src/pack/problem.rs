@@ -1,7 +1,7 @@
 //! What goes wrong with entities, as problems with stable codes.
 
 use windlass_core::Invalid;
-use windlass_core::entity::Refusal;
+use windlass_core::entity::WriteRefusal;
 use windlass_core::input::shown;
 use windlass_pack::{Problem, StatusCode};
 
@@ -37,23 +37,23 @@ fn unknown_type(detail: String) -> Problem {
     Problem::new(StatusCode::NOT_FOUND, "unknown_type", "There is no such type", detail)
 }
 
-fn refused(refusal: Refusal) -> Problem {
+fn refused(refusal: WriteRefusal) -> Problem {
     match refusal {
-        Refusal::Missing => Problem::not_found("there is no such entity; nothing was written"),
-        Refusal::Exists { version } => {
+        WriteRefusal::Missing => Problem::not_found("there is no such entity; nothing was written"),
+        WriteRefusal::Exists { version } => {
             let detail = format!("it is there already, at version {version}; nothing was written");
             let title = "There is one already";
             Problem::new(StatusCode::PRECONDITION_FAILED, "exists", title, detail)
         }
-        Refusal::Version { found } => {
+        WriteRefusal::Version { found } => {
             let detail = format!("it is at version {found} now; nothing was written");
             let title = "Another write came first";
             Problem::new(StatusCode::PRECONDITION_FAILED, "version_mismatch", title, detail)
         }
-        Refusal::TooLarge { bytes } => {
+        WriteRefusal::TooLarge { bytes } => {
             let rule = format!("would be {bytes} bytes; at most 1 MiB is taken");
             Problem::invalid(Invalid::one("fields", rule))
         }
-        Refusal::KeyUsed => Problem::key_used("it was used for another request; nothing was written"),
+        WriteRefusal::KeyUsed => Problem::key_used("it was used for another request; nothing was written"),
     }
 }

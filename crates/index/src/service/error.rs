@@ -1,6 +1,6 @@
 //! Why something with entities could not be done.
 
-use windlass_core::entity::Refusal;
+use windlass_core::entity::WriteRefusal;
 use windlass_core::{Invalid, StoreError};
 
 use crate::embed::EmbedError;
@@ -26,7 +26,7 @@ pub enum EntityError {
     NotIndexed { id: String, why: String },
 
     #[error("`{id}` was not written: {}", why(refusal))]
-    Refused { id: String, refusal: Refusal },
+    Refused { id: String, refusal: WriteRefusal },
 
     #[error(
         "the text fields of `{name}` cannot change while it has entities: their vectors are of the old ones"
@@ -46,13 +46,13 @@ pub enum EntityError {
     Unanswered,
 }
 
-fn why(refusal: &Refusal) -> String {
+fn why(refusal: &WriteRefusal) -> String {
     match refusal {
-        Refusal::Missing => "there is no such entity".to_owned(),
-        Refusal::Exists { version } => format!("it is there already, at version {version}"),
-        Refusal::Version { found } => format!("it is at version {found} now"),
-        Refusal::TooLarge { bytes } => format!("it would be {bytes} bytes; at most 1 MiB is taken"),
-        Refusal::KeyUsed => "its idempotency key was used for another request".to_owned(),
+        WriteRefusal::Missing => "there is no such entity".to_owned(),
+        WriteRefusal::Exists { version } => format!("it is there already, at version {version}"),
+        WriteRefusal::Version { found } => format!("it is at version {found} now"),
+        WriteRefusal::TooLarge { bytes } => format!("it would be {bytes} bytes; at most 1 MiB is taken"),
+        WriteRefusal::KeyUsed => "its idempotency key was used for another request".to_owned(),
     }
 }
 

@@ -7,7 +7,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use windlass_core::entity::{
-    BoxKinds, Current, Decision, EntityWrite, IndexPlan, IndexState, Plan, Prepared, Refusal, box_key, decide,
+    BoxKinds, Current, Decision, EntityWrite, IndexPlan, IndexState, Plan, Prepared, WriteRefusal, box_key,
+    decide,
 };
 use windlass_core::id::EntityNo;
 use windlass_core::store::{Saved, Written};
@@ -60,7 +61,7 @@ pub(super) enum Fate {
 
 enum Step {
     Open,
-    Refused(Refusal),
+    Refused(WriteRefusal),
     Written { entity: usize, written: Written, job: Option<Box<NewJob>> },
 }
 

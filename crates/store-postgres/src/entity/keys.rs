@@ -5,7 +5,7 @@
 //! winner rolls back.
 
 use sqlx::PgConnection;
-use windlass_core::entity::{BoxKinds, EntityWrite, Refusal};
+use windlass_core::entity::{BoxKinds, EntityWrite, WriteRefusal};
 use windlass_core::store::{Saved, Written};
 use windlass_core::{Idempotency, StoreError, Time};
 
@@ -75,7 +75,7 @@ impl PostgresStore {
             let answer: Option<&str> = get(&row, "answer")?;
             return Ok(Some(match answer.filter(|_| fingerprint == key.fingerprint) {
                 Some(answer) => Saved::Replayed(Written::from_kept(answer)?),
-                None => Saved::Refused(Refusal::KeyUsed),
+                None => Saved::Refused(WriteRefusal::KeyUsed),
             }));
         }
     }

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension};
 use windlass_core::Idempotency;
-use windlass_core::entity::Refusal;
+use windlass_core::entity::WriteRefusal;
 use windlass_core::store::{Saved, Written};
 
 use crate::enqueue::NO_JOB;
@@ -20,7 +20,7 @@ pub(super) fn look(connection: &Connection, key: &Idempotency) -> Answer<Option<
         Some((fingerprint, Some(answer))) if fingerprint == key.fingerprint => {
             Some(Saved::Replayed(Written::from_kept(&answer)?))
         }
-        Some(_) => Some(Saved::Refused(Refusal::KeyUsed)),
+        Some(_) => Some(Saved::Refused(WriteRefusal::KeyUsed)),
     })
 }
 

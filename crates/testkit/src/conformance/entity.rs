@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use windlass_core::TypeSpec;
-use windlass_core::entity::{Change, EntityWrite, Expected, IndexState, Operation, Refusal, TextField};
+use windlass_core::entity::{Change, EntityWrite, Expected, IndexState, Operation, TextField, WriteRefusal};
 use windlass_core::store::Saved;
 
 use super::Harness;
@@ -27,7 +27,7 @@ pub async fn versions_only_grow_across_a_tombstone(h: Harness) {
     assert_eq!((gone.version, gone.operation, gone.state), (2, Operation::Delete, IndexState::Deleted));
     let tombstone = shelf.get("a").await;
     assert_eq!((tombstone.version, tombstone.fields, tombstone.state), (2, None, IndexState::Deleted));
-    assert_eq!(shelf.refused(shelf.delete("a")).await, Refusal::Missing);
+    assert_eq!(shelf.refused(shelf.delete("a")).await, WriteRefusal::Missing);
     let again = shelf.saved(shelf.put("a", "two")).await;
     assert_eq!((again.no, again.version, again.operation), (first.no, 3, Operation::Create));
     assert_eq!(shelf.text("a").await, "two");
@@ -36,16 +36,16 @@ pub async fn versions_only_grow_across_a_tombstone(h: Harness) {
 pub async fn a_match_must_be_the_version_found(h: Harness) {
     let shelf = Shelf::new(&h).await;
     let at = |version, write: EntityWrite| EntityWrite { expected: Expected::Version(version), ..write };
-    assert_eq!(shelf.refused(at(1, shelf.put("a", "x"))).await, Refusal::Missing);
+    assert_eq!(shelf.refused(at(1, shelf.put("a", "x"))).await, WriteRefusal::Missing);
     shelf.saved(shelf.put("a", "one")).await;
     assert_eq!(shelf.saved(at(1, shelf.put("a", "two"))).await.version, 2);
-    assert_eq!(shelf.refused(at(1, shelf.put("a", "late"))).await, Refusal::Version { found: 2 });
-    assert_eq!(shelf.refused(at(1, shelf.delete("a"))).await, Refusal::Version { found: 2 });
+    assert_eq!(shelf.refused(at(1, shelf.put("a", "late"))).await, WriteRefusal::Version { found: 2 });
+    assert_eq!(shelf.refused(at(1, shelf.delete("a"))).await, WriteRefusal::Version { found: 2 });
     assert_eq!(shelf.text("a").await, "two");
     shelf.saved(at(2, shelf.delete("a"))).await;
     assert_eq!(
         shelf.refused(at(3, shelf.put("a", "x"))).await,
-        Refusal::Missing,
+        WriteRefusal::Missing,
         "a tombstone has no version"
     );
 }
@@ -54,7 +54,7 @@ pub async fn absent_means_nothing_or_a_tombstone(h: Harness) {
     let shelf = Shelf::new(&h).await;
     let new = |text| EntityWrite { expected: Expected::Absent, ..shelf.put("a", text) };
     assert_eq!(shelf.saved(new("one")).await.version, 1);
-    assert_eq!(shelf.refused(new("two")).await, Refusal::Exists { version: 1 });
+    assert_eq!(shelf.refused(new("two")).await, WriteRefusal::Exists { version: 1 });
     assert_eq!(shelf.text("a").await, "one");
     shelf.saved(shelf.delete("a")).await;
     assert_eq!(shelf.saved(new("three")).await.version, 3);
@@ -64,7 +64,7 @@ pub async fn absent_means_nothing_or_a_tombstone(h: Harness) {
 pub async fn a_patch_sets_and_removes(h: Harness) {
     let shelf = Shelf::new(&h).await;
     let patch = |json| shelf.write("a", Change::Patch(fields(json)));
-    assert_eq!(shelf.refused(patch("{}")).await, Refusal::Missing);
+    assert_eq!(shelf.refused(patch("{}")).await, WriteRefusal::Missing);
     let all = r#"{"title":"t","text":"x","price":1.50,"big":12345678901234567890,"deep":{"z":[1,null],"a":"\u0000"}}"#;
     shelf.saved(shelf.write("a", Change::Put(fields(all)))).await;
     let written = shelf.saved(patch(r#"{"price":2,"title":null,"new":false}"#)).await;
@@ -81,8 +81,8 @@ pub async fn a_refused_one_leaves_the_others(h: Harness) {
     let fresh = EntityWrite { expected: Expected::Absent, ..shelf.put("b", "new") };
     let saved = shelf.save(&[shelf.put("a", "x"), fresh, shelf.delete("c"), shelf.put("d", "y")]).await;
     assert!(matches!(saved[0], Saved::Written(_)) && matches!(saved[3], Saved::Written(_)));
-    assert_eq!(saved[1], Saved::Refused(Refusal::Exists { version: 1 }));
-    assert_eq!(saved[2], Saved::Refused(Refusal::Missing));
+    assert_eq!(saved[1], Saved::Refused(WriteRefusal::Exists { version: 1 }));
+    assert_eq!(saved[2], Saved::Refused(WriteRefusal::Missing));
     assert_eq!(shelf.text("b").await, "old");
     assert!(shelf.found("c").await.is_none());
     assert_eq!((shelf.text("a").await, shelf.text("d").await), ("x".to_owned(), "y".to_owned()));

@@ -3,7 +3,7 @@
 use std::slice::from_ref;
 use std::time::Duration;
 
-use windlass_core::entity::{EntityWrite, Expected, IndexState, Refusal};
+use windlass_core::entity::{EntityWrite, Expected, IndexState, WriteRefusal};
 use windlass_core::store::{Action, JobFilter, Prune, PruneWhat, Saved, StoreError, Written};
 use windlass_core::{Idempotency, JobState, KeyUse, NewJob};
 
@@ -81,7 +81,7 @@ pub async fn another_write_with_the_key_is_refused(h: Harness) {
     let saved = shelf
         .save(&[shelf.put("b", "x"), keyed("k", "other", shelf.put("c", "x")), shelf.put("d", "x")])
         .await;
-    assert_eq!(saved[1], Saved::Refused(Refusal::KeyUsed));
+    assert_eq!(saved[1], Saved::Refused(WriteRefusal::KeyUsed));
     assert!(
         matches!((&saved[0], &saved[2]), (Saved::Written(_), Saved::Written(_))),
         "the others are written"
@@ -99,14 +99,14 @@ pub async fn jobs_and_entities_share_the_keys(h: Harness) {
     }
     h.put(job("job")).await;
     let used = keyed("job", "f of an entity", shelf.put("b", "x"));
-    assert_eq!(shelf.refused(used).await, Refusal::KeyUsed);
+    assert_eq!(shelf.refused(used).await, WriteRefusal::KeyUsed);
     assert!(shelf.found("b").await.is_none());
 }
 
 pub async fn a_refused_write_leaves_its_key_free(h: Harness) {
     let shelf = Shelf::new(&h).await;
     let at = |version| EntityWrite { expected: Expected::Version(version), ..shelf.put("a", "x") };
-    assert_eq!(shelf.refused(keyed("k", "f", at(1))).await, Refusal::Missing);
+    assert_eq!(shelf.refused(keyed("k", "f", at(1))).await, WriteRefusal::Missing);
     shelf.saved(shelf.put("a", "one")).await;
     assert_eq!(shelf.saved(keyed("k", "f", at(1))).await.version, 2);
     assert_eq!(replayed(&shelf.save(&[keyed("k", "f", at(1))]).await[0]).version, 2);

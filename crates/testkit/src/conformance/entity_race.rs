@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass_core::entity::{Boxed, EntityWrite, Expected, IndexState, Operation, Refusal};
+use windlass_core::entity::{Boxed, EntityWrite, Expected, IndexState, Operation, WriteRefusal};
 use windlass_core::store::{BoxDone, JobFilter, Saved, Settled};
 use windlass_core::{JobState, Outcome};
 
@@ -73,8 +73,8 @@ pub async fn one_of_two_creators_wins(h: Harness) {
         let (here, there) = (new("here"), new("there"));
         let (one, two) = tokio::join!(shelf.save(&here), shelf.save_on(&*other, &there));
         let text = match (&one[0], &two[0]) {
-            (Saved::Written(_), Saved::Refused(Refusal::Exists { version: 1 })) => "here",
-            (Saved::Refused(Refusal::Exists { version: 1 }), Saved::Written(_)) => "there",
+            (Saved::Written(_), Saved::Refused(WriteRefusal::Exists { version: 1 })) => "here",
+            (Saved::Refused(WriteRefusal::Exists { version: 1 }), Saved::Written(_)) => "there",
             both => panic!("round {round}: {both:?}"),
         };
         assert_eq!(shelf.text(&round.to_string()).await, text);

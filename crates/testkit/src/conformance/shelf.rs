@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::entity::{
-    BoxKind, BoxKinds, Change, ContentHash, EntityWrite, Expected, Fields, Prepared, Refusal, TypeSpec,
+    BoxKind, BoxKinds, Change, ContentHash, EntityWrite, Expected, Fields, Prepared, TypeSpec, WriteRefusal,
     content_hash, parts,
 };
 use windlass_core::store::{
@@ -101,7 +101,7 @@ impl<'h> Shelf<'h> {
     }
 
     /// One write that must be refused.
-    pub(super) async fn refused(&self, write: EntityWrite) -> Refusal {
+    pub(super) async fn refused(&self, write: EntityWrite) -> WriteRefusal {
         match self.save(&[write]).await.remove(0) {
             Saved::Refused(refusal) => refusal,
             taken => panic!("{taken:?}"),

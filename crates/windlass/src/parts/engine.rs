@@ -42,11 +42,11 @@ impl Pack for EnginePart {
         let retention = self.retention.unwrap_or_else(|| configured(registry.settings()));
         for task in retention.tasks() {
             let host = registry.host();
-            registry.cleanup(task.name, task.description, task.older_than, move |run| {
+            registry.audited_cleanup(task.name, task.description, task.older_than, move |run| {
                 let host = host.clone();
                 async move {
                     let prune = Prune { what: task.what, older_than: run.older_than, dry_run: run.dry_run };
-                    host.client()?.store().prune(&prune, run.actor.as_ref()).await
+                    Ok(host.client()?.store().prune(&prune, run.actor.as_ref()).await?)
                 }
             });
         }

@@ -48,7 +48,6 @@ pub(super) fn verbs() -> Vec<Verb> {
             .arg(Arg::option("strategy", "sync, async or batch; the type decides when not said", Goes::Code))
             .arg(Arg::option("if-version", "Write only if this is its version", Goes::Code).value("N"))
             .arg(Arg::option("wait", "Return when it is indexed, or after so many seconds", Goes::Code))
-            .creates()
     };
     vec![
         Verb::call(
