@@ -1,6 +1,6 @@
 //! Verbs that parts bring: their place on the command line, and running them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,8 +21,7 @@ use crate::output::{Output, more, visible};
 
 /// Adds the parts' nouns and verbs to the command line.
 pub(crate) fn extend(mut command: Command, verbs: &[Verb]) -> Command {
-    let mut nouns: Vec<&'static str> = verbs.iter().map(|verb| verb.noun).collect();
-    nouns.dedup();
+    let nouns: BTreeSet<&'static str> = verbs.iter().map(|verb| verb.noun).collect();
     for noun in nouns {
         let of_noun: Vec<&Verb> = verbs.iter().filter(|verb| verb.noun == noun).collect();
         let bare = of_noun.iter().find(|verb| verb.name.is_empty());

@@ -16,9 +16,11 @@ pub(crate) async fn run(session: &Session, args: Audit) -> Result<(), Failure> {
         Some(AuditVerb::List(list)) => list,
         None => args.list,
     };
-    let ListAudit { paging, json } = list;
+    let ListAudit { actor, act, subject, from, to, paging, json } = list;
     let api = session.api().await?;
     let request = paging.of(ApiRequest::get("/v1/audit", &[]));
+    let request = request.query("actor", actor).query("act", act).query("subject", subject);
+    let request = request.query("from", from).query("to", to);
     let answer = ask(api.as_ref(), request).await.during("cannot read the audit")?;
     if json.json {
         return answer.print(&session.output);

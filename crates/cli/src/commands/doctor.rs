@@ -83,7 +83,9 @@ async fn examine(session: &Session) -> Vec<Finding> {
     match health(session).await {
         Ok(found) => findings.extend(found),
         Err(failure) => {
-            findings.push(Finding::failing("health", failure.text(false).trim(), "see the cause above"))
+            let what = failure.text(false);
+            let (what, remedy) = what.trim().split_once("\nhint: ").unwrap_or((what.trim(), "see the cause"));
+            findings.push(Finding::failing("health", what.trim_start_matches("error: "), remedy));
         }
     }
     findings
@@ -109,7 +111,10 @@ async fn database(session: &Session, findings: &mut Vec<Finding>) -> bool {
         }
     };
     findings.push(Finding::ok("database", format!("{address} answers")));
-    let schema = store.check_schema().await;
+    let schema = match (store.check_schema().await, session.assembly()) {
+        (Ok(()), Ok(assembly)) => assembly.check(store.as_ref()).await,
+        (checked, _) => checked,
+    };
     store.close().await;
     if let Err(error) = schema {
         let remedy = "run `windlass migrate up`, or use the binary that fits";

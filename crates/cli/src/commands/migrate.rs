@@ -74,6 +74,11 @@ async fn down_pack(
         };
         return Err(Failure::usage(what, why));
     };
+    if to != 0 && !steps.iter().any(|step| step.version == to) {
+        let versions: Vec<i64> = steps.iter().map(|step| step.version).collect();
+        let why = format!("{pack} has no version {to}; known: 0, {}", list(&versions));
+        return Err(Failure::new(what, why).hint("`windlass migrate status` lists them"));
+    }
     let reverted = store.migrate_pack_down(pack, steps, to).await.during(what)?;
     tell_reverted(session, &reverted, json)
 }

@@ -64,7 +64,7 @@ impl Session {
         let what = || format!("cannot open {}", database.address);
         let is_new = matches!(&database.address, Address::Sqlite(path) if !path.exists());
         if is_new && !create {
-            let hint = "`windlass serve`, `enqueue` and `index` make a new one; --database names another";
+            let hint = "`windlass serve`, `demo`, `index`, `enqueue` and `migrate up` make a new one; --database names another";
             return Err(Failure::new(what(), "there is no such file").hint(hint));
         }
         let store = compose::open(database, create).await.during(what())?;
@@ -110,7 +110,9 @@ impl Session {
     pub(crate) async fn existing(&self) -> Result<Arc<dyn Store>, Failure> {
         let database = &self.config.database;
         let store = self.open(database, false).await?;
-        store.check_schema().await.during(format!("cannot use {}", database.address))?;
+        let what = format!("cannot use {}", database.address);
+        store.check_schema().await.during(what.as_str())?;
+        self.assembly()?.check(store.as_ref()).await.during(what)?;
         Ok(store)
     }
 

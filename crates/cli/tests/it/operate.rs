@@ -88,6 +88,17 @@ fn queues_change_live() {
     let place = Place::new();
     place.run(&["migrate", "up"]).ok();
     place.run(&["queues", "pause", "low", "HIGH"]).ok().says(&["LOW", "HIGH", "paused"]);
+    for (filter, lines) in [
+        (vec!["--act", "queue."], 2),
+        (vec!["--act", "job."], 0),
+        (vec!["--subject", "queue/LOW"], 1),
+        (vec!["--actor", "nobody"], 0),
+        (vec!["--to", "2020-01-01T00:00:00Z"], 0),
+        (vec!["--from", "2020-01-01T00:00:00Z"], 2),
+    ] {
+        let audit = place.run(&[&["audit", "--json"], filter.as_slice()].concat()).ok().json();
+        assert_eq!(audit["items"].as_array().unwrap().len(), lines, "{filter:?}: {audit}");
+    }
     let set =
         place.run(&["queues", "set", "low", "--concurrency", "2", "--depth-cap", "1", "--json"]).ok().json();
     let low = &set["items"][0];
