@@ -262,7 +262,7 @@ pub(crate) struct Enqueue {
     pub(crate) kind: Option<String>,
     /// One job per line from a file, or from standard input with -
     #[arg(long, value_name = "FILE.ndjson", conflicts_with_all = ["payload", "priority", "delay", "at", "unique_key",
-        "on_conflict", "unique_for", "idempotency_key", "concurrency_key", "max_attempts", "timeout", "tag", "wait"])]
+        "unique_until", "on_conflict", "unique_for", "idempotency_key", "concurrency_key", "max_attempts", "timeout", "tag", "wait"])]
     pub(crate) bulk: Option<PathBuf>,
     /// JSON text, @FILE, or - for standard input [default: {}]
     #[arg(long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
@@ -276,10 +276,13 @@ pub(crate) struct Enqueue {
     /// Start at this time, such as 2026-01-31T15:04:05Z
     #[arg(long, value_name = "TIME", value_parser = time_of)]
     pub(crate) at: Option<Time>,
-    /// At most one job waits per key, and starts when one that runs has ended
+    /// At most one job per key, until it has finished
     #[arg(long, value_name = "KEY")]
     pub(crate) unique_key: Option<String>,
-    /// What happens when a job with that key waits: replace, keep or reject [default: keep]
+    /// How long it keeps the unique key: started or finished [default: finished]
+    #[arg(long, value_name = "WHEN", requires = "unique_key")]
+    pub(crate) unique_until: Option<String>,
+    /// What happens when another job has that key: replace, keep or reject [default: keep]
     #[arg(long, value_name = "WHAT", requires = "unique_key")]
     pub(crate) on_conflict: Option<String>,
     /// For this long another with the unique key is a duplicate, also when this one has finished

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::lane::Slot;
+use crate::lane::Lane;
 use crate::{JobId, JobState, KindId, LaneId, QueueId, Time, Token, WorkerId, WorkflowId};
 
 /// A checked job on its way into a store. Kind and queue are already resolved against the registry.
@@ -25,7 +25,6 @@ pub struct NewJob {
     pub concurrency_key: Option<String>,
     pub tags: Vec<String>,
     pub entity: Option<EntityRef>,
-    pub tenant: Option<String>,
 }
 
 impl NewJob {
@@ -48,10 +47,11 @@ pub enum RunAt {
     At(Time),
 }
 
-/// At most one waiting job per key.
+/// At most one job per key, until it starts or until it has finished.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unique {
     pub key: String,
+    pub until: UniqueUntil,
     pub on_conflict: OnConflict,
     /// From the moment it is accepted, another that asks for a window under its key is a duplicate for this long,
     /// whatever becomes of it. A waiting one can still be replaced, which does not prolong it.
@@ -59,9 +59,39 @@ pub struct Unique {
 }
 
 impl Unique {
-    /// Without a window.
+    /// Until it has started, without a window.
+    pub fn until_started(key: impl Into<String>, on_conflict: OnConflict) -> Unique {
+        Unique { until: UniqueUntil::Started, ..Unique::new(key, on_conflict) }
+    }
+
+    /// Until it has finished, without a window.
     pub fn new(key: impl Into<String>, on_conflict: OnConflict) -> Unique {
-        Unique { key: key.into(), on_conflict, window: None }
+        Unique { key: key.into(), until: UniqueUntil::Finished, on_conflict, window: None }
+    }
+}
+
+/// How long a job keeps its unique key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UniqueUntil {
+    /// Another job with the key may wait while this one runs. A job that comes back and meets that one ends superseded.
+    Started,
+    /// No other job with the key is accepted before this one has ended.
+    #[default]
+    Finished,
+}
+
+impl UniqueUntil {
+    pub const ALL: [UniqueUntil; 2] = [UniqueUntil::Started, UniqueUntil::Finished];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            UniqueUntil::Started => "started",
+            UniqueUntil::Finished => "finished",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<UniqueUntil> {
+        UniqueUntil::ALL.into_iter().find(|until| until.name() == name)
     }
 }
 
@@ -127,8 +157,10 @@ pub struct LeasedJob {
     pub claimed_at: Time,
     /// The workflow it belongs to.
     pub workflow: Option<WorkflowId>,
-    /// The slot of its lane that it holds.
-    pub slot: Option<Slot>,
+    /// The lane whose slot it holds.
+    pub lane: Option<Lane>,
+    /// It holds its unique key until it ends.
+    pub holds_key: bool,
 }
 
 /// A job as it is shown to people and programs.
@@ -151,10 +183,10 @@ pub struct JobRecord {
     pub result: Option<Vec<u8>>,
     pub last_error: Option<String>,
     pub unique_key: Option<String>,
+    pub unique_until: Option<UniqueUntil>,
     pub concurrency_key: Option<String>,
     pub tags: Vec<String>,
     pub entity: Option<EntityRef>,
-    pub tenant: Option<String>,
     /// The incarnation that runs it now or ran it last.
     pub worker: Option<WorkerId>,
     pub workflow: Option<WorkflowId>,

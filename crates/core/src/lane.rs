@@ -1,39 +1,31 @@
-//! Lanes: jobs of one kind that share a concurrency key, of which only so many may be ready or running at once.
+//! Lanes: jobs of one kind that share a concurrency key.
 //!
-//! Who runs holds one of its lane's **slots** until the attempt ends; the others wait in line, where no claim looks. A
-//! settlement hands its slot on to who stands first there, who from then on stands among the ready jobs: by a **turn** that
-//! stands there for it, or as a **head** that was moved there, as the store keeps it. Whatever else may make room or need it, such
-//! as a cancel, a raised limit or a job whose time comes, leaves a **look**: the next claim looks at that lane and gives
-//! away what is free. Pure rules.
+//! A lane has as many **slots** as its kind's `key_concurrency`. A job of a lane is either ready or running, and then holds
+//! a slot, or it is **blocked** and no claim sees it. A settle gives its slot to the next blocked job of the lane in the
+//! same transaction. Whatever else may make room or work (a new job, a job whose time comes, a cancel, a raised limit)
+//! leaves a **lane check**, a row that asks the next claim to fill the lane's free slots.
+//!
+//! Pure rules; [`crate::order::next_in_lane`] says which blocked job is next.
 
 use sha2::{Digest, Sha256};
 
 use crate::outcome::ReturnWhy;
 use crate::{KindId, LaneId, Time};
 
-/// Jobs of one lane that may be ready or running at once when nobody says otherwise.
+/// Slots of a lane when nothing is configured.
 pub const DEFAULT_KEY_CONCURRENCY: u16 = 1;
 pub const MAX_KEY_CONCURRENCY: u16 = 10_000;
 
-/// A lane and the kind it is of, which says how many may run at once.
+/// A lane and its kind, which sets the number of slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lane {
     pub id: LaneId,
     pub kind: KindId,
 }
 
-/// A slot as the job holds it that was leased with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slot {
-    pub lane: Lane,
-    /// Priority and time under which the job stood in line: who is next stands behind it, most likely. None when it was not
-    /// taken from there, or the store does not ask.
-    pub stood: Option<(u8, Time)>,
-}
-
 impl LaneId {
-    /// The same in every process and for ever, so that nobody has to keep a list of keys. Of a million keys two share a
-    /// number once in forty million databases; they would then share their slots, so never run too many.
+    /// A hash, so that no table of keys is needed. It is stored and must never change. Two keys that collide share their
+    /// slots, which is safe; with a million keys that happens in one of forty million databases.
     pub fn of(kind: KindId, key: &str) -> LaneId {
         let mut hash = Sha256::new();
         hash.update(kind.0.to_be_bytes());
@@ -45,8 +37,7 @@ impl LaneId {
 }
 
 impl ReturnWhy {
-    /// A job that goes back unrun stands before its line; one that waits for its retry or its snooze goes back in line and
-    /// blocks nobody.
+    /// A job that was not run keeps its slot. One that waits for a retry or a snooze gives it up, so that it blocks no other.
     pub fn keeps_slot(self) -> bool {
         match self {
             ReturnWhy::HandBack | ReturnWhy::Lost => true,
@@ -55,8 +46,8 @@ impl ReturnWhy {
     }
 }
 
-/// Where who gets a slot stands among all that are ready: at its own time when it did not have to wait for its lane, else at
-/// the moment the slot got free. So keys take turns, and a key with thousands of jobs delays no other.
+/// The `run_at` under which a job that gets a slot is ordered among the ready jobs: its own if it never waited for the
+/// lane, else the moment the slot became free. So keys take turns, and a key with thousands of jobs delays no other.
 pub fn place(run_at: Time, freed_at: Option<Time>) -> Time {
     freed_at.map_or(run_at, |freed| freed.max(run_at))
 }

@@ -7,9 +7,8 @@
 //! One word per thing: a **job** is a durable unit of work of one **kind**; a kind belongs to one **queue**.
 //! A worker **leases** jobs with a **token** that grows with each claim, and **settles** each attempt.
 //! A job that ran out of attempts is a **dead letter**; one whose process died under it is a **suspect** and runs alone
-//! next time. A **lane** is the line of jobs that share a key: who runs holds one of its **slots**; a slot that gets free
-//! is **offered** to who stands first in line by a **turn**, or makes that job a **head**; a **look** is a note that a
-//! lane may have room. A **resource** is something a process has few of, and a **permit** one of those few; a **rate
+//! next time. A **lane** is the jobs of a kind that share a key: a job that is ready or runs holds one of its **slots**, the
+//! others are **blocked**; a **lane check** asks the next claim to look for room in a lane. A **resource** is something a process has few of, and a **permit** one of those few; a **rate
 //! token** is the right to start one job of a kind whose rate is bounded. An **entity** is application data with a type,
 //! an id and a growing version; its **box** is the job that carries its content to the embedding. A **tick** is one firing
 //! of a **schedule**. A **budget** is money or tokens per month, **reserved** before they are spent. A **workflow** is a
@@ -24,6 +23,7 @@ pub mod backoff;
 pub mod backup;
 pub mod budget;
 pub mod duration;
+pub mod end;
 pub mod entity;
 pub mod id;
 pub mod input;
@@ -53,7 +53,7 @@ pub use id::{JobId, KindId, LaneId, QueueId, ReservationId, Token, TypeId, Worke
 pub use input::{Invalid, Problem};
 pub use job::{
     Attempt, EntityRef, Idempotency, JobRecord, KeyUse, LeasedJob, LogLine, NewJob, OnConflict, Progress,
-    RunAt, Unique,
+    RunAt, Unique, UniqueUntil,
 };
 pub use kind::KindSpec;
 pub use outcome::{Outcome, Settlement, Verdict};

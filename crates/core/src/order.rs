@@ -1,16 +1,13 @@
-//! Order beyond priority: who has been due too long, and which share of the slots is theirs.
+//! Order beyond priority: which jobs are late, and what they get for it.
 //!
 //! A job that has been due for longer than its queue's `boost_after`, or for three quarters of its SLA, is **late**. One
-//! slot in four is reserved for late jobs, whatever their priority: those due longest first, which are the nearest to
-//! their SLA or the furthest beyond. So urgent work never waits for more than a quarter of the slots, and no work waits
-//! for ever. In the line of a lane, where only one is next, it is now and then the longest due of those who are late and
-//! less urgent than who stands first, but no process lets two ahead of one: urgent work has its turns there too.
-//! Pure rules; a store finds who is due, a worker keeps the reserve, the sweeper looks at lines.
+//! slot in four is reserved for late jobs of any priority, the longest due first. So urgent work never waits for more than a
+//! quarter of the slots, and no work waits for ever. Inside a lane, where only one job can be next, an overdue job rises in
+//! priority instead. Pure rules; stores find what is due, workers keep the reserve.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::{JobId, LaneId, Time};
+use crate::{JobId, Time};
 
 pub const DEFAULT_BOOST_AFTER: Duration = Duration::from_secs(600);
 /// One slot in so many is for late jobs.
@@ -65,49 +62,26 @@ pub fn longest_due(due: &[(u8, Time)], most: u32) -> Vec<(u8, u32)> {
     counts
 }
 
-/// Who stands first in the line of a lane, and the longest due of each priority behind him.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Waiting {
-    pub first: (u8, Time, JobId),
-    pub behind: Vec<(u8, Time, JobId)>,
+/// The priority that decides inside a lane: one step more urgent for each `boost_after` a job is overdue, never past 0. So a
+/// steady flow of urgent jobs under one key does not starve the other jobs of that key.
+pub fn effective_priority(priority: u8, overdue: Duration, boost_after: Option<Duration>) -> u8 {
+    let Some(step) = boost_after.filter(|step| !step.is_zero()) else { return priority };
+    let steps = overdue.as_micros() / step.as_micros().max(1);
+    priority.saturating_sub(u8::try_from(steps).unwrap_or(u8::MAX))
 }
 
-/// Who goes ahead of the first, and under which priority: one step above his, where there is one. Nobody who has not been
-/// due since `late`, and nobody while the first has been due for longer: that may be one who went ahead before.
-fn goes_ahead(line: &Waiting, late: Time) -> Option<(JobId, u8)> {
-    let (first, since, _) = line.first;
-    let waited =
-        line.behind.iter().filter(|(priority, at, _)| *priority > first && *at <= late && *at < since);
-    let (_, _, job) = waited.min_by_key(|(priority, at, _)| (*at, *priority))?;
-    Some((*job, first.saturating_sub(1)))
-}
-
-/// Who was passed last in which lane. Known to one process, and forgotten with the line: what was not met in a whole round of
-/// looks is gone after it. So each process lets one ahead of a job at most.
-#[derive(Debug, Default)]
-pub struct Passed {
-    this_round: HashMap<LaneId, JobId>,
-    last_round: HashMap<LaneId, JobId>,
-}
-
-impl Passed {
-    /// Who goes ahead in this line, and under which priority: [`goes_ahead`], unless the first was passed before. Nobody is
-    /// late where no time is given.
-    pub fn lets_ahead(&mut self, lane: LaneId, line: &Waiting, late: Option<Time>) -> Option<(JobId, u8)> {
-        let (_, _, first) = line.first;
-        let known = self.this_round.get(&lane).or_else(|| self.last_round.get(&lane)).copied();
-        let goes = late.filter(|_| known != Some(first)).and_then(|late| goes_ahead(line, late));
-        // Who went ahead stands first meanwhile: whom he passed is not forgotten for that.
-        if let Some(passed) = goes.map(|_| first).or(known) {
-            self.this_round.insert(lane, passed);
-        }
-        goes
-    }
-
-    /// Every line was looked at.
-    pub fn round_ended(&mut self) {
-        self.last_round = std::mem::take(&mut self.this_round);
-    }
+/// The first `most` of the due jobs of a lane: by effective priority, then time, then id. `due` needs only the first `most` of
+/// each priority, because within one priority the job due longest is boosted most.
+pub fn next_in_lane(
+    mut due: Vec<(u8, Time, JobId)>,
+    now: Time,
+    boost_after: Option<Duration>,
+    most: usize,
+) -> Vec<JobId> {
+    due.sort_by_key(|(priority, run_at, id)| {
+        (effective_priority(*priority, now.since(*run_at), boost_after), *run_at, *id)
+    });
+    due.into_iter().take(most).map(|(_, _, id)| id).collect()
 }
 
 #[cfg(test)]
@@ -168,37 +142,25 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_due_of_a_line_goes_ahead_of_younger_ones() {
-        let behind = vec![(7, Time(4), JobId(1)), (9, Time(3), JobId(2)), (10, Time(3), JobId(3))];
-        let line = |(first, at)| Waiting { first: (first, at, JobId(7)), behind: behind.clone() };
-        assert_eq!(goes_ahead(&line((2, Time(50))), Time(10)), Some((JobId(2), 1)));
-        assert_eq!(goes_ahead(&line((0, Time(50))), Time(10)), Some((JobId(2), 0)), "beside him");
-        assert_eq!(goes_ahead(&line((2, Time(50))), Time(2)), None, "nobody is late");
-        assert_eq!(goes_ahead(&line((2, Time(3))), Time(10)), None, "the first has waited as long");
-        assert_eq!(
-            goes_ahead(&line((9, Time(50))), Time(10)),
-            Some((JobId(3), 8)),
-            "he is as urgent himself"
-        );
+    fn an_overdue_job_of_a_lane_rises_step_by_step() {
+        let effective = |overdue| effective_priority(7, overdue, Some(10 * MINUTE));
+        assert_eq!(effective(9 * MINUTE), 7);
+        assert_eq!(effective(10 * MINUTE), 6);
+        assert_eq!(effective(39 * MINUTE), 4);
+        assert_eq!(effective(Duration::MAX), 0, "never past the most urgent");
+        assert_eq!(effective_priority(7, 90 * MINUTE, None), 7, "turned off");
     }
 
     #[test]
-    fn nobody_is_passed_twice() {
-        let behind = vec![(9, Time(3), JobId(1))];
-        let line = |first| Waiting { first: (2, Time(50), JobId(first)), behind: behind.clone() };
-        let (mut passed, lane, late) = (Passed::default(), LaneId(1), Some(Time(10)));
-        assert_eq!(passed.lets_ahead(lane, &line(7), late), Some((JobId(1), 1)));
-        let ahead = Waiting { first: (1, Time(3), JobId(1)), behind: behind.clone() };
-        for round in 0..3 {
-            assert_eq!(passed.lets_ahead(lane, &ahead, late), None, "he is not gone yet, round {round}");
-            passed.round_ended();
-        }
-        assert_eq!(passed.lets_ahead(lane, &line(7), late), None);
-        assert!(passed.lets_ahead(LaneId(2), &line(7), late).is_some(), "another lane");
-        assert!(passed.lets_ahead(lane, &line(8), late).is_some(), "another is first");
-        for _ in 0..2 {
-            passed.round_ended();
-        }
-        assert!(passed.last_round.is_empty() && passed.this_round.is_empty(), "nobody stands there any more");
+    fn the_next_of_a_lane_is_the_most_urgent_after_its_boost() {
+        let at = |minutes: u64| Time(0).plus(Duration::from_secs(minutes * 60));
+        let (now, boost) = (at(100), Some(10 * MINUTE));
+        let due =
+            vec![(2, at(99), JobId(1)), (2, at(98), JobId(2)), (9, at(20), JobId(3)), (5, at(75), JobId(4))];
+        // 9 rises by 8 steps to 1; 5 by 2 to 3.
+        let next = |most| next_in_lane(due.clone(), now, boost, most);
+        assert_eq!(next(9), [3, 2, 1, 4].map(JobId));
+        assert_eq!(next(1), [JobId(3)]);
+        assert_eq!(next_in_lane(due.clone(), now, None, 9), [2, 1, 4, 3].map(JobId));
     }
 }

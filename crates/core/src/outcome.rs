@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::input::MAX_DELAY;
-use crate::lane::Slot;
+use crate::lane::Lane;
 use crate::{Backoff, JobId, JobState, LeasedJob, QueueId, Time, Token, WorkflowId};
 
 /// Longest error text kept of an attempt.
@@ -98,10 +98,12 @@ pub struct Settlement {
     pub attempt: u16,
     /// By the database's clock as far as the worker can tell it.
     pub started_at: Time,
-    /// The job's, as it was leased: its end concerns others.
+    /// As it was leased: the workflow that has to hear of its end.
     pub workflow: Option<WorkflowId>,
-    /// The job's, as it was leased: it goes to the next in line.
-    pub slot: Option<Slot>,
+    /// As it was leased: the lane that gets its slot back.
+    pub lane: Option<Lane>,
+    /// As it was leased: its unique key is free when it ends.
+    pub holds_key: bool,
     pub verdict: Verdict,
 }
 
@@ -162,7 +164,8 @@ mod tests {
             created_at: Time(7),
             claimed_at: Time(90),
             workflow: None,
-            slot: None,
+            lane: None,
+            holds_key: false,
         }
     }
 

@@ -73,6 +73,14 @@ impl JobState {
         self as i16
     }
 
+    /// SQL with the states written as `{completed}`, made ready for a database. The codes are literals, so that partial
+    /// indexes are used.
+    pub fn render(sql: &str) -> String {
+        let fill =
+            |sql: String, state: JobState| sql.replace(&format!("{{{state}}}"), &state.code().to_string());
+        JobState::ALL.into_iter().fold(sql.to_owned(), fill)
+    }
+
     pub fn from_code(code: i16) -> Option<JobState> {
         JobState::ALL.into_iter().find(|state| state.code() == code)
     }

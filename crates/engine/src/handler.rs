@@ -244,8 +244,8 @@ impl Context {
 }
 
 pub(crate) fn settlement(job: &LeasedJob, started_at: windlass_core::Time, verdict: Verdict) -> Settlement {
-    let LeasedJob { id, token, queue, attempt, workflow, slot, .. } = *job;
-    Settlement { id, token, queue, attempt, started_at, workflow, slot, verdict }
+    let LeasedJob { id, token, queue, attempt, workflow, lane, holds_key, .. } = *job;
+    Settlement { id, token, queue, attempt, started_at, workflow, lane, holds_key, verdict }
 }
 
 pub(crate) fn decide(job: &LeasedJob, outcome: Outcome, spec: &KindSpec) -> Verdict {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use windlass_core::input::MAX_DELAY;
-use windlass_core::{EntityRef, Idempotency, Invalid, NewJob, OnConflict, RunAt, Time, Unique};
+use windlass_core::{EntityRef, Idempotency, Invalid, NewJob, OnConflict, RunAt, Time, Unique, UniqueUntil};
 
 use crate::Catalog;
 
@@ -18,6 +18,8 @@ pub struct JobRequest {
     pub run_at: Option<Time>,
     pub delay: Option<Duration>,
     pub unique_key: Option<String>,
+    /// How long it keeps the unique key; `finished` when not said.
+    pub unique_until: Option<UniqueUntil>,
     /// `keep` when not said.
     pub on_conflict: Option<OnConflict>,
     /// For this long from its acceptance on, another with its unique key and a window is a duplicate.
@@ -28,7 +30,6 @@ pub struct JobRequest {
     pub timeout: Option<Duration>,
     pub tags: Vec<String>,
     pub entity: Option<EntityRef>,
-    pub tenant: Option<String>,
 }
 
 impl JobRequest {
@@ -48,8 +49,6 @@ impl JobRequest {
         let attempts = self.max_attempts.and_then(|n| u16::try_from(n).ok());
         let fingerprint = self.idempotency_key.is_some().then(|| self.fingerprint());
         invalid.into_result()?;
-        // A twin waits behind the one that runs: otherwise a free slot would start it beside it, and make room for a third.
-        let concurrency_key = self.concurrency_key.or_else(|| self.unique_key.clone());
         Ok(NewJob {
             kind: kind.id,
             queue: kind.queue,
@@ -63,6 +62,7 @@ impl JobRequest {
             timeout: self.timeout.or(kind.spec.timeout),
             unique: self.unique_key.map(|key| Unique {
                 key,
+                until: self.unique_until.unwrap_or_default(),
                 on_conflict: self.on_conflict.unwrap_or(OnConflict::Keep),
                 window: self.unique_for,
             }),
@@ -71,10 +71,9 @@ impl JobRequest {
                 .zip(fingerprint)
                 .map(|(key, fingerprint)| Idempotency { key, fingerprint }),
             payload: self.payload,
-            concurrency_key,
+            concurrency_key: self.concurrency_key,
             tags: self.tags,
             entity: self.entity,
-            tenant: self.tenant,
         })
     }
 
@@ -102,6 +101,9 @@ impl JobRequest {
         if self.on_conflict.is_some() && self.unique_key.is_none() {
             invalid.add("on_conflict", "means something only with unique_key");
         }
+        if self.unique_until.is_some() && self.unique_key.is_none() {
+            invalid.add("unique_until", "means something only with unique_key");
+        }
         if let Some(window) = self.unique_for {
             if self.unique_key.is_none() {
                 invalid.add("unique_for", "means something only with unique_key");
@@ -114,7 +116,6 @@ impl JobRequest {
             ("unique_key", &self.unique_key),
             ("idempotency_key", &self.idempotency_key),
             ("concurrency_key", &self.concurrency_key),
-            ("tenant", &self.tenant),
         ];
         for (field, key) in keys {
             if let Some(key) = key {
@@ -139,6 +140,7 @@ impl JobRequest {
             run_at,
             delay,
             unique_key,
+            unique_until,
             on_conflict,
             unique_for,
             idempotency_key: _,
@@ -147,7 +149,6 @@ impl JobRequest {
             timeout,
             tags,
             entity,
-            tenant,
         } = self;
         let mut hash = Sha256::new();
         hash.update(kind.as_bytes());
@@ -162,6 +163,7 @@ impl JobRequest {
         said("run_at", run_at.map(|at| at.0.to_string()));
         said("delay", delay.map(|delay| delay.as_micros().to_string()));
         said("unique_key", unique_key.clone());
+        said("unique_until", unique_until.map(|until| until.name().to_owned()));
         said("on_conflict", on_conflict.map(|what| format!("{what:?}")));
         said("unique_for", unique_for.map(|window| window.as_micros().to_string()));
         said("concurrency_key", concurrency_key.clone());
@@ -171,7 +173,6 @@ impl JobRequest {
             said("tag", Some(tag.clone()));
         }
         said("entity", entity.as_ref().map(|entity| format!("{}:{}", entity.entity_type, entity.entity_id)));
-        said("tenant", tenant.clone());
         hash.finalize().to_vec()
     }
 }

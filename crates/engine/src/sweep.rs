@@ -1,5 +1,5 @@
-//! Finds workers that died and gives their jobs back, books what calls left reserved when their lease ended, puts right
-//! workflows one of whose jobs ended unnoticed, and lets late jobs go ahead in their lines.
+//! Finds workers that died and gives their jobs back, books what calls left reserved when their lease ended, and puts right
+//! workflows one of whose jobs ended unnoticed.
 //!
 //! A lease ends when the database's clock says so *and* the owner's heartbeat stood still for a lease's length of
 //! this process' monotonic clock: a stepped clock alone expires nothing. Where a store can prove a death without a
@@ -10,16 +10,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
-use windlass_core::store::{Beat, Boosted, Counted, DeadLetter, Reclaimed, Rollup};
-use windlass_core::{LaneId, Store, StoreError, WorkerId};
+use windlass_core::store::{Beat, Counted, DeadLetter, Reclaimed, Rollup};
+use windlass_core::{Store, StoreError, WorkerId};
 
 /// Between two looks at workers, where a look may prove a death.
 const QUICK: Duration = Duration::from_secs(2);
 /// Where only the end of a lease does, minutes after the last beat: an idle process asks little.
 const CALM: Duration = Duration::from_secs(5);
 const MEND_EVERY: Duration = Duration::from_secs(30);
-/// Each at some lines; the next sweep goes on.
-const LOOKS_AT_LINES: usize = 5;
 /// Between two looks at reservations, unless somebody's death made them due.
 const BOOK_EVERY: Duration = Duration::from_secs(10);
 
@@ -32,14 +30,12 @@ pub struct Sweeper {
     book_at: Option<Instant>,
     /// When workflows are looked at next; `None`: now.
     mend_at: Option<Instant>,
-    /// The last lane whose line was looked at; `None`: from the first on.
-    line: Option<LaneId>,
 }
 
 impl Sweeper {
     pub fn new(store: Arc<dyn Store>, lease: Duration) -> Sweeper {
         let every = (lease / 4).min(if store.proves_deaths() { QUICK } else { CALM });
-        Sweeper { store, every, still: HashMap::new(), book_at: None, mend_at: None, line: None }
+        Sweeper { store, every, still: HashMap::new(), book_at: None, mend_at: None }
     }
 
     pub(crate) async fn run(mut self, mut stop: watch::Receiver<bool>) {
@@ -63,23 +59,7 @@ impl Sweeper {
         let taken = self.reclaim(now).await?;
         self.sweep_reservations(now).await?;
         self.mend_workflows(now).await?;
-        self.boost_lines().await?;
         Ok(taken)
-    }
-
-    /// Some lines each time, all in turn.
-    async fn boost_lines(&mut self) -> Result<(), StoreError> {
-        for _ in 0..LOOKS_AT_LINES {
-            let Boosted { jobs, last } = self.store.boost_lines(self.line).await?;
-            if jobs > 0 {
-                tracing::debug!(jobs, "late jobs went ahead in their lines");
-            }
-            self.line = last;
-            if last.is_none() {
-                break;
-            }
-        }
-        Ok(())
     }
 
     /// Now and then: only processes of an older version leave something to mend.

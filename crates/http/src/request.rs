@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use windlass_core::input::{MAX_ATTEMPTS, shown};
 use windlass_core::queue::MAX_PRIORITY;
-use windlass_core::{Invalid, OnConflict};
+use windlass_core::{Invalid, OnConflict, UniqueUntil};
 use windlass_engine::JobRequest;
 use windlass_pack::fields::Fields;
 use windlass_pack::{Schemas, Shape};
@@ -23,6 +23,7 @@ pub(crate) fn read_job(mut fields: Fields<'_>) -> (JobRequest, Invalid) {
         run_at: fields.time("run_at"),
         delay: fields.duration("delay"),
         unique_key: fields.text("unique_key"),
+        unique_until: fields.parsed("unique_until", unique_until),
         on_conflict: fields.parsed("on_conflict", on_conflict),
         unique_for: fields.duration("unique_for"),
         idempotency_key: fields.text("idempotency_key"),
@@ -33,6 +34,11 @@ pub(crate) fn read_job(mut fields: Fields<'_>) -> (JobRequest, Invalid) {
         ..JobRequest::default()
     };
     (request, fields.end().err().unwrap_or_default())
+}
+
+fn unique_until(text: &str) -> Result<UniqueUntil, String> {
+    let unknown = || format!("must be started or finished, not `{}`", shown(text));
+    UniqueUntil::from_name(text).ok_or_else(unknown)
 }
 
 fn on_conflict(text: &str) -> Result<OnConflict, String> {
@@ -57,11 +63,15 @@ impl Shape for NewJob {
             job.optional::<Span>("delay", "Due after this time; not together with run_at");
             job.optional::<String>(
                 "unique_key",
-                "At most one job waits per key, and starts when one that runs has ended",
+                "At most one job per key, until it has finished or, with unique_until, until it starts",
+            );
+            job.optional::<Until>(
+                "unique_until",
+                "How long the job keeps its unique key; finished by default. With started, another may wait while it runs",
             );
             job.optional::<Conflict>(
                 "on_conflict",
-                "What happens when a job with that key waits; keep by default",
+                "What happens when another job has that key; keep by default. A job that runs is never replaced",
             );
             job.optional::<Span>(
                 "unique_for",
@@ -97,6 +107,7 @@ macro_rules! described {
 described! {
     Priority = json!({ "type": "integer", "minimum": 0, "maximum": MAX_PRIORITY });
     Attempts = json!({ "type": "integer", "minimum": 1, "maximum": MAX_ATTEMPTS });
+    Until = json!({ "type": "string", "enum": ["started", "finished"] });
     Conflict = json!({ "type": "string", "enum": ["replace", "keep", "reject"] });
     Moment = json!({ "type": "string", "format": "date-time" });
     /// `5m`, `1h30m`, `PT0.5S`.

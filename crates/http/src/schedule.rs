@@ -236,7 +236,7 @@ impl Shape for NewSchedule {
             schedule.optional::<Priority>("priority", "0 is most urgent; the kind's when not given");
             schedule.optional::<Attempts>("max_attempts", "All runs, the first included");
             schedule.optional::<Span>("timeout", "How long one run may take");
-            schedule.optional::<String>("unique_key", "A tick that finds a waiting job of this key adds none");
+            schedule.optional::<String>("unique_key", "A tick that finds a job of this key waiting or running adds none");
             schedule.optional::<String>("concurrency_key", "Jobs with the same key belong together");
             schedule.optional::<Vec<String>>("tags", "Words to find its jobs by, at most 14");
         })

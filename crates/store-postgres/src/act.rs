@@ -4,17 +4,16 @@
 //! job that moved meanwhile is counted as skipped, never forced. Entities are told of their boxes, and locked before
 //! them; so are workflows. Never waits for a handler.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Map, Value};
 use sqlx::PgConnection;
 use sqlx::postgres::PgRow;
 use windlass_core::audit::{Actor, Note, filter_words, job_figures, on_job, on_jobs, only_job};
-use windlass_core::entity::why_failed;
+use windlass_core::end::Ended;
 use windlass_core::store::{Action, Bulk, Change, JobFilter};
 use windlass_core::{JobId, JobState, QueueId, StoreError};
 
 use crate::PostgresStore;
+use crate::end::EndLocks;
 use crate::error::failed;
 use crate::hint::BOTTOM;
 use crate::query::{bind_filter, picked};
@@ -25,7 +24,7 @@ const CANCEL_WAITING: &str = "
     with d as (delete from windlass.ready where id = any ($2) returning id, attempt, kind, lane, slot),
          k as (delete from windlass.cancels where job_id in (select id from d)),
          f as (insert into windlass.finished (id, state, attempt, finished_at)
-               select id, 6, attempt, statement_timestamp() + $1::bigint * interval '1 microsecond' from d)
+               select id, {cancelled}, attempt, statement_timestamp() + $1::bigint * interval '1 microsecond' from d)
     select id, lane, kind, slot from d";
 
 /// The share lock waits for a settlement under way, after which the job is no longer among the ids.
@@ -45,7 +44,7 @@ const RUN_NOW: &str = "
         where id = any ($2) and run_at > n.now and queue <> 0
         returning id, run_at, kind, lane),
     o as (
-        insert into windlass.looks (kind, at, lane, freed)
+        insert into windlass.lane_checks (kind, at, lane, freed)
         select distinct kind, run_at, lane, false from r where lane is not null)
     select id from r";
 
@@ -54,29 +53,38 @@ const RUN_NOW: &str = "
 const REPLAY: &str = "
     with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
     f as materialized (
-        select * from windlass.finished where id = any ($2) and state in (4, 5, 6) order by id for update),
+        select * from windlass.finished where id = any ($2) and state in ({failed}, {dead_letter}, {cancelled}) order by id for update),
+    u as (
+        insert into windlass.unique_keys (key, job_id)
+        select j.unique_key, j.id from f join windlass.jobs j on j.id = f.id
+        where j.unique_until = 'finished' order by j.unique_key
+        on conflict (key) do nothing
+        returning job_id),
     r as (
         insert into windlass.ready (queue, priority, run_at, id, kind, unique_key, lane)
         select case when j.lane is null then j.queue else -j.queue end, j.priority, n.now, j.id, j.kind,
                j.unique_key, j.lane
-        from n, f join windlass.jobs j on j.id = f.id order by j.unique_key, j.id
+        from n, f join windlass.jobs j on j.id = f.id
+        where j.unique_until is distinct from 'finished' or j.id in (select job_id from u)
+        order by j.unique_key, j.id
         on conflict (unique_key) where unique_key is not null do nothing
         returning id, run_at, kind, lane),
     o as (
-        insert into windlass.looks (kind, at, lane, freed)
+        insert into windlass.lane_checks (kind, at, lane, freed)
         select distinct kind, run_at, lane, false from r where lane is not null),
     a as (
         insert into windlass.attempts (id, token, attempt, worker, started_at, ended_at, outcome, error)
         select f.id, f.token, f.attempt, f.worker, coalesce(f.started_at, f.finished_at), f.finished_at,
-               case f.state when 4 then 'failed' when 5 then 'dead_letter' else 'cancelled' end, f.error
+               case f.state when {failed} then 'failed' when {dead_letter} then 'dead_letter' else 'cancelled' end, f.error
         from f where f.token is not null),
     d as (delete from windlass.finished where id in (select id from r)),
     s as (
-        update windlass.finished set state = 7, finished_at = n.now, token = null, worker = null from n
+        update windlass.finished set state = {superseded}, finished_at = n.now, token = null, worker = null from n
         where id in (select id from f) and id not in (select id from r)),
     k as (delete from windlass.cancels where job_id in (select id from f)),
     p as (delete from windlass.progress where job_id in (select id from r))
-    select (select count(*) from f) as found, (select array_agg(id) from r) as replayed";
+    select (select array_agg(id) from f where id not in (select id from r)) as superseded,
+           (select array_agg(id) from r) as replayed";
 
 /// With everything the job left, its idempotency key included: the same request makes a new job.
 const DELETE: &str = "
@@ -90,7 +98,7 @@ const DELETE: &str = "
     w as (delete from windlass.unique_windows where job_id in (select id from d))
     select count(*) from d";
 
-/// A lane's head whose time is moved ahead goes back in line.
+/// A job of a lane whose time is moved ahead gives its slot up and is blocked.
 const CHANGE: &str = "
     with w as materialized (
         select id, slot from windlass.ready where id = $2 and (queue <> 0 or $4::timestamptz is null) for update)
@@ -101,9 +109,9 @@ const CHANGE: &str = "
         slot = case when $4 > n.now then null else r.slot end
     from w, (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now) n
     where r.id = w.id
-    returning r.id, abs(queue) as queue, run_at, kind, lane, queue < 0 as lined, w.slot";
+    returning r.id, abs(queue) as queue, run_at, kind, lane, queue < 0 as blocked, w.slot";
 
-const LOOK: &str = "insert into windlass.looks (kind, at, lane, freed) values ($1, $2, $3, false)";
+const CHECK: &str = "insert into windlass.lane_checks (kind, at, lane, freed) values ($1, $2, $3, false)";
 
 /// So that a retry comes back with the priority the operator gave it.
 const KEEP_PRIORITY: &str = "update windlass.jobs set priority = $2 where id = $1 and priority <> $2";
@@ -118,7 +126,7 @@ const NAMES: &str = "
 const OP: &str = "change jobs";
 
 impl PostgresStore {
-    pub(crate) async fn act(
+    pub(crate) async fn do_act(
         &self,
         filter: &JobFilter,
         action: Action,
@@ -171,7 +179,7 @@ impl PostgresStore {
         if bulk.requested > 0 {
             self.waker.cancel();
         }
-        // A cancelled job may have been a lane's head.
+        // A cancelled job may have held a slot of its lane.
         if bulk.done > 0 && action != Action::Delete {
             self.waker.any();
         }
@@ -185,8 +193,7 @@ impl PostgresStore {
         conn: &mut PgConnection,
         id: JobId,
     ) -> Result<Option<(JobState, Map<String, Value>)>, StoreError> {
-        self.lock_waiting(conn, &[id.0]).await?;
-        self.lock_workflows_of(conn, &[id.0]).await?;
+        self.lock_ends(conn, &[id.0], &[id.0]).await?;
         for statement in [HOLD_WAITING, HOLD_FINISHED] {
             sqlx::query(self.sql(statement)).bind(id.0).execute(&mut *conn).await.map_err(failed(OP))?;
         }
@@ -242,43 +249,23 @@ impl PostgresStore {
         conn: &mut PgConnection,
         wanted: &[i64],
     ) -> Result<(Bulk, Woken), StoreError> {
-        let waiting = self.lock_waiting(conn, wanted).await?;
-        self.lock_workflows_of(conn, wanted).await?;
+        let locks = self.lock_ends(conn, wanted, wanted).await?;
         let rows = self.on_rows(conn, CANCEL_WAITING, wanted).await?;
         self.release(conn, &rows).await?;
-        self.withdraw_from(conn, &rows).await?;
         let done = ids(&rows)?;
-        let why = |id: &i64| Some((*id, why_failed(JobState::Cancelled, None)?));
-        self.fail_waiting(conn, &waiting, done.iter().filter_map(why)).await?;
         let left: Vec<i64> = wanted.iter().copied().filter(|id| !done.contains(id)).collect();
         let requested = match left.is_empty() {
             true => Vec::new(),
             false => self.on_rows(conn, CANCEL_RUNNING, &left).await?,
         };
-        let ended = done.iter().map(|id| (*id, JobState::Cancelled));
-        let woken = self.jobs_ended(conn, ended).await?;
+        let ended = done.iter().map(|id| Ended::new(JobId(*id), JobState::Cancelled, None));
+        let woken = self.end_steps(conn, &locks, &ended.collect::<Vec<_>>()).await?;
         let bulk = Bulk { done: done.len() as u64, requested: requested.len() as u64, ..Bulk::default() };
         Ok((bulk, woken))
     }
 
-    /// Takes back what was offered to jobs that stood in line.
-    async fn withdraw_from(&self, conn: &mut PgConnection, gone: &[PgRow]) -> Result<(), StoreError> {
-        let (mut kinds, mut ids) = (BTreeSet::new(), Vec::new());
-        for row in gone {
-            if get::<Option<i64>>(row, "lane")?.is_some() && get::<Option<i16>>(row, "slot")?.is_none() {
-                kinds.insert(get::<i32>(row, "kind")?);
-                ids.push(get::<i64>(row, "id")?);
-            }
-        }
-        match ids.is_empty() {
-            true => Ok(()),
-            false => self.withdraw(conn, kinds.into_iter().collect(), Vec::new(), ids).await,
-        }
-    }
-
     async fn retry(&self, conn: &mut PgConnection, wanted: &[i64]) -> Result<Bulk, StoreError> {
-        let waiting = self.lock_waiting(conn, wanted).await?;
-        let workflows = self.lock_workflows_of(conn, wanted).await?;
+        let EndLocks { waiting, workflows } = self.lock_ends(conn, wanted, wanted).await?;
         let (revived, wanted) = self.retry_members(conn, workflows, wanted).await?;
         let moved = self.on_rows(conn, RUN_NOW, &wanted).await?.len() as u64;
         let row = sqlx::query(self.sql(REPLAY))
@@ -289,8 +276,14 @@ impl PostgresStore {
             .map_err(failed(OP))?;
         let replayed = get::<Option<Vec<i64>>>(&row, "replayed")?.unwrap_or_default();
         self.wait_again(conn, &waiting, &replayed).await?;
-        let (found, done) = (count(&row, "found")?, replayed.len() as u64);
-        Ok(Bulk { done: revived + moved + done, superseded: found.saturating_sub(done), ..Bulk::default() })
+        let superseded = get::<Option<Vec<i64>>>(&row, "superseded")?.unwrap_or_default();
+        let bulk = Bulk {
+            done: revived + moved + replayed.len() as u64,
+            superseded: superseded.len() as u64,
+            ..Bulk::default()
+        };
+        self.free_keys(conn, superseded).await?;
+        Ok(bulk)
     }
 
     async fn on_rows(
@@ -303,7 +296,7 @@ impl PostgresStore {
         query.fetch_all(conn).await.map_err(failed(OP))
     }
 
-    pub(crate) async fn change(
+    pub(crate) async fn do_change(
         &self,
         id: JobId,
         change: &Change,
@@ -326,14 +319,12 @@ impl PostgresStore {
             .await
             .map_err(failed(op))?;
         let Some(row) = row else { return Ok(false) };
-        if get(&row, "lined")? {
+        if get(&row, "blocked")? {
             self.release(&mut tx, std::slice::from_ref(&row)).await?;
             let (kind, lane) = (get::<i32>(&row, "kind")?, get::<i64>(&row, "lane")?);
-            // What is offered stands where the first in line did, and that may be another now.
-            self.withdraw(&mut tx, vec![kind], vec![lane], Vec::new()).await?;
             let at = get::<PgTime>(&row, "run_at")?;
-            let look = sqlx::query(self.sql(LOOK)).bind(kind).bind(at).bind(lane);
-            look.execute(&mut *tx).await.map_err(failed(op))?;
+            let check = sqlx::query(self.sql(CHECK)).bind(kind).bind(at).bind(lane);
+            check.execute(&mut *tx).await.map_err(failed(op))?;
         }
         if let Some(priority) = change.priority {
             sqlx::query(self.sql(KEEP_PRIORITY))
@@ -362,30 +353,11 @@ fn ids(rows: &[PgRow]) -> Result<Vec<i64>, StoreError> {
 mod tests {
     use super::*;
 
-    /// The statements carry states as literals, so that partial indexes are used; the rule is core's.
+    /// Which states an action fits is core's rule; the statement names the same ones.
     #[test]
-    fn the_literals_are_the_states_the_actions_fit() {
-        let codes = |wanted: &dyn Fn(JobState) -> bool| -> String {
-            let fit = JobState::ALL.into_iter().filter(|state| wanted(*state));
-            fit.map(|state| state.code().to_string()).collect::<Vec<_>>().join(", ")
-        };
-        let replayed = codes(&|state| state.is_finished() && Action::Retry.fits(state));
-        assert!(REPLAY.contains(&format!("state in ({replayed})")), "replay takes {replayed}");
-        let cancelled = JobState::Cancelled.code();
-        assert!(CANCEL_WAITING.contains(&format!("select id, {cancelled}, attempt")));
-        let superseded = JobState::Superseded.code();
-        assert!(REPLAY.contains(&format!("set state = {superseded},")));
-    }
-
-    #[test]
-    fn a_replayed_jobs_last_attempt_keeps_the_name_of_its_state() {
-        let (failed, dead) = (JobState::Failed, JobState::DeadLetter);
-        let expected = format!(
-            "case f.state when {} then '{failed}' when {} then '{dead}' else '{}' end",
-            failed.code(),
-            dead.code(),
-            JobState::Cancelled
-        );
-        assert!(REPLAY.contains(&expected), "{expected}");
+    fn replay_takes_the_states_that_a_retry_fits() {
+        let fit = JobState::ALL.into_iter().filter(|state| state.is_finished() && Action::Retry.fits(*state));
+        let fit: Vec<String> = fit.map(|state| format!("{{{state}}}")).collect();
+        assert!(REPLAY.contains(&format!("state in ({})", fit.join(", "))), "{fit:?}");
     }
 }

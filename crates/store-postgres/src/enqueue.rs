@@ -10,144 +10,19 @@ use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row};
 use windlass_core::store::{Enqueued, Wake};
 use windlass_core::time::micros;
-use windlass_core::{JobId, KeyUse, NewJob, OnConflict, QueueId, RunAt, StoreError, Time, TxRef};
+use windlass_core::{
+    JobId, KeyUse, NewJob, OnConflict, QueueId, RunAt, StoreError, Time, TxRef, UniqueUntil,
+};
 
 use crate::PostgresStore;
 use crate::error::{failed, is_conflict, is_id_taken, translate};
 use crate::hint::BOTTOM;
-use crate::row::{PgTime, delay_in, small_in, sparse, text_array, text_in};
+use crate::row::{PgTime, delay_in, small_in, sparse, text_array};
 use crate::tx;
 use crate::window::Wanted;
 
-/// One wake-up with the write itself, where the waker gives it one.
-macro_rules! notify {
-    ($channel:literal, $payload:literal) => {
-        concat!(
-            ", case when ",
-            $payload,
-            "::text is not null then pg_notify(",
-            $channel,
-            "::text, ",
-            $payload,
-            ") end"
-        )
-    };
-}
-
-/// A part of a statement that batches without lanes are spared.
-macro_rules! laned {
-    (true, $sql:expr) => {
-        $sql
-    };
-    (false, $sql:expr) => {
-        ""
-    };
-}
-
-/// Ids: the millisecond above bit 22, a sequence below. Rows of one statement get theirs in input order. Jobs of a lane
-/// go in line, and a claim is told to look there.
-macro_rules! insert_jobs {
-    ($laned:tt, $conflict:literal, $written:literal, $wake:expr) => {
-        concat!(
-            "with n as materialized (
-                 select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
-             i as materialized (
-                 select u.*, n.now,
-                        case when at is null and delay is null then n.now
-                             when $17::boolean and at is not null then at
-                             else greatest(n.now, coalesce(at, n.now + delay * interval '1 microsecond'))
-                        end as run_at,
-                        coalesce(given, (floor(date_part('epoch', clock_timestamp()) * 1000)::bigint << 22)
-                                        | (nextval('windlass.job_seq') & 4194303)) as id
-                 from n, unnest($2::int[], $3::int[], $4::smallint[], $5::smallint[], $6::bytea[], $7::bigint[],
-                             $8::bigint[], $9::timestamptz[], $10::bigint[], $11::text[], $12::text[], $13::text[],
-                             $14::text[], $15::text[], $16::text[]",
-            laned!($laned, ", $18::bigint[]"),
-            ") with ordinality
-                      u (kind, queue, priority, max_attempts, payload, timeout_us, given, at, delay, unique_key,
-                         concurrency_key, tags, entity_type, entity_id, tenant",
-            laned!($laned, ", lane"),
-            ", n)),
-             r as (
-                 insert into windlass.ready (priority, run_at, id, kind, unique_key, queue",
-            laned!($laned, ", lane"),
-            ")
-                 select priority, run_at, id, kind, unique_key, ",
-            laned!($laned, "case when lane is null then 1 else -1 end * "),
-            "queue",
-            laned!($laned, ", lane"),
-            " from i ",
-            $conflict,
-            "),
-             j as (
-                 insert into windlass.jobs (id, kind, queue, priority, max_attempts, created_at, timeout_us, payload,
-                                            unique_key, concurrency_key, tags, entity_type, entity_id, tenant",
-            laned!($laned, ", lane"),
-            ")
-                 select id, kind, queue, priority, max_attempts, now, timeout_us, payload,
-                        unique_key, concurrency_key, tags::text[], entity_type, entity_id, tenant",
-            laned!($laned, ", lane"),
-            "
-                 from ",
-            $written,
-            ")",
-            laned!(
-                $laned,
-                concat!(
-                    ",
-             o as (
-                 insert into windlass.looks (kind, at, lane, freed)
-                 select distinct kind, run_at, lane, false from ",
-                    $written,
-                    " where lane is not null)"
-                )
-            ),
-            "
-             select array_agg(id order by n)",
-            $wake,
-            " from ",
-            $written
-        )
-    };
-}
-
-/// Jobs that have nothing but a kind and a payload, which is most: six arrays instead of fifteen, and one look at the
-/// clock. Measured at a fifth more per second than the general statement.
-const INSERT_SIMPLE: &str = concat!(
-    "with n as materialized (
-        select statement_timestamp() + $1::bigint * interval '1 microsecond' as now,
-               floor(date_part('epoch', clock_timestamp()) * 1000)::bigint << 22 as ms),
-    i as materialized (
-        select u.*, n.now, n.ms | (nextval('windlass.job_seq') & 4194303) as id
-        from n, unnest($2::int[], $3::int[], $4::smallint[], $5::smallint[], $6::bytea[], $7::bigint[]) with ordinality
-             u (kind, queue, priority, max_attempts, payload, timeout_us, n)),
-    r as (
-        insert into windlass.ready (queue, priority, run_at, id, kind)
-        select queue, priority, now, id, kind from i),
-    j as (
-        insert into windlass.jobs (id, kind, queue, priority, max_attempts, created_at, timeout_us, payload)
-        select id, kind, queue, priority, max_attempts, now, timeout_us, payload from i)
-    select array_agg(id order by n)",
-    notify!("$8", "$9"),
-    " from i"
-);
-
-const PLAIN: [&str; 2] =
-    [insert_jobs!(false, "", "i", notify!("$18", "$19")), insert_jobs!(true, "", "i", notify!("$19", "$20"))];
-
-/// Sorted by key so that two batches with the same keys wait for each other in one direction only.
-macro_rules! insert_keyed {
-    ($laned:tt) => {
-        insert_jobs!(
-            $laned,
-            "order by unique_key, n on conflict (unique_key) where unique_key is not null do nothing returning id",
-            "(select * from i where i.id in (select r.id from r)) w",
-            ""
-        )
-    };
-}
-
-const KEYED: [&str; 2] = [insert_keyed!(false), insert_keyed!(true)];
+const INSERT_SIMPLE: &str = include_str!("statements/insert_simple.sql");
+const INSERT: &str = include_str!("statements/insert_jobs.sql");
 
 const NEW_IDS: &str = "
     select array_agg((floor(date_part('epoch', clock_timestamp()) * 1000)::bigint << 22)
@@ -173,7 +48,7 @@ const REPLACE: &str = "
     with d as (delete from windlass.ready where id = $2 returning id, attempt, run_at, kind, lane, slot),
          k as (delete from windlass.cancels where job_id in (select id from d)),
          f as (insert into windlass.finished (id, state, attempt, finished_at)
-               select id, 7, attempt, statement_timestamp() + $1::bigint * interval '1 microsecond' from d)
+               select id, {superseded}, attempt, statement_timestamp() + $1::bigint * interval '1 microsecond' from d)
     select id, run_at, lane, kind, slot from d";
 
 const NOTIFY: &str = "
@@ -193,11 +68,10 @@ const MAX_NOTIFIED: usize = 200;
 const TRIES: usize = 5;
 
 impl PostgresStore {
-    pub(crate) async fn enqueue(&self, jobs: &[NewJob]) -> Result<Vec<Enqueued>, StoreError> {
+    pub(crate) async fn do_enqueue(&self, jobs: &[NewJob]) -> Result<Vec<Enqueued>, StoreError> {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
-        self.announce_lanes(jobs).await?;
         let stands = stands(jobs);
         let places: Vec<(QueueId, Time)> = queues(jobs).into_iter().map(|q| (q, stands)).collect();
         let mut tries = 0;
@@ -237,7 +111,7 @@ impl PostgresStore {
         Ok(done)
     }
 
-    pub(crate) async fn enqueue_in(
+    pub(crate) async fn do_enqueue_in(
         &self,
         tx: TxRef<'_>,
         jobs: &[NewJob],
@@ -246,7 +120,6 @@ impl PostgresStore {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
-        self.announce_lanes(jobs).await?;
         tx::savepoint(conn).await?;
         match self.enqueue_on(conn, jobs).await {
             Ok(done) => {
@@ -311,7 +184,7 @@ impl PostgresStore {
         let refs: Vec<&NewJob> = jobs.iter().collect();
         let query = match refs.iter().all(|job| is_simple(job)) {
             true => self.bind_simple(INSERT_SIMPLE, &refs),
-            false => self.bind_jobs(PLAIN, &refs, &[], false),
+            false => self.bind_jobs(&refs, &[], false),
         };
         let query = query.bind(&self.waker.channel).bind(wake);
         let ids = ids_of(query, conn).await?;
@@ -356,19 +229,14 @@ impl PostgresStore {
             .bind(sparse(all(jobs, |j| j.timeout.map(micros))))
     }
 
-    /// `exact`: a time in the past is a place taken over from another job and stays. The second statement is for
-    /// batches with lanes.
+    /// `exact`: a time in the past is a place taken over from another job, and stays. Wants the wake-up bound after it.
     fn bind_jobs<'q>(
         &self,
-        [plain, laned]: [&'static str; 2],
         jobs: &[&'q NewJob],
         ids: &[i64],
         exact: bool,
     ) -> Query<'q, Postgres, PgArguments> {
-        let lanes = sparse(all(jobs, |j| j.lane().map(|lane| lane.0)));
-        let statement = if lanes.is_empty() { plain } else { laned };
-        let query = self
-            .bind_simple(statement, jobs)
+        self.bind_simple(INSERT, jobs)
             .bind(ids.to_vec())
             .bind(sparse(all(jobs, |j| match j.run_at {
                 RunAt::At(time) => Some(PgTime(time)),
@@ -379,15 +247,27 @@ impl PostgresStore {
                 _ => None,
             })))
             .bind(sparse(all(jobs, |j| j.unique.as_ref().map(|u| u.key.as_str()))))
+            .bind(sparse(all(jobs, |j| j.unique.as_ref().map(|u| u.until.name()))))
             .bind(sparse(all(jobs, |j| j.concurrency_key.as_deref())))
+            .bind(sparse(all(jobs, |j| j.lane().map(|lane| lane.0))))
             .bind(sparse(all(jobs, |j| {
                 (!j.tags.is_empty()).then(|| text_array(j.tags.iter().map(String::as_str)))
             })))
             .bind(sparse(all(jobs, |j| j.entity.as_ref().map(|e| e.entity_type.as_str()))))
             .bind(sparse(all(jobs, |j| j.entity.as_ref().map(|e| e.entity_id.as_str()))))
-            .bind(sparse(all(jobs, |j| j.tenant.as_deref().map(text_in))))
-            .bind(exact);
-        if lanes.is_empty() { query } else { query.bind(lanes) }
+            .bind(exact)
+    }
+}
+
+impl PostgresStore {
+    /// Without a wake-up: the caller sends one for the whole batch.
+    fn bind_quiet<'q>(
+        &self,
+        jobs: &[&'q NewJob],
+        ids: &[i64],
+        exact: bool,
+    ) -> Query<'q, Postgres, PgArguments> {
+        self.bind_jobs(jobs, ids, exact).bind(None::<String>).bind(None::<String>)
     }
 }
 
@@ -411,7 +291,6 @@ fn is_simple(job: &NewJob) -> bool {
         && job.concurrency_key.is_none()
         && job.tags.is_empty()
         && job.entity.is_none()
-        && job.tenant.is_none()
 }
 
 /// No job of the batch stands before this. A statement's time is moments ago, so no hint stands above it, unless a
@@ -423,6 +302,19 @@ pub(crate) fn stands(jobs: &[NewJob]) -> Time {
 
 pub(crate) fn queues(jobs: &[NewJob]) -> BTreeSet<QueueId> {
     jobs.iter().map(|j| j.queue).collect()
+}
+
+/// The key that the job holds until it has ended.
+fn held_key(job: &NewJob) -> Option<&str> {
+    job.unique
+        .as_ref()
+        .filter(|unique| unique.until == UniqueUntil::Finished)
+        .map(|unique| unique.key.as_str())
+}
+
+/// A key that outlasts the start of its job.
+fn lasting_key(job: &NewJob) -> Option<&str> {
+    held_key(job).or_else(|| window_key(job))
 }
 
 fn window_key(job: &NewJob) -> Option<&str> {
@@ -454,9 +346,9 @@ impl<'a> Keyed<'a> {
     async fn run(mut self) -> Result<Vec<Enqueued>, StoreError> {
         self.take_idempotency_keys().await?;
         let open: Vec<usize> = (0..self.jobs.len()).filter(|n| self.done[*n].is_none()).collect();
-        // A second job of the call in one window meets what became of the first.
-        let mut windows = HashSet::new();
-        let first = |n: &usize| window_key(&self.jobs[*n]).is_none_or(|key| windows.insert(key));
+        // A second job of the call with the same lasting key meets what became of the first.
+        let mut keys = HashSet::new();
+        let first = |n: &usize| lasting_key(&self.jobs[*n]).is_none_or(|key| keys.insert(key));
         let (first, again): (Vec<usize>, Vec<usize>) = open.into_iter().partition(first);
         self.admit(first).await?;
         for n in again {
@@ -468,6 +360,8 @@ impl<'a> Keyed<'a> {
     }
 
     async fn admit(&mut self, mut open: Vec<usize>) -> Result<(), StoreError> {
+        self.meet_holders(&open).await?;
+        open.retain(|n| self.done[*n].is_none());
         self.meet_windows(&open).await?;
         open.retain(|n| self.done[*n].is_none());
         for some in open.chunks(ROWS) {
@@ -478,6 +372,41 @@ impl<'a> Keyed<'a> {
                 self.meet_twin(n).await?;
             }
         }
+        Ok(())
+    }
+
+    /// Decides about jobs whose key another job holds until it has ended: all but those that replace a holder that still waits
+    /// are its duplicates.
+    async fn meet_holders(&mut self, open: &[usize]) -> Result<(), StoreError> {
+        let wanted = open.iter().filter_map(|n| Some((held_key(&self.jobs[*n])?, self.ids[*n]))).collect();
+        let holders = self.store.take_unique_keys(&mut *self.conn, wanted).await?;
+        for n in open {
+            let Some(key) = held_key(&self.jobs[*n]) else { continue };
+            let Some(holder) = holders.get(key) else { continue };
+            match self.jobs[*n].unique.as_ref().map(|unique| unique.on_conflict) {
+                Some(OnConflict::Reject) => {
+                    return Err(StoreError::UniqueRejected { key: key.to_owned(), existing: *holder });
+                }
+                Some(OnConflict::Replace) => self.replace_holder(*n, key, *holder).await?,
+                _ => self.keep(*n, holder.0).await?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The job takes the place of a holder that waits, or is a duplicate of one that runs.
+    async fn replace_holder(&mut self, n: usize, key: &str, holder: JobId) -> Result<(), StoreError> {
+        let mut job = self.jobs[n].clone();
+        if !self.replace(holder.0, &mut job).await? {
+            return self.keep(n, holder.0).await;
+        }
+        let query = self.store.bind_quiet(&[&job], &[self.ids[n]], true);
+        if ids_of(query, &mut *self.conn).await?.is_empty() {
+            let what = format!("unique key `{key}` has two waiting jobs");
+            return Err(StoreError::Corrupt { what });
+        }
+        self.store.point_unique_key(&mut *self.conn, key, self.ids[n]).await?;
+        self.done[n] = Some(Enqueued { id: JobId(self.ids[n]), duplicate: false });
         Ok(())
     }
 
@@ -514,7 +443,7 @@ impl<'a> Keyed<'a> {
             if !self.replace(twin, &mut job).await? {
                 continue;
             }
-            let query = self.store.bind_jobs(KEYED, &[&job], &[self.ids[n]], true);
+            let query = self.store.bind_quiet(&[&job], &[self.ids[n]], true);
             if !ids_of(query, &mut *self.conn).await?.is_empty() {
                 self.store.point_window(&mut *self.conn, key, self.ids[n]).await?;
                 self.done[n] = Some(Enqueued { id: JobId(self.ids[n]), duplicate: false });
@@ -583,7 +512,7 @@ impl<'a> Keyed<'a> {
     async fn insert(&mut self, some: &[usize]) -> Result<(), StoreError> {
         let jobs: Vec<&NewJob> = some.iter().map(|n| &self.jobs[*n]).collect();
         let ids: Vec<i64> = some.iter().map(|n| self.ids[*n]).collect();
-        let query = self.store.bind_jobs(KEYED, &jobs, &ids, self.exact);
+        let query = self.store.bind_quiet(&jobs, &ids, self.exact);
         let written: HashSet<i64> = ids_of(query, &mut *self.conn).await?.into_iter().collect();
         for n in some {
             if written.contains(&self.ids[*n]) {
@@ -615,7 +544,7 @@ impl<'a> Keyed<'a> {
                     OnConflict::Replace => exact |= self.replace(twin, &mut job).await?,
                 }
             }
-            let query = self.store.bind_jobs(KEYED, &[&job], &[self.ids[n]], exact);
+            let query = self.store.bind_quiet(&[&job], &[self.ids[n]], exact);
             if !ids_of(query, &mut *self.conn).await?.is_empty() {
                 self.done[n] = Some(Enqueued { id: JobId(self.ids[n]), duplicate: false });
             }
@@ -623,7 +552,11 @@ impl<'a> Keyed<'a> {
         Ok(())
     }
 
+    /// The job is a duplicate of `twin`, and gives up what it took for itself.
     async fn keep(&mut self, n: usize, twin: i64) -> Result<(), StoreError> {
+        if held_key(&self.jobs[n]).is_some() {
+            self.store.free_keys(&mut *self.conn, vec![self.ids[n]]).await?;
+        }
         if let Some(own) = &self.jobs[n].idempotency {
             sqlx::query(self.store.sql(POINT_KEY))
                 .bind(&own.key)

@@ -24,47 +24,38 @@ const SERVER: &str = "
 const TABLES: &str = "
     select coalesce((select sum(n_dead_tup) from pg_stat_user_tables
                      where relid in (to_regclass('windlass.ready'), to_regclass('windlass.claims'),
-                                     to_regclass('windlass.turns'), to_regclass('windlass.looks'),
-                                     to_regclass('windlass.slots'))), 0)::bigint as dead_rows,
+                                     to_regclass('windlass.lane_slots'), to_regclass('windlass.lane_checks'))), 0)::bigint as dead_rows,
            not exists (select from windlass.jobs_default)
                and not exists (select from windlass.finished_default) as default_empty";
 
-/// Slots that nobody holds or that are more than the limit, jobs without a slot of their own, offers to one of another
-/// lane, and lines that nobody will look at. Nothing is known to cause one. An offer to one who left is none of these:
-/// the claim that comes to it gives the slot back.
+/// Slots without a job, jobs without a slot, slots above the limit, and blocked jobs that no check will find. Nothing is known
+/// to cause one.
 const ASTRAY: &str = "
-    with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
-    o as materialized (
-        select t.kind, o.lane, o.id from windlass.turns t cross join unnest(t.lanes, t.ids) o (lane, id)),
-    h as materialized (
-        select kind, lane, slot, count(*) as jobs
-        from (select kind, lane, slot from windlass.ready where queue > 0 and lane is not null
+    with clock as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
+    holders as materialized (
+        select lane, slot, count(*) as jobs
+        from (select lane, slot from windlass.ready where queue > 0 and lane is not null
               union all
-              select j.kind, j.lane, i.slot from windlass.claims c cross join unnest(c.ids, c.slots) i (id, slot)
-              join windlass.jobs j on j.id = i.id where j.lane is not null
-              union all
-              select kind, lane, 1 from o) h
-        group by kind, lane, slot),
-    lined as materialized (
-        select r.id, r.priority from n cross join windlass.ready r join windlass.kinds k on k.id = r.kind
+              select j.lane, i.slot from windlass.claims c cross join unnest(c.ids, c.slots) i (id, slot)
+              join windlass.jobs j on j.id = i.id where j.lane is not null) h
+        group by lane, slot),
+    blocked as materialized (
+        select r.id, r.priority from clock cross join windlass.ready r join windlass.kinds k on k.id = r.kind
         where r.queue < 0
-          and not exists (select from windlass.looks o
-                          where o.kind = r.kind and o.lane = r.lane and o.at <= greatest(r.run_at, n.now))
-          and (r.run_at > n.now
-               or (select count(*) from windlass.slots s where s.lane = r.lane) < k.key_concurrency))
-    select (select count(*) from windlass.slots s
-            where not exists (select from h where h.lane = s.lane and h.slot = s.slot)) as slots,
+          and not exists (select from windlass.lane_checks c
+                          where c.kind = r.kind and c.lane = r.lane
+                            and c.at <= greatest(r.run_at, clock.now + interval '1 second'))
+          and (r.run_at > clock.now
+               or (select count(*) from windlass.lane_slots s where s.lane = r.lane) < k.key_concurrency))
+    select (select count(*) from windlass.lane_slots s
+            where not exists (select from holders h where h.lane = s.lane and h.slot = s.slot)) as slots,
            (select coalesce(sum(h.jobs - case when s.slot is null then 0 else 1 end), 0)::bigint
-            from h left join windlass.slots s on s.lane = h.lane and s.slot = h.slot) as heads,
-           (select count(*) from h join windlass.kinds k on k.id = h.kind
-            where h.slot > k.key_concurrency and not k.key_lowered) as above,
-           (select count(*) from o join windlass.ready r on r.id = o.id where r.lane is distinct from o.lane)
-               + (select count(id) - count(distinct id) from o) as offers,
-           (select count(*) from lined) as lined,
-           (select id || ' --priority ' || priority from lined order by id limit 1) as one";
+            from holders h left join windlass.lane_slots s on s.lane = h.lane and s.slot = h.slot) as holders,
+           (select count(*) from blocked) as blocked,
+           (select id || ' --priority ' || priority from blocked order by id limit 1) as one";
 
 impl PostgresStore {
-    pub(crate) async fn examine(&self) -> Result<Vec<Finding>, StoreError> {
+    pub(crate) async fn do_examine(&self) -> Result<Vec<Finding>, StoreError> {
         let row = sqlx::query(SERVER).fetch_one(&self.pool).await.map_err(failed("examine the server"))?;
         let number: i32 = get(&row, "number")?;
         let version: String = get(&row, "version")?;
@@ -95,7 +86,7 @@ impl PostgresStore {
                  it keeps dead rows from being cleaned up",
             ),
         ];
-        let schema = self.check_schema().await;
+        let schema = self.do_check_schema().await;
         findings.push(Finding {
             name: "schema".to_owned(),
             ok: schema.is_ok(),
@@ -125,7 +116,7 @@ impl PostgresStore {
             finding(
                 "dead rows",
                 dead < MANY_DEAD_ROWS,
-                format!("{dead} in ready, claims, turns, looks and slots"),
+                format!("{dead} in ready, claims and lanes"),
                 "look for a long transaction, then run `vacuum` on those tables",
             ),
             finding(
@@ -151,20 +142,19 @@ impl PostgresStore {
     async fn lanes_finding(&self) -> Result<Finding, StoreError> {
         let query = sqlx::query(self.sql(ASTRAY)).bind(self.offset());
         let row = query.fetch_one(&self.pool).await.map_err(failed("examine the lanes"))?;
-        let (slots, heads, above) = (count(&row, "slots")?, count(&row, "heads")?, count(&row, "above")?);
-        let (offers, lined) = (count(&row, "offers")?, count(&row, "lined")?);
-        let ok = slots + heads + above + offers + lined == 0;
+        let (slots, holders) = (count(&row, "slots")?, count(&row, "holders")?);
+        let blocked = count(&row, "blocked")?;
+        let ok = slots + holders + blocked == 0;
         let text = match ok {
-            true => "every slot has its job, every line is looked at".to_owned(),
+            true => "every slot has its job, every blocked job will be looked at".to_owned(),
             false => format!(
-                "{slots} slots without a job, {heads} jobs without a slot, {above} above the limit, \
-                 {offers} offers to another lane's job, {lined} in line for ever"
+                "{slots} slots without a job, {holders} jobs without a slot, {blocked} jobs blocked for ever"
             ),
         };
         let one = get::<Option<String>>(&row, "one")?.unwrap_or("ID --priority P".to_owned());
         let remedy = format!(
-            "for one of each line, `windlass jobs set {one}`: the priority it has, and a claim looks at its line; \
-             and report it"
+            "for one job of each lane, run `windlass jobs set {one}` with the priority it has: a claim then looks at its \
+             lane; and report it"
         );
         Ok(finding("lanes", ok, text, &remedy))
     }

@@ -22,8 +22,8 @@ pub(crate) const BOTTOM: Time = Time(0);
 /// Nothing stands from here on.
 pub(crate) const NEVER: Time = Time(i64::MAX);
 
-/// Queues of which something was true when this process last looked: that they have a global concurrency, that slots are
-/// offered there, that they have or had lanes. It says which statement to try first, and whom a settlement may wake.
+/// Queues that had a global concurrency when this process last looked. It says which statement to try first, and whether a
+/// settlement makes room for waiting jobs.
 #[derive(Default)]
 pub(crate) struct Noted {
     queues: RwLock<HashSet<QueueId>>,
@@ -32,10 +32,6 @@ pub(crate) struct Noted {
 impl Noted {
     pub(crate) fn contains(&self, queue: QueueId) -> bool {
         self.queues.read().unwrap_or_else(PoisonError::into_inner).contains(&queue)
-    }
-
-    pub(crate) fn any(&self) -> bool {
-        !self.queues.read().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
     pub(crate) fn set(&self, queue: QueueId, is: bool) {
@@ -82,7 +78,7 @@ impl Marks {
     fn lower(&mut self, run_at: Time) {
         if run_at < self.looked.minus(SLACK) {
             self.lowered += 1;
-            for low in self.low.ready.iter_mut().chain([&mut self.low.looks]) {
+            for low in self.low.ready.iter_mut().chain([&mut self.low.checks]) {
                 *low = (*low).min(run_at);
             }
         }
@@ -92,23 +88,23 @@ impl Marks {
 /// Where scans start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Low {
-    /// In `ready` and in `turns`, by priority.
+    /// In `ready`, by priority.
     pub(crate) ready: [Time; PRIORITIES],
-    /// In `looks`.
-    pub(crate) looks: Time,
+    /// In `lane_checks`.
+    pub(crate) checks: Time,
 }
 
 impl Low {
-    const BOTTOM: Low = Low { ready: [BOTTOM; PRIORITIES], looks: BOTTOM };
+    const BOTTOM: Low = Low { ready: [BOTTOM; PRIORITIES], checks: BOTTOM };
 
-    /// For a scan of one priority that follows no looks.
+    /// For a scan of one priority that follows no lane checks.
     pub(crate) fn only(self, priority: u8) -> Low {
         let mut ready = [NEVER; PRIORITIES];
         let place = usize::from(priority);
         if let (Some(only), Some(low)) = (ready.get_mut(place), self.ready.get(place)) {
             *only = *low;
         }
-        Low { ready, looks: NEVER }
+        Low { ready, checks: NEVER }
     }
 }
 
@@ -125,10 +121,8 @@ pub(crate) struct Saw<'a> {
     pub(crate) now: Time,
     /// More may be due than it took.
     pub(crate) full: bool,
-    /// No lane is due for a look.
-    pub(crate) looked: bool,
-    /// Somebody holds what stands before the last that was taken: it may be there again, and nobody would say so.
-    pub(crate) passed: bool,
+    /// No lane check was due.
+    pub(crate) no_checks: bool,
     pub(crate) taken: &'a [LeasedJob],
 }
 
@@ -147,13 +141,6 @@ impl Hints {
         self.lock().get(&(queue, kinds.to_vec())).map_or(Low::BOTTOM, |marks| marks.low)
     }
 
-    /// Below which nobody of this process looks for looks at lanes of a queue.
-    pub(crate) fn looks(&self, queue: QueueId) -> Time {
-        let map = self.lock();
-        let of = map.iter().filter(|((of, _), _)| *of == queue).map(|(_, marks)| marks.low.looks);
-        of.min().unwrap_or(BOTTOM)
-    }
-
     pub(crate) fn start(&self, queue: QueueId, kinds: &[KindId]) -> Start {
         let mut map = self.lock();
         let now = Instant::now();
@@ -166,7 +153,7 @@ impl Hints {
         Start { low: Low::BOTTOM, lowered: marks.lowered, full_since: Some(now) }
     }
 
-    /// Where the claim behind `before` starts after a job came to stand lower.
+    /// Where a claim starts that is repeated because a mark was lowered.
     pub(crate) fn start_again(&self, queue: QueueId, kinds: &[KindId], before: Start) -> Start {
         match before.full_since {
             Some(_) => before,
@@ -195,7 +182,7 @@ impl Hints {
 
     /// Raises the marks by what one claim saw: priorities before the last one reached hold nothing due.
     pub(crate) fn raise(&self, queue: QueueId, kinds: &[KindId], start: &Start, saw: Saw<'_>) {
-        let Saw { now, full, looked, passed, taken } = saw;
+        let Saw { now, full, no_checks, taken } = saw;
         let mut map = self.lock();
         let Some(marks) = map.get_mut(&(queue, kinds.to_vec())) else { return };
         marks.looked = marks.looked.max(now);
@@ -203,7 +190,7 @@ impl Hints {
             let ended = Instant::now();
             marks.full_scan = ended + rest_after(ended - since);
         }
-        if marks.lowered != start.lowered || passed {
+        if marks.lowered != start.lowered {
             return;
         }
         let reached = match taken.last() {
@@ -214,8 +201,8 @@ impl Hints {
             // More may lie behind what this claim took, and the priorities after it were not looked at.
             marks.low.ready[reached..].fill(BOTTOM);
         }
-        if looked {
-            marks.low.looks = marks.low.looks.max(now.minus(SLACK));
+        if no_checks {
+            marks.low.checks = marks.low.checks.max(now.minus(SLACK));
         }
         for (priority, low) in marks.low.ready.iter_mut().enumerate() {
             let seen = match (priority.cmp(&reached), taken.last()) {
@@ -257,11 +244,11 @@ mod tests {
     const KINDS: [KindId; 1] = [KindId(1)];
 
     fn low(micros: i64) -> Low {
-        Low { ready: [Time(micros); PRIORITIES], looks: Time(micros) }
+        Low { ready: [Time(micros); PRIORITIES], checks: Time(micros) }
     }
 
     fn nothing(micros: i64) -> Saw<'static> {
-        Saw { now: Time(micros), full: false, looked: true, passed: false, taken: &[] }
+        Saw { now: Time(micros), full: false, no_checks: true, taken: &[] }
     }
 
     #[test]

@@ -5,17 +5,15 @@
 use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgSslMode};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqlStr};
-use windlass_core::StoreError;
-use windlass_core::order::Passed;
+use windlass_core::{JobState, StoreError};
 
 use crate::entity::Together;
 use crate::hint::{Hints, Noted};
-use crate::line::Remembered;
 use crate::pool::{Pool, settings};
 use crate::wake::Waker;
 use crate::warm::TRUSTED_IDLE;
@@ -60,14 +58,6 @@ pub struct PostgresStore {
     pub(crate) hints: Arc<Hints>,
     /// Queues with a global concurrency.
     pub(crate) limited: Arc<Noted>,
-    /// Queues with lanes, now or once.
-    pub(crate) laned: Arc<Noted>,
-    /// Queues where slots are offered.
-    pub(crate) turned: Arc<Noted>,
-    /// Who stands behind whom in lanes.
-    pub(crate) lines: Arc<Remembered>,
-    /// Who let a late job ahead in line.
-    pub(crate) passed: Arc<Mutex<Passed>>,
     pub(crate) together: Arc<Together>,
     offset: Arc<AtomicI64>,
     rendered: Arc<RwLock<Rendered>>,
@@ -155,10 +145,6 @@ impl PostgresStore {
             waker,
             hints,
             limited: Arc::default(),
-            laned: Arc::default(),
-            turned: Arc::default(),
-            lines: Arc::default(),
-            passed: Arc::default(),
             together: Arc::default(),
             offset: Arc::default(),
             rendered: Arc::default(),
@@ -174,7 +160,7 @@ impl PostgresStore {
         self.offset.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_clock_offset(&self, micros: i64) {
+    pub(crate) fn do_set_clock_offset(&self, micros: i64) {
         self.offset.store(micros, Ordering::Relaxed);
         self.hints.forget();
     }
@@ -192,8 +178,9 @@ impl PostgresStore {
 
     /// The schema's name was checked when the store was opened: nothing of a caller's gets into the text.
     pub(crate) fn render(&self, statement: &str) -> String {
+        let statement = JobState::render(&without_comments(statement));
         if self.schema == DEFAULT_SCHEMA {
-            return statement.to_owned();
+            return statement;
         }
         statement.replace("windlass.", &format!("{}.", self.schema))
     }
@@ -201,6 +188,12 @@ impl PostgresStore {
     pub(crate) fn dynamic(&self, statement: &str) -> SqlStr {
         sqlx::SqlSafeStr::into_sql_str(AssertSqlSafe(self.render(statement)))
     }
+}
+
+/// The server shows the beginning of a statement that waits or is slow: it should be the statement.
+fn without_comments(statement: &str) -> String {
+    let lines: Vec<&str> = statement.lines().filter(|line| !line.trim_start().starts_with("--")).collect();
+    lines.join("\n")
 }
 
 /// One connection before the pool's: the pool tries again until its time is up and then knows no cause. A server that

@@ -21,7 +21,7 @@ const PERMITS: &str = "
     select name, live_permits, permits from windlass.resources where live_permits is not null order by name";
 
 impl PostgresStore {
-    pub(crate) async fn overruled(&self) -> Result<Vec<Overruled>, StoreError> {
+    pub(crate) async fn do_overruled(&self) -> Result<Vec<Overruled>, StoreError> {
         let read = async |statement| {
             sqlx::query(self.sql(statement)).fetch_all(&self.pool).await.map_err(failed("read live values"))
         };

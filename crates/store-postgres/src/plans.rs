@@ -1,7 +1,7 @@
 //! Plans at a million waiting jobs: a claim and the look for late jobs read what they take straight from the index,
-//! however many wait. A sort over them would show as seconds per claim in the middle of a backlog. Turns that were
-//! served and jobs ahead of their time cost nothing either. The end of a job of a workflow reads its children and who
-//! of their parents is open, however many jobs of workflows there are.
+//! however many wait. A sort over them would show as seconds per claim in the middle of a backlog. Blocked jobs ahead of
+//! their time cost nothing either. The end of a job of a workflow reads its children and which of their parents are open,
+//! however many jobs of workflows there are.
 
 use std::time::Duration;
 
@@ -11,21 +11,18 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 use windlass_core::store::WorkerInfo;
 use windlass_core::{KindSpec, Store};
 
-use crate::claim::{CLAIM, CLAIM_PLAIN, CLAIM_TURNS};
+use crate::claim::CLAIM;
 use crate::hint::{BOTTOM, PRIORITIES};
-use crate::late::{LATE, LINES};
-use crate::row::{PgAddress, PgTime};
-use crate::settle::SETTLE_DONE_LANED;
+use crate::lane::CANDIDATES;
+use crate::late::LATE;
+use crate::row::PgTime;
 use crate::workflow::RIPE;
 use crate::{Options, PostgresStore};
 
 const FILL: &str = "
     insert into windlass.ready (queue, priority, run_at, id, kind)
     select 1, n % 11, now() - n % 7200 * interval '1 second', n, 1 from generate_series(1, 1000000) n;
-    insert into windlass.turns (queue, priority, run_at, kind, lanes, ids, addresses)
-    select 1, n % 11, now() - n * interval '1 second', 1, array[n], array[n], array['(0,1)'::tid]
-    from generate_series(1, 1000) n;
-    analyze windlass.ready, windlass.turns";
+    analyze windlass.ready";
 
 pub(crate) fn url() -> String {
     std::env::var("WINDLASS_TEST_POSTGRES_URL")
@@ -46,23 +43,14 @@ fn reads_ready(plan: &Value) -> bool {
     all.iter().any(|node| node["Relation Name"] == "ready")
 }
 
-/// Waiting jobs, and not only as many as a limit below lets through.
-fn reads_many(plan: &Value) -> bool {
-    let kind = plan["Node Type"].as_str().unwrap_or_default();
-    kind != "Limit" && reads_ready(plan) && {
-        let scan = plan["Relation Name"] == "ready" && kind != "Tid Scan";
-        scan || plan["Plans"].as_array().into_iter().flatten().any(reads_many)
-    }
-}
-
-fn judge(row: &PgRow, sorted: fn(&Value) -> bool) {
+fn judge(row: &PgRow) {
     let plan: Value = serde_json::from_str(row.try_get_unchecked(0).unwrap()).unwrap();
     let mut all = Vec::new();
     nodes(&plan[0]["Plan"], &mut all);
     let mut scans = 0;
     for node in all {
         let kind = node["Node Type"].as_str().unwrap_or_default();
-        assert!(!(kind.contains("Sort") && sorted(node)), "waiting jobs are sorted: {plan:#}");
+        assert!(!(kind.contains("Sort") && reads_ready(node)), "waiting jobs are sorted: {plan:#}");
         if node["Relation Name"] == "ready" && !matches!(kind, "ModifyTable" | "Tid Scan") {
             assert_eq!((kind, node["Index Name"].as_str()), ("Index Scan", Some("ready_pkey")), "{plan:#}");
             scans += 1;
@@ -81,23 +69,16 @@ async fn nothing_is_sorted_at_a_million_rows() {
     sqlx::raw_sql(AssertSqlSafe(store.render(FILL))).execute(&mut conn).await.unwrap();
     let low = || [PgTime(BOTTOM); PRIORITIES].to_vec();
     let explain = |sql| AssertSqlSafe(format!("explain (format json) {}", store.render(sql)));
-    let plain = |sql| {
-        sqlx::query(explain(sql))
-            .bind(0_i64)
-            .bind(1_i64)
-            .bind(1_i32)
-            .bind(500_i64)
-            .bind(vec![1_i32])
-            .bind(low())
-    };
-    let row = plain(CLAIM_PLAIN).fetch_one(&store.pool).await.unwrap();
-    judge(&row, reads_ready);
-    let text: &str = row.try_get_unchecked(0).unwrap();
-    assert!(!text.contains("\"turns\"") && !text.contains("\"looks\""), "a look at lanes: {text}");
-    let claim = |sql| plain(sql).bind(PgTime(BOTTOM));
-    judge(&claim(CLAIM).fetch_one(&store.pool).await.unwrap(), reads_ready);
-    // Beside offers, as many as are wanted are put in order, however many wait.
-    judge(&claim(CLAIM_TURNS).fetch_one(&store.pool).await.unwrap(), reads_many);
+    let claim = sqlx::query(explain(CLAIM))
+        .bind(0_i64)
+        .bind(1_i64)
+        .bind(1_i32)
+        .bind(500_i64)
+        .bind(vec![1_i32])
+        .bind(low())
+        .bind(PgTime(BOTTOM))
+        .bind(None::<i64>);
+    judge(&claim.fetch_one(&store.pool).await.unwrap());
     let late = sqlx::query(explain(LATE))
         .bind(0_i64)
         .bind(600_000_000_i64)
@@ -105,7 +86,7 @@ async fn nothing_is_sorted_at_a_million_rows() {
         .bind(vec![1_i32])
         .bind(low())
         .bind(100_i64);
-    judge(&late.fetch_one(&store.pool).await.unwrap(), reads_ready);
+    judge(&late.fetch_one(&store.pool).await.unwrap());
     let end = AssertSqlSafe(format!("drop schema {schema} cascade"));
     sqlx::raw_sql(end).execute(&mut conn).await.unwrap();
     store.close().await;
@@ -146,125 +127,23 @@ fn pages(row: &PgRow, table: &str) -> u64 {
     all.iter().filter(of_table).map(page).sum()
 }
 
-const SERVED: &str = "
-    insert into windlass.turns (queue, priority, run_at, kind, lanes, ids, addresses)
-    select 1, n % 11, now() - interval '1 hour', 1, array[n], array[n], array['(0,1)'::tid]
-    from generate_series(1, 50000) n;
-    delete from windlass.turns";
-
-/// While somebody holds a snapshot, served turns stay as dead rows below the hints: nobody walks over them.
-#[tokio::test]
-async fn dead_turns_are_not_read() {
-    let (store, mut conn, worker) = worked("dead").await;
-    let mut holder = PgConnection::connect(&url()).await.unwrap();
-    let hold = "begin isolation level repeatable read; select txid_current()";
-    sqlx::raw_sql(hold).execute(&mut holder).await.unwrap();
-    sqlx::raw_sql(AssertSqlSafe(store.render(SERVED))).execute(&mut conn).await.unwrap();
-    let low = [PgTime(store.now().await.unwrap().minus(Duration::from_secs(60))); PRIORITIES];
-    let explain =
-        |sql| AssertSqlSafe(format!("explain (analyze, buffers, format json) {}", store.render(sql)));
-    for sql in [CLAIM, CLAIM_TURNS] {
-        let claim = sqlx::query(explain(sql))
-            .bind(0_i64)
-            .bind(worker)
-            .bind(1_i32)
-            .bind(100_i64)
-            .bind(vec![1_i32])
-            .bind(low.to_vec())
-            .bind(PgTime(BOTTOM));
-        let read = pages(&claim.fetch_one(&store.pool).await.unwrap(), "turns");
-        assert!(read < 200, "{read} pages");
-    }
-    let late = sqlx::query(explain(LATE))
-        .bind(0_i64)
-        .bind(1_i64)
-        .bind(1_i32)
-        .bind(vec![1_i32])
-        .bind(low.to_vec())
-        .bind(100_i64);
-    let read = pages(&late.fetch_one(&store.pool).await.unwrap(), "turns");
-    assert!(read < 200, "{read} pages");
-    holder.close().await.unwrap();
-    end(store, conn).await;
-}
-
-const LEAST_URGENT: &str = "
-    insert into windlass.turns (queue, priority, run_at, kind, lanes, ids, addresses)
-    select 1, 10, now() - interval '1 hour', 1, array[n], array[n], array['(0,1)'::tid]
-    from generate_series(1, 50000) n";
-
-/// Where the planner has nothing to choose by: whoever looks for urgent turns does not walk over the others.
-#[tokio::test]
-async fn turns_are_read_by_priority() {
-    let (store, mut conn, worker) = worked("urgent").await;
-    sqlx::raw_sql(AssertSqlSafe(store.render(LEAST_URGENT))).execute(&mut conn).await.unwrap();
-    for sql in [CLAIM, CLAIM_TURNS] {
-        let explain = AssertSqlSafe(format!("explain (analyze, buffers, format json) {}", store.render(sql)));
-        let claim = sqlx::query(explain)
-            .bind(0_i64)
-            .bind(worker)
-            .bind(1_i32)
-            .bind(10_i64)
-            .bind(vec![1_i32])
-            .bind([PgTime(BOTTOM); PRIORITIES].to_vec())
-            .bind(PgTime(BOTTOM));
-        let read = pages(&claim.fetch_one(&store.pool).await.unwrap(), "turns");
-        assert!(read < 300, "{read} pages");
-    }
-    end(store, conn).await;
-}
-
 const AHEAD: &str = "
-    insert into windlass.claims (token, worker, queue, attempt, crashes, alone, claimed_at, ids, run_ats, slots)
-    select 7, id, 1, 1, 0, false, now(), array[1], array[now()], array[1] from windlass.workers;
-    insert into windlass.slots (lane, slot) values (1, 1);
     insert into windlass.ready (queue, priority, run_at, id, kind, lane)
     select -1, 0, now() + n * interval '1 hour', n, 1, 1 from generate_series(2, 20000) n
     union all select -1, 5, now() - interval '1 hour', 1000000, 1, 1;
     analyze windlass.ready";
 
-/// One slot is handed over past all who are more urgent and ahead of their time.
+/// The next job of a lane is found past any number of jobs that are more urgent and not due yet.
 #[tokio::test]
 async fn jobs_ahead_of_their_time_are_not_read() {
     let (store, mut conn, _) = worked("ahead").await;
     sqlx::raw_sql(AssertSqlSafe(store.render(AHEAD))).execute(&mut conn).await.unwrap();
-    let lines = AssertSqlSafe(store.render("select last_value from windlass.line_seq"));
-    let lines: i64 = sqlx::query_scalar(lines).fetch_one(&mut conn).await.unwrap();
-    let sql = format!("explain (analyze, buffers, format json) {}", store.render(SETTLE_DONE_LANED));
-    let done = sqlx::query(AssertSqlSafe(sql))
-        .bind(0_i64)
-        .bind(vec![1_i64])
-        .bind(vec![7_i64])
-        .bind(vec![1_i16])
-        .bind(vec![PgTime(store.now().await.unwrap())])
-        .bind(vec![None::<Vec<u8>>])
-        .bind(vec![1_i64])
-        .bind(vec![1_i32])
-        .bind(Vec::<i32>::new())
-        .bind(Vec::<i16>::new())
-        .bind(Vec::<i64>::new())
-        .bind(Vec::<PgAddress>::new())
-        .bind(lines)
-        .bind(PgTime(BOTTOM))
-        .bind(24_i64);
-    let read = pages(&done.fetch_one(&store.pool).await.unwrap(), "ready");
-    let offered = sqlx::query_scalar(AssertSqlSafe(store.render("select ids[1] from windlass.turns")));
-    let offered: i64 = offered.fetch_one(&mut conn).await.unwrap();
-    assert!(offered == 1_000_000 && read < 50, "{read} pages to find {offered}");
-    end(store, conn).await;
-}
-
-/// The sweeper's look at the same line.
-#[tokio::test]
-async fn jobs_ahead_of_their_time_are_not_looked_at() {
-    let (store, mut conn, _) = worked("lines").await;
-    sqlx::raw_sql(AssertSqlSafe(store.render(AHEAD))).execute(&mut conn).await.unwrap();
-    let look = |explain| AssertSqlSafe(format!("{explain} {}", store.render(LINES)));
-    let bound = |sql| sqlx::query(sql).bind(0_i64).bind(i64::MIN).bind(9_i64);
-    let found = bound(look("")).fetch_one(&store.pool).await.unwrap();
-    let read = bound(look("explain (analyze, buffers, format json)")).fetch_one(&store.pool).await.unwrap();
-    let (first, read): (i64, u64) = (found.get("standing"), pages(&read, "ready"));
-    assert!(first == 1_000_000 && read < 50, "{read} pages to find {first}");
+    let bound = |sql| sqlx::query(AssertSqlSafe(sql)).bind(0_i64).bind(vec![1_i64]).bind(vec![1_i32]);
+    let found = bound(store.render(CANDIDATES)).fetch_all(&store.pool).await.unwrap();
+    let found: Vec<i64> = found.iter().map(|row| row.get("id")).collect();
+    let sql = format!("explain (analyze, buffers, format json) {}", store.render(CANDIDATES));
+    let read = pages(&bound(sql).fetch_one(&store.pool).await.unwrap(), "ready");
+    assert!(found == [1_000_000] && read < 80, "{read} pages to find {found:?}");
     end(store, conn).await;
 }
 

@@ -14,18 +14,18 @@ use crate::in_force::in_force;
 use crate::registry::{bounds, parse_rate};
 use crate::row::{PgTime, duration_or_none, get, most, time, time_or_none};
 
-/// Eleven index probes per question, each from where the hints say, as many for turns, and one per kind for lanes to look at,
-/// which is a claim's business. Suspects stand apart: they are due, but an ordinary claim does not take them. The left join answers
-/// with the time even when no queue was asked about. A question's kinds come as the text of an array, because arrays of
-/// arrays are rectangular. Lists come through subqueries, whose length the planner cannot see: it would plan anew each
-/// time for the sake of it, which takes longer than the poll. `offset 0` keeps it from asking about lanes twice.
+/// Eleven index probes per question, each from where the hints say, and one per kind for lane checks, which a claim follows.
+/// Suspects are answered apart: they are due, but an ordinary claim does not take them. The left join answers with the time
+/// even when no queue was asked about. A question's kinds come as the text of an array, because arrays of arrays are
+/// rectangular. Lists come through subqueries, whose length the planner cannot see: it would plan anew each time for the
+/// sake of it, which takes longer than the poll.
 const POLL: &str = concat!(
 "
     with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
     s as materialized (
-        select s.asked, s.queue, s.kinds::int[] as kinds, s.looks
+        select s.asked, s.queue, s.kinds::int[] as kinds, s.checks
         from unnest((select $3::int[]), (select $4::text[]), (select $9::timestamptz[]))
-             with ordinality s (queue, kinds, looks, asked))
+             with ordinality s (queue, kinds, checks, asked))
     select n.now, s.asked, q.id as queue, q.paused, ",
 in_force!(concurrency),
 " as concurrency,
@@ -56,7 +56,10 @@ in_force!(boost_after_us),
                    and r.kind = any (s.kinds)
                  order by r.run_at, r.id limit 1) r
              where p.asked = s.asked),
-            lanes.next) as next_due, lanes.next is not null as laned,
+            (select min(c.at)
+             from unnest(s.kinds) k (id), lateral (
+                 select c.at from windlass.lane_checks c
+                 where c.kind = k.id and c.at >= s.checks order by c.at limit 1) c)) as next_due,
            exists (select from windlass.ready r
                    where r.queue = s.queue and r.suspect is not null and r.run_at <= n.now
                      and r.kind = any (s.kinds)) as suspect,
@@ -68,26 +71,13 @@ in_force!(boost_after_us),
         left join windlass.resources r on r.name = coalesce(k.resource, q.resource)
         where k.id = any ((select $8::int[])::int[]) and (k.rate is not null or k.live_rate is not null or r.name is not null)) l
     left join s on true left join windlass.queues q on q.id = s.queue
-    left join lateral (
-        select least(
-            (select min(t.run_at)
-             from unnest((select $5::bigint[]), (select $6::smallint[]), (select $7::timestamptz[]))
-                      p (asked, priority, low), lateral (
-                 select t.run_at from windlass.turns t
-                 where t.queue = s.queue and t.priority = p.priority and t.run_at >= p.low and t.kind = any (s.kinds)
-                 order by t.run_at limit 1) t
-             where p.asked = s.asked),
-            (select min(o.at)
-             from unnest(s.kinds) k (id), lateral (
-                 select o.at from windlass.looks o where o.kind = k.id and o.at >= s.looks order by o.at limit 1) o))
-            as next offset 0) lanes on true
     order by s.asked"
 );
 
 impl PostgresStore {
-    pub(crate) async fn poll(&self, worker: WorkerId, served: &[QueueKinds]) -> Result<Poll, StoreError> {
+    pub(crate) async fn do_poll(&self, worker: WorkerId, served: &[QueueKinds]) -> Result<Poll, StoreError> {
         let (mut places, mut priorities, mut lows) = (Vec::new(), Vec::new(), Vec::new());
-        let mut looks = Vec::new();
+        let mut checks = Vec::new();
         let begun = Instant::now();
         let mut from_bottom = Vec::new();
         let ticks = self.hints.ticks.start(begun);
@@ -99,7 +89,7 @@ impl PostgresStore {
                 priorities.push(priority as i16);
                 lows.push(PgTime(low));
             }
-            looks.push(PgTime(low.looks));
+            checks.push(PgTime(low.checks));
         }
         let rows = sqlx::query(self.sql(POLL))
             .bind(self.offset())
@@ -110,7 +100,7 @@ impl PostgresStore {
             .bind(priorities)
             .bind(lows)
             .bind(served.iter().flat_map(|s| s.kinds.iter().map(|k| k.0)).collect::<Vec<_>>())
-            .bind(looks)
+            .bind(checks)
             .bind(PgTime(ticks.low))
             .fetch_all(&self.pool)
             .await
@@ -136,9 +126,6 @@ impl PostgresStore {
             let next_due = time_or_none(row, "next_due")?;
             let global_concurrency = most(row, "global_concurrency")?;
             self.limited.set(QueueId(queue), global_concurrency.is_some());
-            if get(row, "laned")? {
-                self.laned.set(QueueId(queue), true);
-            }
             if let (Some(due), Some(of)) = (next_due, served.get(asked)) {
                 // Found below the hints, it would be announced and never claimed.
                 self.hints.lower_of(of.queue, &of.kinds, due);

@@ -38,12 +38,12 @@ macro_rules! expired {
     };
 }
 
-const DELETE_FINISHED: &str = expired!("(3, 6, 7)");
-const DELETE_DEAD: &str = expired!("(4, 5)");
+const DELETE_FINISHED: &str = expired!("({completed}, {cancelled}, {superseded})");
+const DELETE_DEAD: &str = expired!("({failed}, {dead_letter})");
 const COUNT_FINISHED: &str = "
-    select count(*) from windlass.finished where state in (3, 6, 7) and finished_at < $1 and id < $2";
+    select count(*) from windlass.finished where state in ({completed}, {cancelled}, {superseded}) and finished_at < $1 and id < $2";
 const COUNT_DEAD: &str = "
-    select count(*) from windlass.finished where state in (4, 5) and finished_at < $1 and id < $2";
+    select count(*) from windlass.finished where state in ({failed}, {dead_letter}) and finished_at < $1 and id < $2";
 
 const DELETE_KEYS: &str = "
     with v as materialized (select key from windlass.idempotency where created_at < $1 limit $2),
@@ -110,9 +110,9 @@ const ROWS: i64 = 5_000;
 const OP: &str = "prune";
 
 impl PostgresStore {
-    pub(crate) async fn prune(&self, prune: &Prune, actor: Option<&Actor>) -> Result<u64, StoreError> {
+    pub(crate) async fn do_prune(&self, prune: &Prune, actor: Option<&Actor>) -> Result<u64, StoreError> {
         let run = Run { prune, actor };
-        let cutoff = self.now().await?.minus(prune.older_than);
+        let cutoff = self.do_now().await?.minus(prune.older_than);
         // Ids carry the real clock, so under a test offset they bound nothing.
         let below = if self.offset() == 0 { JobId::floor(cutoff) } else { JobId(i64::MAX) };
         match (prune.what, prune.dry_run) {
@@ -277,16 +277,18 @@ impl Day {
     ) -> Result<bool, sqlx::Error> {
         let day = &self.name;
         // A dead letter is found by its index: the usual reason for an old day to stay costs no scan.
-        let dead = format!("select exists (select from windlass.finished_d{day} where state in (4, 5))");
+        let dead = format!(
+            "select exists (select from windlass.finished_d{day} where state in ({{failed}}, {{dead_letter}}))"
+        );
         if sqlx::query_scalar(store.dynamic(&dead)).fetch_one(&mut *conn).await? {
             return Ok(false);
         }
         let hold = format!(
-            "select count(*) from (select from windlass.finished_d{day} where state = 6 for update) held"
+            "select count(*) from (select from windlass.finished_d{day} where state = {{cancelled}} for update) held"
         );
         sqlx::query(store.dynamic(&hold)).execute(&mut *conn).await?;
         let left = format!(
-            "select exists (select from windlass.finished_d{day} where state in (4, 5))
+            "select exists (select from windlass.finished_d{day} where state in ({{failed}}, {{dead_letter}}))
                  or exists (select from windlass.finished_d{day} where finished_at >= $1)
                  or exists (select from windlass.jobs_d{day} j
                             where not exists (select from windlass.finished_d{day} f where f.id = j.id))"

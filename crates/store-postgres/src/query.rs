@@ -8,8 +8,8 @@ use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres};
 use windlass_core::store::{DeadCount, JobDetail, JobFilter, Page};
 use windlass_core::{
-    Attempt, EntityRef, JobId, JobRecord, JobState, LogLine, Progress, QueueId, StoreError, Token, WorkerId,
-    WorkflowId,
+    Attempt, EntityRef, JobId, JobRecord, JobState, LogLine, Progress, QueueId, StoreError, Token,
+    UniqueUntil, WorkerId, WorkflowId,
 };
 
 use crate::PostgresStore;
@@ -18,7 +18,7 @@ use crate::row::{big_in, count, duration_or_none, get, priority, small, text_in,
 
 const RECORD: &str = "
     select j.id, kd.name as kind, q.name as queue, j.payload, j.max_attempts, j.timeout_us, j.created_at,
-           j.unique_key, j.concurrency_key, j.tags, j.entity_type, j.entity_id, j.tenant,
+           j.unique_key, j.unique_until, j.concurrency_key, j.tags, j.entity_type, j.entity_id,
            case when r.id is not null then case when r.run_at > n.now then 0 else 1 end
                 when c.id is not null then 2 else f.state end::smallint as state,
            coalesce(r.priority, j.priority) as priority,
@@ -55,8 +55,8 @@ const LOGS: &str = "select attempt, at, line from windlass.logs where job_id = $
 /// By the index of the dead, from its newest end. The limit inside the lateral query makes it a look into an index per
 /// row, whatever the planner thinks of the whole table.
 const DEAD_LETTERS: &str = "
-    select j.queue, count(*) filter (where d.state = 4) as failed, count(*) filter (where d.state = 5) as dead_letter
-    from (select id, state from windlass.finished where state in (4, 5) order by id desc limit $1) d
+    select j.queue, count(*) filter (where d.state = {failed}) as failed, count(*) filter (where d.state = {dead_letter}) as dead_letter
+    from (select id, state from windlass.finished where state in ({failed}, {dead_letter}) order by id desc limit $1) d
     cross join lateral (select queue from windlass.jobs where id = d.id limit 1) j
     group by j.queue order by j.queue";
 
@@ -119,7 +119,7 @@ fn state_conditions(states: &[JobState]) -> Vec<String> {
             JobState::Pending => "s_r.run_at <= n.now".to_owned(),
             JobState::Running => "s_c.id is not null".to_owned(),
             dead if dead.is_dead() => {
-                format!("(s_f.state in (4, 5) and s_f.state = {})", dead.code())
+                format!("(s_f.state in ({{failed}}, {{dead_letter}}) and s_f.state = {})", dead.code())
             }
             ended => format!("s_f.state = {}", ended.code()),
         })
@@ -159,7 +159,11 @@ impl PostgresStore {
             .map_err(failed(OP))
     }
 
-    pub(crate) async fn list(&self, filter: &JobFilter, page: &Page) -> Result<Vec<JobRecord>, StoreError> {
+    pub(crate) async fn do_list(
+        &self,
+        filter: &JobFilter,
+        page: &Page,
+    ) -> Result<Vec<JobRecord>, StoreError> {
         let mut conn = self.pool.session().await.map_err(failed(OP))?;
         let records = self.records(&mut conn, filter, page).await?;
         conn.commit().await.map_err(failed(OP))?;
@@ -178,7 +182,7 @@ impl PostgresStore {
         Ok(Some((record(row)?, get(row, "cancel_requested")?)))
     }
 
-    pub(crate) async fn count(&self, filter: &JobFilter) -> Result<u64, StoreError> {
+    pub(crate) async fn do_count(&self, filter: &JobFilter) -> Result<u64, StoreError> {
         let sql = self.dynamic(&format!("{} select count(*) from picked", picked(filter, false)));
         let row = bind_filter(sqlx::query(sql), self.offset(), filter, None, 0)
             .fetch_one(&self.pool)
@@ -187,7 +191,7 @@ impl PostgresStore {
         count(&row, "count")
     }
 
-    pub(crate) async fn dead_letters(&self, cap: u64) -> Result<Vec<DeadCount>, StoreError> {
+    pub(crate) async fn do_dead_letters(&self, cap: u64) -> Result<Vec<DeadCount>, StoreError> {
         let query = sqlx::query(self.sql(DEAD_LETTERS)).bind(big_in(cap));
         let rows = query.fetch_all(&self.pool).await.map_err(failed("count dead letters"))?;
         let counted = |row: &PgRow| {
@@ -198,7 +202,7 @@ impl PostgresStore {
     }
 
     /// Three statements on one snapshot: the parts must not contradict each other.
-    pub(crate) async fn job(&self, id: JobId) -> Result<Option<JobDetail>, StoreError> {
+    pub(crate) async fn do_job(&self, id: JobId) -> Result<Option<JobDetail>, StoreError> {
         let mut tx = self
             .pool
             .begin_with("begin isolation level repeatable read read only")
@@ -253,10 +257,10 @@ fn record(row: &PgRow) -> Result<JobRecord, StoreError> {
         result: get(row, "result")?,
         last_error: get(row, "last_error")?,
         unique_key: get(row, "unique_key")?,
+        unique_until: get::<Option<&str>>(row, "unique_until")?.and_then(UniqueUntil::from_name),
         concurrency_key: get(row, "concurrency_key")?,
         tags: get::<Option<Vec<String>>>(row, "tags")?.unwrap_or_default(),
         entity,
-        tenant: get(row, "tenant")?,
         worker: get::<Option<i64>>(row, "worker")?.map(WorkerId),
         workflow: get::<Option<i64>>(row, "parent_id")?.map(WorkflowId),
     })

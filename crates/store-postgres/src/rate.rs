@@ -28,7 +28,7 @@ const OP: &str = "lease rate tokens";
 const TRIES: u32 = 5;
 
 impl PostgresStore {
-    pub(crate) async fn lease_tokens(
+    pub(crate) async fn do_lease_tokens(
         &self,
         kind: KindId,
         wanted: u32,

@@ -4,15 +4,15 @@
 //! What a lost lease means is decided by `windlass_core::sweep`. Never touches a worker whose heartbeat moved.
 
 use sqlx::PgConnection;
-use windlass_core::entity::why_failed;
+use windlass_core::end::Ended;
 use windlass_core::store::{Beat, DeadLetter, Reclaimed};
 use windlass_core::sweep::{Lost, LostLease, lost};
 use windlass_core::{JobId, JobState, KindId, QueueId, StoreError, Time, Token, WorkerId};
 
 use crate::PostgresStore;
-use crate::entity::Waiting;
+use crate::end::EndLocks;
 use crate::error::failed;
-use crate::row::{PgTime, count, get, small, small_in, sparse, time};
+use crate::row::{PgTime, get, small, small_in, sparse, time};
 
 const DROP_SILENT: &str = "delete from windlass.workers where id = $1 and beats = $2";
 const DROP: &str = "delete from windlass.workers where id = $1";
@@ -34,8 +34,8 @@ const LEASES: &str = "
 
 const FORGET: &str = "delete from windlass.claims where worker = $1 and token = any ($2)";
 
-/// `ended` null means back to the queue, where the job stood before it was claimed, as its lane's head if it was one. The
-/// answer says when that was and counts the twins met.
+/// `ended` null means back to the queue at the job's old place; it keeps its slot. The answer says when that was and which jobs
+/// met a waiting twin.
 const WRITE: &str = "
     with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
     u as materialized (
@@ -52,7 +52,7 @@ const WRITE: &str = "
         returning id),
     e as materialized (
         select u.*, case when u.ended is not null then u.ended
-                         when not exists (select from r where r.id = u.id) then 7 end as final
+                         when not exists (select from r where r.id = u.id) then {superseded} end as final
         from u),
     f as (
         insert into windlass.finished (id, state, attempt, token, worker, started_at, finished_at, error)
@@ -63,12 +63,12 @@ const WRITE: &str = "
         select e.id, e.token, e.attempt, $2, e.claimed_at, n.now, $11, e.error from e, n where e.final is null),
     s as materialized (
         select s.ctid, e.kind, e.lane from e cross join lateral (
-            select s.ctid from windlass.slots s where s.lane = e.lane and s.slot = e.slot limit 1) s
+            select s.ctid from windlass.lane_slots s where s.lane = e.lane and s.slot = e.slot limit 1) s
         where e.final is not null),
-    z as (delete from windlass.slots where ctid = any (array(select ctid from s))),
-    o as (insert into windlass.looks (kind, at, lane, freed) select distinct s.kind, n.now, s.lane, true from s, n),
+    z as (delete from windlass.lane_slots where ctid = any (array(select ctid from s))),
+    o as (insert into windlass.lane_checks (kind, at, lane, freed) select distinct s.kind, n.now, s.lane, true from s, n),
     k as (delete from windlass.cancels where job_id in (select id from e where final is not null))
-    select n.now, (select count(*) from e where final = 7) as superseded from n";
+    select n.now, (select array_agg(id) from e where final = {superseded}) as superseded from n";
 
 const OP: &str = "take back leases";
 
@@ -86,17 +86,14 @@ struct Lease {
 
 /// What is written for one lease.
 struct Fate {
-    ended: Option<i16>,
+    ended: Option<JobState>,
     used: u16,
     suspect: Option<u16>,
     error: Option<String>,
 }
 
-const DEAD_LETTER: i16 = 5;
-const CANCELLED: i16 = 6;
-
 impl PostgresStore {
-    pub(crate) async fn reclaim(&self, beat: &Beat) -> Result<Option<Reclaimed>, StoreError> {
+    pub(crate) async fn do_reclaim(&self, beat: &Beat) -> Result<Option<Reclaimed>, StoreError> {
         let mut tx = self.pool.begin().await.map_err(failed(OP))?;
         let dropped = sqlx::query(self.sql(DROP_SILENT))
             .bind(beat.worker.0)
@@ -107,26 +104,27 @@ impl PostgresStore {
         if dropped.rows_affected() == 0 {
             return Ok(None);
         }
-        let (leases, waiting) = self.leases(&mut tx, beat.worker, &[]).await?;
+        let (leases, locks) = self.leases(&mut tx, beat.worker, &[]).await?;
         let fates: Vec<Fate> = leases.iter().map(|l| fate_of_lost(l.lost)).collect();
         let (superseded, now) = self.write(&mut tx, beat.worker, &leases, &fates, "lost").await?;
-        self.fail_waiting(&mut tx, &waiting, ended(&leases, &fates)).await?;
-        self.jobs_ended(&mut tx, ends(&leases, &fates)).await?;
+        self.end_steps(&mut tx, &locks, &ended(&leases, &fates, &superseded)).await?;
         tx.commit().await.map_err(failed(OP))?;
         self.waker.any();
+        let superseded = superseded.len() as u64;
         let of = |ended| fates.iter().filter(|f| f.ended == ended).count() as u64;
-        let dead = leases.iter().zip(&fates).filter(|(_, f)| f.ended == Some(DEAD_LETTER)).map(|(l, _)| {
-            DeadLetter { id: JobId(l.id), queue: l.queue, kind: l.kind, run_at: l.place, ended_at: now }
-        });
+        let dead =
+            leases.iter().zip(&fates).filter(|(_, f)| f.ended == Some(JobState::DeadLetter)).map(|(l, _)| {
+                DeadLetter { id: JobId(l.id), queue: l.queue, kind: l.kind, run_at: l.place, ended_at: now }
+            });
         Ok(Some(Reclaimed {
             suspects: of(None).saturating_sub(superseded),
             dead_letters: dead.collect(),
-            cancelled: of(Some(CANCELLED)),
+            cancelled: of(Some(JobState::Cancelled)),
             superseded,
         }))
     }
 
-    pub(crate) async fn retire_worker(&self, worker: WorkerId) -> Result<(), StoreError> {
+    pub(crate) async fn do_retire_worker(&self, worker: WorkerId) -> Result<(), StoreError> {
         let mut tx = self.pool.begin().await.map_err(failed(OP))?;
         sqlx::query(self.sql(DROP)).bind(worker.0).execute(&mut *tx).await.map_err(failed(OP))?;
         self.hand_back(&mut tx, worker, &[]).await?;
@@ -135,7 +133,7 @@ impl PostgresStore {
         Ok(())
     }
 
-    pub(crate) async fn disown(&self, worker: WorkerId, known: &[Token]) -> Result<u64, StoreError> {
+    pub(crate) async fn do_disown(&self, worker: WorkerId, known: &[Token]) -> Result<u64, StoreError> {
         let mut tx = self.pool.begin().await.map_err(failed(OP))?;
         let left = self.hand_back(&mut tx, worker, known).await?;
         tx.commit().await.map_err(failed(OP))?;
@@ -151,11 +149,10 @@ impl PostgresStore {
         worker: WorkerId,
         known: &[Token],
     ) -> Result<u64, StoreError> {
-        let (leases, waiting) = self.leases(conn, worker, known).await?;
+        let (leases, locks) = self.leases(conn, worker, known).await?;
         let fates: Vec<Fate> = leases.iter().map(|l| fate_of_left(l.lost)).collect();
-        self.write(conn, worker, &leases, &fates, "handed_back").await?;
-        self.fail_waiting(conn, &waiting, ended(&leases, &fates)).await?;
-        self.jobs_ended(conn, ends(&leases, &fates)).await?;
+        let (superseded, _) = self.write(conn, worker, &leases, &fates, "handed_back").await?;
+        self.end_steps(conn, &locks, &ended(&leases, &fates, &superseded)).await?;
         Ok(leases.len() as u64)
     }
 
@@ -166,7 +163,7 @@ impl PostgresStore {
         conn: &mut PgConnection,
         worker: WorkerId,
         known: &[Token],
-    ) -> Result<(Vec<Lease>, Waiting), StoreError> {
+    ) -> Result<(Vec<Lease>, EndLocks), StoreError> {
         let known: Vec<i64> = known.iter().map(|token| token.0).collect();
         let peek = sqlx::query(self.sql(PEEK)).bind(worker.0).bind(known);
         let rows = peek.fetch_all(&mut *conn).await.map_err(failed(OP))?;
@@ -175,8 +172,7 @@ impl PostgresStore {
             tokens.push(get::<i64>(row, "token")?);
             jobs.extend(get::<Vec<i64>>(row, "ids")?);
         }
-        let waiting = self.lock_waiting(conn, &jobs).await?;
-        self.lock_workflows_of(conn, &jobs).await?;
+        let locks = self.lock_ends(conn, &jobs, &jobs).await?;
         let about = |sql| sqlx::query(self.sql(sql)).bind(worker.0).bind(tokens.clone());
         about(LOCK).execute(&mut *conn).await.map_err(failed(OP))?;
         let rows = about(LEASES).fetch_all(&mut *conn).await.map_err(failed(OP))?;
@@ -203,7 +199,7 @@ impl PostgresStore {
             })
             .collect::<Result<Vec<_>, StoreError>>()?;
         about(FORGET).execute(conn).await.map_err(failed(OP))?;
-        Ok((leases, waiting))
+        Ok((leases, locks))
     }
 
     async fn write(
@@ -213,7 +209,7 @@ impl PostgresStore {
         leases: &[Lease],
         fates: &[Fate],
         outcome: &str,
-    ) -> Result<(u64, Time), StoreError> {
+    ) -> Result<(Vec<i64>, Time), StoreError> {
         let row = sqlx::query(self.sql(WRITE))
             .bind(self.offset())
             .bind(worker.0)
@@ -221,7 +217,7 @@ impl PostgresStore {
             .bind(leases.iter().map(|l| l.token).collect::<Vec<_>>())
             .bind(leases.iter().map(|l| small_in(l.lost.attempt)).collect::<Vec<_>>())
             .bind(leases.iter().map(|l| PgTime(l.claimed_at)).collect::<Vec<_>>())
-            .bind(sparse(fates.iter().map(|f| f.ended).collect()))
+            .bind(sparse(fates.iter().map(|f| f.ended.map(JobState::code)).collect()))
             .bind(fates.iter().map(|f| small_in(f.used)).collect::<Vec<_>>())
             .bind(sparse(fates.iter().map(|f| f.suspect.map(small_in)).collect()))
             .bind(sparse(fates.iter().map(|f| f.error.as_deref()).collect()))
@@ -233,20 +229,17 @@ impl PostgresStore {
             .fetch_one(conn)
             .await
             .map_err(failed(OP))?;
-        Ok((count(&row, "superseded")?, time(&row, "now")?))
+        Ok((get::<Option<Vec<i64>>>(&row, "superseded")?.unwrap_or_default(), time(&row, "now")?))
     }
 }
 
-fn ends(leases: &[Lease], fates: &[Fate]) -> impl Iterator<Item = (i64, JobState)> {
-    leases.iter().zip(fates).filter_map(|(lease, fate)| Some((lease.id, JobState::from_code(fate.ended?)?)))
-}
-
-/// Jobs that do not come back, each with what that says about its entity.
-fn ended(leases: &[Lease], fates: &[Fate]) -> impl Iterator<Item = (i64, String)> {
-    leases.iter().zip(fates).filter_map(|(lease, fate)| {
-        let state = JobState::from_code(fate.ended?)?;
-        Some((lease.id, why_failed(state, fate.error.as_deref())?))
-    })
+/// Jobs that do not come back.
+fn ended(leases: &[Lease], fates: &[Fate], superseded: &[i64]) -> Vec<Ended> {
+    let of = |(lease, fate): (&Lease, &Fate)| {
+        let state = fate.ended.or(superseded.contains(&lease.id).then_some(JobState::Superseded))?;
+        Some(Ended::new(JobId(lease.id), state, fate.error.clone()))
+    };
+    leases.iter().zip(fates).filter_map(of).collect()
 }
 
 fn fate_of_lost(lease: LostLease) -> Fate {
@@ -255,15 +248,15 @@ fn fate_of_lost(lease: LostLease) -> Fate {
             Fate { ended: None, used: attempts_used, suspect: Some(crashes), error: None }
         }
         Lost::DeadLetter { error } => {
-            Fate { ended: Some(DEAD_LETTER), used: 0, suspect: None, error: Some(error) }
+            Fate { ended: Some(JobState::DeadLetter), used: 0, suspect: None, error: Some(error) }
         }
-        Lost::Cancelled => Fate { ended: Some(CANCELLED), used: 0, suspect: None, error: None },
+        Lost::Cancelled => Fate { ended: Some(JobState::Cancelled), used: 0, suspect: None, error: None },
     }
 }
 
 /// Left over at a clean goodbye: the attempt is given back. A suspect was not run to an end, so it stays one.
 fn fate_of_left(lease: LostLease) -> Fate {
-    let ended = lease.cancel_requested.then_some(CANCELLED);
+    let ended = lease.cancel_requested.then_some(JobState::Cancelled);
     let suspect = (lease.alone || lease.crashes > 0).then_some(lease.crashes);
     Fate { ended, used: lease.attempt.saturating_sub(1), suspect, error: None }
 }

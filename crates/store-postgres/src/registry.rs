@@ -35,33 +35,24 @@ const PUT_QUEUE: &str = "
                           excluded.concurrency_max, excluded.resource, excluded.global_concurrency,
                           excluded.boost_after_us)";
 
-/// A row that this statement made has no `xmax`; one that it changed has its own transaction's. Whether slots above a limit are taken is not looked up while it is being lowered: a claim under way may take one yet.
+/// A row that this statement made has no `xmax`; one that it changed has its own transaction's.
 const PUT_KIND: &str = "
     insert into windlass.kinds as k (name, queue, priority, max_attempts, timeout_us, backoff_base_us,
                                      backoff_cap_us, description, key_concurrency, configured_key_concurrency,
-                                     rate, resource, key_lowered)
-    select $1, q.id, $3, $4, $5, $6, $7, $8, $9, $9, $10, $11, false from windlass.queues q where q.name = $2
+                                     rate, resource)
+    select $1, q.id, $3, $4, $5, $6, $7, $8, $9, $9, $10, $11 from windlass.queues q where q.name = $2
     on conflict (name) do update
     set priority = excluded.priority, max_attempts = excluded.max_attempts, timeout_us = excluded.timeout_us,
         backoff_base_us = excluded.backoff_base_us, backoff_cap_us = excluded.backoff_cap_us,
         description = excluded.description, rate = excluded.rate, resource = excluded.resource,
         configured_key_concurrency = excluded.key_concurrency,
-        key_concurrency = coalesce(k.live_key_concurrency, excluded.key_concurrency),
-        key_lowered = coalesce(k.live_key_concurrency, excluded.key_concurrency) < k.key_concurrency
-            or (k.key_lowered
-                and (exists (select from windlass.ready r
-                             where r.kind = k.id
-                               and r.slot > coalesce(k.live_key_concurrency, excluded.key_concurrency))
-                     or exists (select from windlass.claims c cross join unnest(c.ids, c.slots) i (id, slot)
-                                join windlass.jobs j on j.id = i.id
-                                where i.slot > coalesce(k.live_key_concurrency, excluded.key_concurrency)
-                                  and j.kind = k.id)))
+        key_concurrency = coalesce(k.live_key_concurrency, excluded.key_concurrency)
     where k.queue = excluded.queue
-      and (k.key_lowered or (k.priority, k.max_attempts, k.timeout_us, k.backoff_base_us, k.backoff_cap_us, k.description,
+      and (k.priority, k.max_attempts, k.timeout_us, k.backoff_base_us, k.backoff_cap_us, k.description,
            k.configured_key_concurrency, k.rate, k.resource)
         is distinct from (excluded.priority, excluded.max_attempts, excluded.timeout_us, excluded.backoff_base_us,
                           excluded.backoff_cap_us, excluded.description, excluded.key_concurrency, excluded.rate,
-                          excluded.resource))
+                          excluded.resource)
     returning k.xmax = 0 as new";
 
 const KEY_CONCURRENCIES: &str = "
@@ -137,23 +128,18 @@ const UPDATE_KIND: &str = "
     update windlass.kinds k
     set live_rate = case when $2 then $3 else k.live_rate end,
         live_key_concurrency = case when $4 then $5 else k.live_key_concurrency end,
-        key_concurrency = case when $4 then coalesce($5, k.configured_key_concurrency) else k.key_concurrency end,
-        key_lowered = k.key_lowered or ($4 and coalesce($5, k.configured_key_concurrency) < k.key_concurrency)
+        key_concurrency = case when $4 then coalesce($5, k.configured_key_concurrency) else k.key_concurrency end
     from windlass.queues q where k.id = $1 and q.id = k.queue
     returning coalesce(k.resource, q.resource) as resource, k.name";
 
 const SET_PERMITS: &str = "update windlass.resources set live_permits = $2 where name = $1";
 
-/// Who was offered a slot is as good as ready.
 const BACKLOG: &str = "
     with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now)
-    select least($3, (select count(*) from (
+    select (select count(*) from (
                 select from n, generate_series(0, 10) p, lateral (
                     select from windlass.ready r where r.queue = $2 and r.priority = p::smallint
-                       and r.run_at <= n.now limit $3) r limit $3) x)
-           + coalesce((select sum(t.offers) from (
-                select cardinality(t.ids) as offers from windlass.turns t
-                where t.queue = $2 and t.run_at <= (select now from n) limit $3) t), 0)) as due,
+                       and r.run_at <= n.now limit $3) r limit $3) x) as due,
            (select count(*) from windlass.workers w where $2 = any (w.queues)) as workers";
 
 const DEPTH: &str = "
@@ -168,7 +154,7 @@ const OP: &str = "write the registry";
 
 impl PostgresStore {
     /// In name order, so that processes starting together wait for each other in one direction.
-    pub(crate) async fn sync_registry(
+    pub(crate) async fn do_sync_registry(
         &self,
         queues: &[QueueSpec],
         kinds: &[KindSpec],
@@ -197,7 +183,7 @@ impl PostgresStore {
             return Err(StoreError::KindsMoved { moved });
         }
         if !raised.is_empty() {
-            self.look_everywhere(&mut tx, &raised).await?;
+            self.check_all_lanes(&mut tx, &raised).await?;
         }
         tx.commit().await.map_err(failed(OP))?;
         self.ensure_days().await
@@ -276,7 +262,7 @@ impl PostgresStore {
         })
     }
 
-    pub(crate) async fn kinds(&self) -> Result<Vec<(KindId, QueueId, KindSpec)>, StoreError> {
+    pub(crate) async fn do_kinds(&self) -> Result<Vec<(KindId, QueueId, KindSpec)>, StoreError> {
         let rows =
             sqlx::query(self.sql(KINDS)).fetch_all(&self.pool).await.map_err(failed("read the kinds"))?;
         rows.iter()
@@ -301,7 +287,7 @@ impl PostgresStore {
             .collect()
     }
 
-    pub(crate) async fn queues(&self) -> Result<Vec<QueueState>, StoreError> {
+    pub(crate) async fn do_queues(&self) -> Result<Vec<QueueState>, StoreError> {
         let rows = sqlx::query(self.sql(QUEUES))
             .bind(self.offset())
             .bind(big_in(DEPTH_SHOWN))
@@ -311,7 +297,7 @@ impl PostgresStore {
         rows.iter().map(read_queue).collect()
     }
 
-    pub(crate) async fn update_queue(
+    pub(crate) async fn do_update_queue(
         &self,
         queue: QueueId,
         update: &QueueUpdate,
@@ -349,7 +335,7 @@ impl PostgresStore {
         Ok(changed.is_some())
     }
 
-    pub(crate) async fn update_kind(&self, kind: KindId, update: &KindUpdate) -> Result<bool, StoreError> {
+    pub(crate) async fn do_update_kind(&self, kind: KindId, update: &KindUpdate) -> Result<bool, StoreError> {
         const OP: &str = "change a kind";
         let rate = update.rate.and_then(Live::set);
         let rate = rate.map(|rate| rate.map_or(NO_RATE.to_owned(), |rate| rate.to_string()));
@@ -365,7 +351,7 @@ impl PostgresStore {
             .await
             .map_err(failed(OP))?;
         if let (Some(row), Some(_)) = (&changed, update.key_concurrency) {
-            self.look_everywhere(&mut tx, &[get(row, "name")?]).await?;
+            self.check_all_lanes(&mut tx, &[get(row, "name")?]).await?;
         }
         self.set_permits(&mut tx, changed.as_ref(), update.permits).await?;
         self.note_watched(&mut tx, watched).await?;
@@ -388,7 +374,7 @@ impl PostgresStore {
         Ok(())
     }
 
-    pub(crate) async fn backlog(&self, queue: QueueId, cap: u64) -> Result<Backlog, StoreError> {
+    pub(crate) async fn do_backlog(&self, queue: QueueId, cap: u64) -> Result<Backlog, StoreError> {
         let row = sqlx::query(self.sql(BACKLOG))
             .bind(self.offset())
             .bind(queue.0)
@@ -399,7 +385,7 @@ impl PostgresStore {
         Ok(Backlog { due: count(&row, "due")?, workers: count(&row, "workers")? })
     }
 
-    pub(crate) async fn depth(&self, queue: QueueId, cap: u64) -> Result<u64, StoreError> {
+    pub(crate) async fn do_depth(&self, queue: QueueId, cap: u64) -> Result<u64, StoreError> {
         let row = sqlx::query(self.sql(DEPTH))
             .bind(queue.0)
             .bind(big_in(cap))

@@ -42,7 +42,7 @@ pub(crate) const LINES_KEPT: i64 = 1_000;
 const OP: &str = "write progress";
 
 impl PostgresStore {
-    pub(crate) async fn report(&self, reports: &[Report]) -> Result<u64, StoreError> {
+    pub(crate) async fn do_report(&self, reports: &[Report]) -> Result<u64, StoreError> {
         if reports.is_empty() {
             return Ok(0);
         }

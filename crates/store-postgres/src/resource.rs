@@ -73,7 +73,7 @@ impl PostgresStore {
         Ok(())
     }
 
-    pub(crate) async fn report_limits(
+    pub(crate) async fn do_report_limits(
         &self,
         worker: WorkerId,
         limits: &WorkerLimits,

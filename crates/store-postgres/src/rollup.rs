@@ -23,7 +23,7 @@ const ROLLUPS: &str = "
     from windlass.rollups where minute >= $1 order by minute, queue, kind";
 
 impl PostgresStore {
-    pub(crate) async fn record(&self, rollups: &[Rollup]) -> Result<(), StoreError> {
+    pub(crate) async fn do_record(&self, rollups: &[Rollup]) -> Result<(), StoreError> {
         if rollups.is_empty() {
             return Ok(());
         }
@@ -43,7 +43,7 @@ impl PostgresStore {
         Ok(())
     }
 
-    pub(crate) async fn rollups(&self, since: Time) -> Result<Vec<Rollup>, StoreError> {
+    pub(crate) async fn do_rollups(&self, since: Time) -> Result<Vec<Rollup>, StoreError> {
         let rows = sqlx::query(self.sql(ROLLUPS))
             .bind(PgTime(since))
             .fetch_all(&self.pool)

@@ -50,7 +50,7 @@ impl<'c> PgSql<'c> {
 }
 
 impl PostgresStore {
-    pub(crate) fn sql_in<'a>(&'a self, tx: TxRef<'a>) -> Result<Box<dyn Sql + 'a>, StoreError> {
+    pub(crate) fn do_sql_in<'a>(&'a self, tx: TxRef<'a>) -> Result<Box<dyn Sql + 'a>, StoreError> {
         Ok(Box::new(PgSql { connection: tx::connection(tx)?, schema: &self.schema, unchecked: true }))
     }
 

@@ -1,21 +1,20 @@
 //! The [`Store`] contract, verb by verb, each in the module that owns it.
 //!
-//! The work of a verb has the verb's name: `self.verb` finds the method of [`PostgresStore`] itself, because Rust looks
-//! among a type's own methods before a trait's.
+//! The work of a verb is a method of [`PostgresStore`] with `do_` before the verb's name, so that neither hides the other.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use windlass_core::audit::Actor;
 use windlass_core::store::{
-    Action, Backlog, Beat, Boosted, Bulk, Change, Claim, DeadCount, Enqueued, Finding, JobDetail, JobFilter,
+    Action, Backlog, Beat, Bulk, Change, Claim, DeadCount, Enqueued, Finding, JobDetail, JobFilter,
     KindUpdate, LateJobs, Migration, OnWake, Overruled, Page, Poll, Prune, QueueKinds, QueueState,
     QueueUpdate, Reclaimed, Report, Rollup, Settled, Sql, StoreTx, TokenLease, WorkerInfo, WorkerLimits,
     WorkerRow,
 };
 use windlass_core::{
-    JobId, JobRecord, KindId, KindSpec, LaneId, LeasedJob, NewJob, QueueId, QueueSpec, Settlement, Store,
-    StoreError, Time, Token, TxRef, WorkerId,
+    JobId, JobRecord, KindId, KindSpec, LeasedJob, NewJob, QueueId, QueueSpec, Settlement, Store, StoreError,
+    Time, Token, TxRef, WorkerId,
 };
 
 use crate::PostgresStore;
@@ -29,11 +28,11 @@ impl Store for PostgresStore {
     }
 
     async fn now(&self) -> Result<Time> {
-        self.now().await
+        self.do_now().await
     }
 
     fn set_clock_offset(&self, micros: i64) {
-        self.set_clock_offset(micros);
+        self.do_set_clock_offset(micros);
     }
 
     fn on_wake(&self, wake: OnWake) {
@@ -47,19 +46,19 @@ impl Store for PostgresStore {
     }
 
     async fn migrations(&self) -> Result<Vec<Migration>> {
-        self.migrations().await
+        self.do_migrations().await
     }
 
     async fn migrate_up(&self, to: Option<i64>) -> Result<Vec<i64>> {
-        self.migrate_up(to).await
+        self.do_migrate_up(to).await
     }
 
     async fn migrate_down(&self, to: i64) -> Result<Vec<i64>> {
-        self.migrate_down(to).await
+        self.do_migrate_down(to).await
     }
 
     async fn check_schema(&self) -> Result<()> {
-        self.check_schema().await
+        self.do_check_schema().await
     }
 
     async fn sync_registry(
@@ -68,51 +67,51 @@ impl Store for PostgresStore {
         kinds: &[KindSpec],
         actor: Option<&Actor>,
     ) -> Result<()> {
-        self.sync_registry(queues, kinds, actor).await
+        self.do_sync_registry(queues, kinds, actor).await
     }
 
     async fn kinds(&self) -> Result<Vec<(KindId, QueueId, KindSpec)>> {
-        self.kinds().await
+        self.do_kinds().await
     }
 
     async fn queues(&self) -> Result<Vec<QueueState>> {
-        self.queues().await
+        self.do_queues().await
     }
 
     async fn update_queue(&self, queue: QueueId, update: &QueueUpdate) -> Result<bool> {
-        self.update_queue(queue, update).await
+        self.do_update_queue(queue, update).await
     }
 
     async fn update_kind(&self, kind: KindId, update: &KindUpdate) -> Result<bool> {
-        self.update_kind(kind, update).await
+        self.do_update_kind(kind, update).await
     }
 
     async fn overruled(&self) -> Result<Vec<Overruled>> {
-        self.overruled().await
+        self.do_overruled().await
     }
 
     async fn backlog(&self, queue: QueueId, cap: u64) -> Result<Backlog> {
-        self.backlog(queue, cap).await
+        self.do_backlog(queue, cap).await
     }
 
     async fn depth(&self, queue: QueueId, cap: u64) -> Result<u64> {
-        self.depth(queue, cap).await
+        self.do_depth(queue, cap).await
     }
 
     async fn enqueue(&self, jobs: &[NewJob]) -> Result<Vec<Enqueued>> {
-        self.enqueue(jobs).await
+        self.do_enqueue(jobs).await
     }
 
     async fn enqueue_in(&self, tx: TxRef<'_>, jobs: &[NewJob]) -> Result<Vec<Enqueued>> {
-        self.enqueue_in(tx, jobs).await
+        self.do_enqueue_in(tx, jobs).await
     }
 
     async fn begin(&self) -> Result<Box<dyn StoreTx>> {
-        self.begin().await
+        self.do_begin().await
     }
 
     fn sql_in<'a>(&'a self, tx: TxRef<'a>) -> Result<Box<dyn Sql + 'a>> {
-        self.sql_in(tx)
+        self.do_sql_in(tx)
     }
 
     async fn read(&self) -> Result<Box<dyn Sql>> {
@@ -120,63 +119,59 @@ impl Store for PostgresStore {
     }
 
     async fn claim(&self, claim: &Claim) -> Result<Vec<LeasedJob>> {
-        self.claim(claim).await
-    }
-
-    async fn boost_lines(&self, after: Option<LaneId>) -> Result<Boosted> {
-        self.boost_lines(after).await
+        self.do_claim(claim).await
     }
 
     async fn claim_late(&self, claim: &Claim, after: Duration) -> Result<LateJobs> {
-        self.claim_late(claim, after).await
+        self.do_claim_late(claim, after).await
     }
 
     async fn lease_tokens(&self, kind: KindId, wanted: u32, unspent: u32) -> Result<TokenLease> {
-        self.lease_tokens(kind, wanted, unspent).await
+        self.do_lease_tokens(kind, wanted, unspent).await
     }
 
     async fn in_company(&self, token: Token) -> Result<bool> {
-        self.in_company(token).await
+        self.do_in_company(token).await
     }
 
     async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>> {
-        self.settle(settlements).await
+        self.do_settle(settlements).await
     }
 
     async fn settle_in(&self, tx: TxRef<'_>, settlement: &Settlement) -> Result<Settled> {
-        self.settle_in(tx, settlement).await
+        self.do_settle_in(tx, settlement).await
     }
 
     async fn report(&self, reports: &[Report]) -> Result<u64> {
-        self.report(reports).await
+        self.do_report(reports).await
     }
 
     async fn poll(&self, worker: WorkerId, served: &[QueueKinds]) -> Result<Poll> {
-        self.poll(worker, served).await
+        self.do_poll(worker, served).await
     }
 
     async fn register_worker(&self, info: &WorkerInfo) -> Result<WorkerId> {
-        self.register_worker(info).await
+        self.do_register_worker(info).await
     }
 
     async fn heartbeat(&self, worker: WorkerId) -> Result<bool> {
-        self.heartbeat(worker).await
+        self.do_heartbeat(worker).await
     }
 
     async fn disown(&self, worker: WorkerId, known: &[Token]) -> Result<u64> {
-        self.disown(worker, known).await
+        self.do_disown(worker, known).await
     }
 
     async fn retire_worker(&self, worker: WorkerId) -> Result<()> {
-        self.retire_worker(worker).await
+        self.do_retire_worker(worker).await
     }
 
     async fn workers(&self) -> Result<Vec<WorkerRow>> {
-        self.workers().await
+        self.do_workers().await
     }
 
     async fn report_limits(&self, worker: WorkerId, limits: &WorkerLimits) -> Result<bool> {
-        self.report_limits(worker, limits).await
+        self.do_report_limits(worker, limits).await
     }
 
     fn proves_deaths(&self) -> bool {
@@ -184,27 +179,27 @@ impl Store for PostgresStore {
     }
 
     async fn beats(&self) -> Result<Vec<Beat>> {
-        self.beats().await
+        self.do_beats().await
     }
 
     async fn reclaim(&self, beat: &Beat) -> Result<Option<Reclaimed>> {
-        self.reclaim(beat).await
+        self.do_reclaim(beat).await
     }
 
     async fn job(&self, id: JobId) -> Result<Option<JobDetail>> {
-        self.job(id).await
+        self.do_job(id).await
     }
 
     async fn list(&self, filter: &JobFilter, page: &Page) -> Result<Vec<JobRecord>> {
-        self.list(filter, page).await
+        self.do_list(filter, page).await
     }
 
     async fn count(&self, filter: &JobFilter) -> Result<u64> {
-        self.count(filter).await
+        self.do_count(filter).await
     }
 
     async fn dead_letters(&self, cap: u64) -> Result<Vec<DeadCount>> {
-        self.dead_letters(cap).await
+        self.do_dead_letters(cap).await
     }
 
     async fn act(
@@ -214,26 +209,26 @@ impl Store for PostgresStore {
         limit: u32,
         actor: Option<&Actor>,
     ) -> Result<Bulk> {
-        self.act(filter, action, limit, actor).await
+        self.do_act(filter, action, limit, actor).await
     }
 
     async fn change(&self, id: JobId, change: &Change, actor: Option<&Actor>) -> Result<bool> {
-        self.change(id, change, actor).await
+        self.do_change(id, change, actor).await
     }
 
     async fn prune(&self, prune: &Prune, actor: Option<&Actor>) -> Result<u64> {
-        self.prune(prune, actor).await
+        self.do_prune(prune, actor).await
     }
 
     async fn record(&self, rollups: &[Rollup]) -> Result<()> {
-        self.record(rollups).await
+        self.do_record(rollups).await
     }
 
     async fn rollups(&self, since: Time) -> Result<Vec<Rollup>> {
-        self.rollups(since).await
+        self.do_rollups(since).await
     }
 
     async fn examine(&self) -> Result<Vec<Finding>> {
-        self.examine().await
+        self.do_examine().await
     }
 }

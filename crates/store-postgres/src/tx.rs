@@ -38,7 +38,7 @@ impl StoreTx for PgTx {
 }
 
 impl PostgresStore {
-    pub(crate) async fn begin(&self) -> Result<Box<dyn StoreTx>, StoreError> {
+    pub(crate) async fn do_begin(&self) -> Result<Box<dyn StoreTx>, StoreError> {
         let tx = self.callers.begin().await.map_err(failed("begin a transaction"))?;
         Ok(Box::new(PgTx { tx, schema: self.schema.clone() }))
     }

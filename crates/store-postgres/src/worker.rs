@@ -38,7 +38,7 @@ const BEATS: &str = "
     from windlass.workers order by id";
 
 impl PostgresStore {
-    pub(crate) async fn now(&self) -> Result<Time, StoreError> {
+    pub(crate) async fn do_now(&self) -> Result<Time, StoreError> {
         let mut conn = self.pool.session().await.map_err(failed("read the clock"))?;
         let now = self.now_on(&mut conn).await?;
         conn.commit().await.map_err(failed("read the clock"))?;
@@ -51,7 +51,7 @@ impl PostgresStore {
         time(&row, "now")
     }
 
-    pub(crate) async fn register_worker(&self, info: &WorkerInfo) -> Result<WorkerId, StoreError> {
+    pub(crate) async fn do_register_worker(&self, info: &WorkerInfo) -> Result<WorkerId, StoreError> {
         let row = sqlx::query(self.sql(REGISTER))
             .bind(self.offset())
             .bind(&info.label)
@@ -63,7 +63,7 @@ impl PostgresStore {
         Ok(WorkerId(get(&row, "id")?))
     }
 
-    pub(crate) async fn heartbeat(&self, worker: WorkerId) -> Result<bool, StoreError> {
+    pub(crate) async fn do_heartbeat(&self, worker: WorkerId) -> Result<bool, StoreError> {
         let done = sqlx::query(self.sql(HEARTBEAT))
             .bind(self.offset())
             .bind(worker.0)
@@ -73,7 +73,7 @@ impl PostgresStore {
         Ok(done.rows_affected() == 1)
     }
 
-    pub(crate) async fn workers(&self) -> Result<Vec<WorkerRow>, StoreError> {
+    pub(crate) async fn do_workers(&self) -> Result<Vec<WorkerRow>, StoreError> {
         let rows =
             sqlx::query(self.sql(WORKERS)).fetch_all(&self.pool).await.map_err(failed("read the workers"))?;
         let uses = self.uses().await?;
@@ -96,7 +96,7 @@ impl PostgresStore {
             .collect()
     }
 
-    pub(crate) async fn beats(&self) -> Result<Vec<Beat>, StoreError> {
+    pub(crate) async fn do_beats(&self) -> Result<Vec<Beat>, StoreError> {
         let rows = sqlx::query(self.sql(BEATS))
             .bind(self.offset())
             .fetch_all(&self.pool)

@@ -8,20 +8,19 @@ use serde_json::{Map, Value};
 use windlass_core::audit::{Actor, Note, filter_words, job_figures, on_job, on_jobs, only_job};
 use windlass_core::lane::Lane;
 use windlass_core::store::{Action, Bulk, Change, JobFilter, Wake};
-use windlass_core::{JobId, JobState, KindId, LaneId, QueueId, StoreError, Time};
+use windlass_core::{JobId, JobState, KindId, LaneId, QueueId, StoreError, Time, UniqueUntil};
 
 use crate::SqliteStore;
+use crate::end::{End, finish};
 use crate::enqueue::{INSERT_READY, twin_of};
 use crate::entity::box_waits_again;
 use crate::error::Answer;
-use crate::lane::{look, release, standing};
-use crate::line::{get_in_line, leave_line};
+use crate::lane::{check, release, stored_queue};
 use crate::prune::erase;
 use crate::query::Selection;
 use crate::scope::Scope;
-use crate::settle::{End, Waiting, finish, waiting_columns};
-use crate::turn::withdraw;
-use crate::{audit, query, workflow};
+use crate::settle::{Waiting, waiting_columns};
+use crate::{audit, query, unique, workflow};
 
 /// Jobs per transaction.
 const CHUNK: usize = 250;
@@ -153,10 +152,8 @@ pub(crate) fn cancel(scope: &mut Scope<'_>, id: JobId, bulk: &mut Bulk) -> Answe
         .optional()?;
     if let (Some(attempt), Some(stood)) = (waited, stands) {
         finish(scope, &End::waiting(id, JobState::Cancelled, attempt))?;
-        match stood.lane {
-            Some(lane) if stood.number > 0 => release(scope, lane)?,
-            Some(lane) => leave_line(scope.connection, lane.id, (stood.priority, stood.run_at, id))?,
-            None => {}
+        if let Some(lane) = stood.lane.filter(|_| stood.number > 0) {
+            release(scope, lane)?;
         }
         scope.wake(Wake::Any);
         bulk.done += 1;
@@ -174,27 +171,31 @@ pub(crate) fn cancel(scope: &mut Scope<'_>, id: JobId, bulk: &mut Bulk) -> Answe
 }
 
 fn retry(scope: &mut Scope<'_>, id: JobId, bulk: &mut Bulk) -> Answer<()> {
-    let Waiting { kind, queue, priority, unique_key, lane } = waiting_columns(scope.connection, id)?;
+    let Waiting { kind, queue, priority, unique_key, until, lane } = waiting_columns(scope.connection, id)?;
     scope.wake(Wake::Queue(QueueId(queue)));
     if let Some(lane) = lane {
-        look(scope, lane, scope.now)?;
+        check(scope, lane, scope.now)?;
     }
     if standing_of(scope, id)?.is_some() {
         move_to(scope, id, None, Some(scope.now))?;
         bulk.done += 1;
         return Ok(());
     }
-    if let Some(key) = &unique_key
-        && twin_of(scope.connection, key)?.is_some()
-    {
-        supersede_finished(scope, id)?;
-        bulk.superseded += 1;
-        return Ok(());
+    if let Some(key) = &unique_key {
+        let holds = until == Some(UniqueUntil::Finished);
+        if twin_of(scope.connection, key)?.is_some() || holds && unique::holder(scope, key)?.is_some() {
+            supersede_finished(scope, id)?;
+            bulk.superseded += 1;
+            return Ok(());
+        }
+        if holds {
+            unique::hold_key(scope, key, id)?;
+        }
     }
     keep_last_attempt(scope, id)?;
     scope.connection.prepare_cached("delete from windlass_progress where job_id = ?1")?.execute([id.0])?;
     scope.connection.prepare_cached(INSERT_READY)?.execute((
-        standing(queue, lane.is_some()),
+        stored_queue(queue, lane.is_some()),
         priority,
         scope.now.0,
         id.0,
@@ -204,7 +205,6 @@ fn retry(scope: &mut Scope<'_>, id: JobId, bulk: &mut Bulk) -> Answer<()> {
         unique_key,
         lane.map(|lane| lane.id.0),
     ))?;
-    get_in_line(scope.connection, id)?;
     box_waits_again(scope, id)?;
     bulk.done += 1;
     Ok(())
@@ -244,7 +244,7 @@ fn copy_last_attempt(scope: &Scope<'_>, id: JobId) -> Answer<()> {
 
 /// Where a waiting job stands.
 pub(crate) struct Stood {
-    /// Of its queue, or its negative in line.
+    /// Of its queue, or its negative while it is blocked.
     number: i32,
     priority: u8,
     run_at: Time,
@@ -276,19 +276,13 @@ pub(crate) fn move_to(
         return Ok(None);
     }
     let (priority, run_at) = (priority.unwrap_or(before.priority), run_at.unwrap_or(before.run_at));
-    // One that came back unrun and whose time is moved ahead goes back in line.
-    let lined = before.number < 0 || before.lane.is_some() && run_at > scope.now;
-    let number = standing(before.number.abs(), lined);
+    // A job that holds a slot and whose time is moved ahead is blocked again.
+    let blocked = before.number < 0 || before.lane.is_some() && run_at > scope.now;
+    let number = stored_queue(before.number.abs(), blocked);
     scope
         .connection
         .prepare_cached("update windlass_ready set queue = ?2, priority = ?3, run_at = ?4 where id = ?1")?
         .execute((id.0, number, priority, run_at.0))?;
-    if let Some(lane) = before.lane {
-        if before.number < 0 {
-            leave_line(scope.connection, lane.id, (before.priority, before.run_at, id))?;
-        }
-        get_in_line(scope.connection, id)?;
-    }
     let after = Stood { number, priority, run_at, lane: before.lane };
     Ok(Some((before, after)))
 }
@@ -304,12 +298,10 @@ pub(crate) fn change(
     let Some((before, after)) = move_to(scope, id, change.priority, run_at)? else { return Ok(false) };
     let queue = QueueId(after.number.abs());
     if let Some(lane) = after.lane.filter(|_| after.number < 0) {
-        match before.number > 0 {
-            true => release(scope, lane)?,
-            // What is offered stands where the first in line did, and that may be another now.
-            false => withdraw(scope, queue, lane)?,
+        if before.number > 0 {
+            release(scope, lane)?;
         }
-        look(scope, lane, after.run_at)?;
+        check(scope, lane, after.run_at)?;
     }
     if let Some(priority) = change.priority {
         // The one write to a job's row after its insert: a job that comes back takes its priority from there.

@@ -2,107 +2,55 @@
 //!
 //! Owns: the move from ready to claims. Order is (priority, run_at, id) straight from the primary key, one range per
 //! priority, so jobs whose time lies ahead are never walked over. Jobs with the same attempt number share one claims
-//! row and one token. Looks at lanes first, so that their turns are among the rest. Never leases a suspect in company, or
-//! more of a queue than its global concurrency leaves.
+//! row and one token. Lane checks are followed first, so that the jobs they make ready are among the rest. Never leases a
+//! suspect in company, or more of a queue than its global concurrency leaves.
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
-use windlass_core::lane::{Lane, Slot};
+use windlass_core::lane::Lane;
 use windlass_core::queue::{MAX_PRIORITY, room};
 use windlass_core::store::Claim;
 use windlass_core::{JobId, KindId, LaneId, LeasedJob, QueueId, Time, Token, WorkflowId};
 
 use crate::error::{Answer, Fault};
-use crate::lane::{lanes, promote};
+use crate::lane::follow_checks;
 use crate::lease::{pack, pack_places};
-use crate::row::{duration, small};
+use crate::row::duration;
 use crate::scope::Scope;
-use crate::turn::{self, Turn};
 
-/// A due row of ready; one that stood in line is gone from there already.
+/// A due row of `ready`.
 pub(crate) struct Due {
     pub(crate) priority: u8,
-    pub(crate) run_at: i64,
+    pub(crate) run_at: Time,
     id: i64,
-    kind: i32,
+    kind: KindId,
     attempt: u16,
     crashes: Option<u16>,
-    slot: Option<Slot>,
-    in_line: bool,
+    lane: Option<LaneId>,
 }
 
 impl Due {
-    pub(crate) fn of_lane((priority, place, id): (u8, Time, JobId), attempt: u16, slot: Slot) -> Due {
-        let kind = slot.lane.kind.0;
-        let (run_at, id, slot) = (place.0, id.0, Some(slot));
-        Due { priority, run_at, id, kind, attempt, crashes: None, slot, in_line: true }
-    }
-
     fn read(row: &Row<'_>) -> rusqlite::Result<Due> {
-        let (kind, lane) = (KindId(row.get(3)?), row.get::<_, Option<i64>>(6)?);
-        Ok(Due {
-            priority: row.get(0)?,
-            run_at: row.get(1)?,
-            id: row.get(2)?,
-            kind: kind.0,
-            attempt: small(row, 4)?,
-            crashes: row.get::<_, Option<u16>>(5)?,
-            slot: lane.map(|id| Slot { lane: Lane { id: LaneId(id), kind }, stood: None }),
-            in_line: false,
-        })
-    }
-}
-
-/// What a claim may come to next.
-pub(crate) enum Next {
-    Ready(Due),
-    Turn(Turn),
-}
-
-impl Next {
-    pub(crate) fn priority(&self) -> u8 {
-        match self {
-            Next::Ready(due) => due.priority,
-            Next::Turn(turn) => turn.priority,
-        }
-    }
-
-    fn turn(&self) -> Option<&Turn> {
-        match self {
-            Next::Ready(_) => None,
-            Next::Turn(turn) => Some(turn),
-        }
-    }
-
-    pub(crate) fn place(&self) -> Time {
-        match self {
-            Next::Ready(due) => Time(due.run_at),
-            Next::Turn(turn) => turn.place,
-        }
-    }
-
-    fn id(&self) -> i64 {
-        match self {
-            Next::Ready(due) => due.id,
-            Next::Turn(turn) => turn.id().0,
-        }
+        let (priority, run_at, id, kind, attempt, crashes, lane): (_, _, _, _, _, _, Option<i64>) =
+            row.try_into()?;
+        let (run_at, kind, lane) = (Time(run_at), KindId(kind), lane.map(LaneId));
+        Ok(Due { priority, run_at, id, kind, attempt, crashes, lane })
     }
 }
 
 pub(crate) fn claim(scope: &mut Scope<'_>, claim: &Claim) -> Answer<Vec<LeasedJob>> {
-    let Some(May { limit, limited, looks, mut turns }) = may_claim(scope.connection, claim)? else {
+    let Some(May { limit, limited, checks }) = may_claim(scope.connection, claim)? else {
         return Ok(Vec::new());
     };
     let claim = &Claim { limit, ..claim.clone() };
-    let next = if claim.suspect {
-        suspect(scope.connection, claim, scope.now)?.into_iter().map(Next::Ready).collect()
+    let due = if claim.suspect {
+        suspect(scope.connection, claim, scope.now)?.into_iter().collect()
     } else {
-        if looks {
-            promote(scope, &claim.kinds)?;
-            turns = turn::any(scope.connection, claim.queue)?;
+        if checks {
+            follow_checks(scope, &claim.kinds)?;
         }
-        due(scope.connection, claim, (scope.now, turns))?
+        due(scope.connection, claim, scope.now)?
     };
-    let mut jobs = take_all(scope, claim, limited, next)?;
+    let mut jobs = take_all(scope, claim, limited, &due)?;
     jobs.sort_unstable_by_key(|job| (job.priority, job.run_at, job.id));
     Ok(jobs)
 }
@@ -111,9 +59,8 @@ pub(crate) fn take_all(
     scope: &mut Scope<'_>,
     claim: &Claim,
     limited: bool,
-    next: Vec<Next>,
+    due: &[Due],
 ) -> Answer<Vec<LeasedJob>> {
-    let due = serve_turns(scope, claim, next)?;
     let mut jobs = Vec::with_capacity(due.len());
     let mut attempts: Vec<u16> = due.iter().map(|row| row.attempt).collect();
     attempts.sort_unstable();
@@ -129,53 +76,32 @@ pub(crate) fn take_all(
     Ok(jobs)
 }
 
-/// Each turn is taken by who it was offered to, or stands first in its line now.
-fn serve_turns(scope: &mut Scope<'_>, claim: &Claim, next: Vec<Next>) -> Answer<Vec<Due>> {
-    let turns: Vec<&Turn> = next.iter().filter_map(Next::turn).collect();
-    turn::serve(scope.connection, &turns)?;
-    let mut known = None;
-    let mut due = Vec::with_capacity(next.len());
-    for next in next {
-        match next {
-            Next::Ready(row) => due.push(row),
-            Next::Turn(turn) => {
-                let lanes = lanes(&mut known, scope.connection)?;
-                due.extend(turn::take(scope, lanes, claim.queue, &turn)?);
-            }
-        }
-    }
-    Ok(due)
-}
-
-/// What a claim may take, and where it has to look.
+/// What a claim may take.
 pub(crate) struct May {
     pub(crate) limit: u32,
     /// The queue has a global concurrency.
     pub(crate) limited: bool,
-    /// There are looks to follow, of whatever kind.
-    pub(crate) looks: bool,
-    /// The queue has turns.
-    pub(crate) turns: bool,
+    /// There are lane checks, of whatever kind.
+    pub(crate) checks: bool,
 }
 
-/// Something, when the queue runs and has room and the worker was not declared dead. Asks all that a claim has to know in one
-/// statement: where nobody uses lanes, they cost it nothing more.
+/// `None` when the queue is paused or has no room, or the worker was declared dead. One statement asks all of it.
 pub(crate) fn may_claim(connection: &Connection, claim: &Claim) -> Answer<Option<May>> {
-    let may: Option<(Option<u32>, bool, bool)> = connection
+    let may: Option<(Option<u32>, bool)> = connection
         .prepare_cached(
             "select case when q.live_global_concurrency_set then q.live_global_concurrency
                          else q.global_concurrency end,
-                    exists (select 1 from windlass_looks), exists (select 1 from windlass_turns where queue = ?1)
+                    exists (select 1 from windlass_lane_checks)
              from windlass_queues q, windlass_workers w where q.id = ?1 and not q.paused and w.id = ?2",
         )?
-        .query_row((claim.queue.0, claim.worker.0), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .query_row((claim.queue.0, claim.worker.0), |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
-    let Some((most, looks, turns)) = may else { return Ok(None) };
+    let Some((most, checks)) = may else { return Ok(None) };
     let limit = match most {
         None => claim.limit,
         Some(most) => room(most, leased(connection, claim.queue)?, claim.limit),
     };
-    Ok((limit > 0).then_some(May { limit, limited: most.is_some(), looks, turns }))
+    Ok((limit > 0).then_some(May { limit, limited: most.is_some(), checks }))
 }
 
 fn leased(connection: &Connection, queue: QueueId) -> Answer<u64> {
@@ -187,14 +113,14 @@ fn leased(connection: &Connection, queue: QueueId) -> Answer<u64> {
     Ok(leased.unsigned_abs())
 }
 
-fn due(connection: &Connection, claim: &Claim, (now, turns): (Time, bool)) -> Answer<Vec<Next>> {
+fn due(connection: &Connection, claim: &Claim, now: Time) -> Answer<Vec<Due>> {
     let limit = claim.limit as usize;
     let mut found = Vec::new();
     let mut from = 0;
     while found.len() < limit
-        && let Some(priority) = next_priority(connection, claim.queue, from, turns)?
+        && let Some(priority) = next_priority(connection, claim.queue, from)?
     {
-        found.append(&mut walk(connection, claim, priority, (now, turns), limit - found.len())?);
+        found.append(&mut walk(connection, claim, priority, now, limit - found.len())?);
         from = priority + 1;
     }
     Ok(found)
@@ -203,20 +129,11 @@ fn due(connection: &Connection, claim: &Claim, (now, turns): (Time, bool)) -> An
 pub(crate) const NEXT_PRIORITY: &str =
     "select priority from windlass_ready where queue = ?1 and priority >= ?2 order by priority limit 1";
 
-/// The most urgent one from there on that something may wait with. Most queues use one or two of the eleven, and a walk
+/// The most urgent priority from there on that a job waits with. Most queues use one or two of the eleven, and a walk
 /// that finds nothing costs as much as this look.
-pub(crate) fn next_priority(
-    connection: &Connection,
-    queue: QueueId,
-    from: u8,
-    turns: bool,
-) -> Answer<Option<u8>> {
+pub(crate) fn next_priority(connection: &Connection, queue: QueueId, from: u8) -> Answer<Option<u8>> {
     if from > MAX_PRIORITY {
         return Ok(None);
-    }
-    // Turns stand in a table of their own.
-    if turns {
-        return Ok(Some(from));
     }
     let mut statement = connection.prepare_cached(NEXT_PRIORITY)?;
     Ok(statement.query_row((queue.0, from), |row| row.get(0)).optional()?)
@@ -226,48 +143,27 @@ pub(crate) const OF_PRIORITY: &str =
     "select priority, run_at, id, kind, attempt, suspect, lane from windlass_ready
      where queue = ?1 and priority = ?2 and run_at <= ?3 and suspect is null order by run_at, id";
 
-/// Due jobs and turns of one priority, up to so many.
+/// Due jobs of one priority, up to so many.
 // Differs from Postgres: a walk over the index that skips foreign kinds and suspects here, then deletes by key; one
 // writer needs no SKIP LOCKED.
 pub(crate) fn walk(
     connection: &Connection,
     claim: &Claim,
     priority: u8,
-    (before, turns): (Time, bool),
+    before: Time,
     most: usize,
-) -> Answer<Vec<Next>> {
+) -> Answer<Vec<Due>> {
     let mut statement = connection.prepare_cached(OF_PRIORITY)?;
     let mut rows = statement.query((claim.queue.0, priority, before.0))?;
     let mut found = Vec::new();
     while found.len() < most {
         let Some(row) = rows.next()? else { break };
         let row = Due::read(row)?;
-        if claim.kinds.contains(&KindId(row.kind)) {
-            found.push(Next::Ready(row));
+        if claim.kinds.contains(&row.kind) {
+            found.push(row);
         }
     }
-    if !turns {
-        return Ok(found);
-    }
-    let turns = turn::walk(connection, claim, priority, before, most)?;
-    Ok(merge(found, turns.into_iter().map(Next::Turn).collect(), most))
-}
-
-/// Turns keep their order among themselves: what is taken of a row is its beginning.
-fn merge(ready: Vec<Next>, turns: Vec<Next>, most: usize) -> Vec<Next> {
-    let mut found = Vec::with_capacity(most.min(ready.len() + turns.len()));
-    let (mut ready, mut turns) = (ready.into_iter().peekable(), turns.into_iter().peekable());
-    while found.len() < most {
-        let before = |one: &Next, other: &Next| (one.place(), one.id()) < (other.place(), other.id());
-        let next = match (ready.peek(), turns.peek()) {
-            (Some(job), Some(turn)) if before(turn, job) => turns.next(),
-            (Some(_), _) => ready.next(),
-            (None, _) => turns.next(),
-        };
-        let Some(next) = next else { break };
-        found.push(next);
-    }
-    found
+    Ok(found)
 }
 
 fn suspect(connection: &Connection, claim: &Claim, now: Time) -> Answer<Option<Due>> {
@@ -278,7 +174,7 @@ fn suspect(connection: &Connection, claim: &Claim, now: Time) -> Answer<Option<D
     let mut rows = statement.query((claim.queue.0, now.0))?;
     while let Some(row) = rows.next()? {
         let row = Due::read(row)?;
-        if claim.kinds.contains(&KindId(row.kind)) {
+        if claim.kinds.contains(&row.kind) {
             return Ok(Some(row));
         }
     }
@@ -287,7 +183,7 @@ fn suspect(connection: &Connection, claim: &Claim, now: Time) -> Answer<Option<D
 
 /// One claims row for jobs with the same attempt number.
 fn lease(scope: &Scope<'_>, claim: &Claim, used: u16, limited: bool, group: &[&Due]) -> Answer<Token> {
-    let mut jobs: Vec<(i64, i64)> = group.iter().map(|row| (row.id, row.run_at)).collect();
+    let mut jobs: Vec<(i64, i64)> = group.iter().map(|row| (row.id, row.run_at.0)).collect();
     jobs.sort_unstable();
     let (ids, places): (Vec<i64>, Vec<i64>) = jobs.into_iter().unzip();
     let ((first_id, ids), (place, places)) = (pack(&ids), pack_places(&places));
@@ -296,8 +192,8 @@ fn lease(scope: &Scope<'_>, claim: &Claim, used: u16, limited: bool, group: &[&D
         .connection
         .prepare_cached(
             "insert into windlass_claims (worker, queue, attempt, crashes, alone, claimed_at, place, first_id, ids,
-                 places, laned, limited)
-             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+                 places, limited)
+             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         )?
         .execute((
             claim.worker.0,
@@ -310,15 +206,13 @@ fn lease(scope: &Scope<'_>, claim: &Claim, used: u16, limited: bool, group: &[&D
             first_id,
             ids,
             places,
-            group.iter().any(|row| row.slot.is_some()),
             limited,
         ))?;
     Ok(Token(scope.connection.last_insert_rowid()))
 }
 
-/// By its whole key, whether it stands among the ready ones or in line.
-pub(crate) const OUT: &str =
-    "delete from windlass_ready where queue = ?1 and priority = ?2 and run_at = ?3 and id = ?4";
+/// By its whole key.
+const OUT: &str = "delete from windlass_ready where queue = ?1 and priority = ?2 and run_at = ?3 and id = ?4";
 
 /// Looked up once per claim, not once per job.
 struct Takes<'c> {
@@ -328,31 +222,35 @@ struct Takes<'c> {
 
 impl<'c> Takes<'c> {
     fn new(connection: &'c Connection) -> Answer<Takes<'c>> {
-        let job = "select payload, max_attempts, timeout_us, created_at, parent_id from windlass_jobs where id = ?1";
+        let job = "select payload, max_attempts, timeout_us, created_at, parent_id,
+                          unique_until is 'finished' as holds_key from windlass_jobs where id = ?1";
         Ok(Takes { out: connection.prepare_cached(OUT)?, job: connection.prepare_cached(job)? })
     }
 }
 
 fn take(takes: &mut Takes<'_>, queue: QueueId, (token, now): (Token, Time), due: &Due) -> Answer<LeasedJob> {
-    if !due.in_line && takes.out.execute((queue.0, due.priority, due.run_at, due.id))? != 1 {
+    if takes.out.execute((queue.0, due.priority, due.run_at.0, due.id))? != 1 {
         return Err(Fault::corrupt(format!("job {} left its queue while it was leased", due.id)));
     }
+    type Columns = (Vec<u8>, u16, Option<i64>, i64, Option<i64>, bool);
     let job = takes.job.query_row([due.id], |row| {
+        let (payload, max_attempts, timeout, created_at, workflow, holds_key): Columns = row.try_into()?;
         Ok(LeasedJob {
             id: JobId(due.id),
             token,
-            kind: KindId(due.kind),
+            kind: due.kind,
             queue,
             priority: due.priority,
-            payload: row.get(0)?,
+            payload,
             attempt: due.attempt.saturating_add(1),
-            max_attempts: small(row, 1)?,
-            timeout: row.get::<_, Option<i64>>(2)?.map(duration),
-            run_at: Time(due.run_at),
-            created_at: Time(row.get(3)?),
+            max_attempts,
+            timeout: timeout.map(duration),
+            run_at: due.run_at,
+            created_at: Time(created_at),
             claimed_at: now,
-            workflow: row.get::<_, Option<i64>>(4)?.map(WorkflowId),
-            slot: due.slot,
+            workflow: workflow.map(WorkflowId),
+            lane: due.lane.map(|id| Lane { id, kind: due.kind }),
+            holds_key,
         })
     });
     job.optional()?.ok_or_else(|| Fault::corrupt(format!("job {} waits in its queue but has no row", due.id)))

@@ -8,29 +8,26 @@ use windlass_core::lane::Lane;
 use windlass_core::store::{Enqueued, Wake};
 use windlass_core::time::micros;
 use windlass_core::{
-    Idempotency, JobId, JobState, KeyUse, KindId, LaneId, NewJob, OnConflict, RunAt, StoreError, Time, Unique,
+    Idempotency, JobId, JobState, KeyUse, KindId, LaneId, NewJob, OnConflict, RunAt, StoreError, Time,
+    Unique, UniqueUntil,
 };
 
+use crate::end::{End, finish};
 use crate::error::Answer;
-use crate::lane::{Lanes, lanes, look, release, standing};
-use crate::line::{leave_line, note_urgency};
+use crate::lane::{Lanes, check, lanes, release, stored_queue};
 use crate::row::tags_text;
 use crate::scope::Scope;
-use crate::settle::{End, finish};
-use crate::window;
+use crate::{unique, window};
 
 // Differs from Postgres: a prepared statement in a loop, not one statement over arrays; there is no round trip to save.
 const INSERT_JOB: &str =
     "insert into windlass_jobs (id, kind, queue, priority, max_attempts, created_at, timeout_us,
-     payload, unique_key, concurrency_key, tags, entity_type, entity_id, tenant, lane)
+     payload, unique_key, unique_until, concurrency_key, tags, entity_type, entity_id, lane)
      values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
 
 pub(crate) const INSERT_READY: &str = "insert into windlass_ready
      (queue, priority, run_at, id, kind, attempt, suspect, unique_key, lane)
      values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
-
-const INSERT_LINED: &str =
-    "insert into windlass_lines (lane, priority, run_at, id, attempt) values (?1, ?2, ?3, ?4, 0)";
 
 /// In the row of a key that an entity's write took.
 pub(crate) const NO_JOB: JobId = JobId(0);
@@ -39,30 +36,7 @@ pub(crate) const NO_JOB: JobId = JobId(0);
 struct Inserts<'c> {
     job: CachedStatement<'c>,
     ready: CachedStatement<'c>,
-    /// With the first job that has a lane, as [`Lanes`]: a caller's transaction parses all of these anew.
-    lined: Option<CachedStatement<'c>>,
     lanes: Option<Lanes<'c>>,
-    /// The last kind and priority that was noted: jobs of a call are mostly alike.
-    noted: Option<(KindId, u8)>,
-}
-
-impl<'c> Inserts<'c> {
-    fn lined(&mut self, connection: &'c Connection) -> Answer<&mut CachedStatement<'c>> {
-        let lined = match self.lined.take() {
-            Some(lined) => lined,
-            None => connection.prepare_cached(INSERT_LINED)?,
-        };
-        Ok(self.lined.insert(lined))
-    }
-
-    fn note_urgency(&mut self, connection: &Connection, job: &NewJob) -> Answer<()> {
-        let urgency = (job.kind, job.priority);
-        if self.noted != Some(urgency) {
-            note_urgency(connection, job.kind, job.priority)?;
-            self.noted = Some(urgency);
-        }
-        Ok(())
-    }
 }
 
 pub(crate) fn enqueue(scope: &mut Scope<'_>, jobs: &[NewJob]) -> Answer<Vec<Enqueued>> {
@@ -71,9 +45,7 @@ pub(crate) fn enqueue(scope: &mut Scope<'_>, jobs: &[NewJob]) -> Answer<Vec<Enqu
     let mut inserts = Inserts {
         job: connection.prepare_cached(INSERT_JOB)?,
         ready: connection.prepare_cached(INSERT_READY)?,
-        lined: None,
         lanes: None,
-        noted: None,
     };
     for job in jobs {
         let one = match &job.idempotency {
@@ -124,7 +96,7 @@ fn admit<'c>(scope: &mut Scope<'c>, inserts: &mut Inserts<'c>, job: &NewJob) -> 
     let twin = twin_of(scope.connection, &unique.key)?;
     let met = match &twin {
         Some(twin) => Some(twin.id),
-        None => window::lasting(scope, unique)?,
+        None => held(scope, unique)?,
     };
     match (met, unique.on_conflict, twin) {
         (None, ..) => {}
@@ -138,8 +110,21 @@ fn admit<'c>(scope: &mut Scope<'c>, inserts: &mut Inserts<'c>, job: &NewJob) -> 
         (Some(id), OnConflict::Keep | OnConflict::Replace, _) => return Ok(Enqueued { id, duplicate: true }),
     }
     let id = insert(scope, inserts, job, run_at)?;
+    unique::hold(scope, unique, id)?;
     window::open(scope, unique, id)?;
     Ok(Enqueued { id, duplicate: false })
+}
+
+/// The job that has the key although it does not wait: it runs and holds the key until its end, or its window lasts.
+fn held(scope: &Scope<'_>, unique: &Unique) -> Answer<Option<JobId>> {
+    let holder = match unique.until {
+        UniqueUntil::Finished => unique::holder(scope, &unique.key)?,
+        UniqueUntil::Started => None,
+    };
+    match holder {
+        Some(holder) => Ok(Some(holder)),
+        None => window::lasting(scope, unique),
+    }
 }
 
 fn insert<'c>(scope: &mut Scope<'c>, inserts: &mut Inserts<'c>, job: &NewJob, run_at: Time) -> Answer<JobId> {
@@ -158,21 +143,15 @@ fn insert<'c>(scope: &mut Scope<'c>, inserts: &mut Inserts<'c>, job: &NewJob, ru
         job.timeout.map(micros),
         &job.payload,
         unique_key,
+        job.unique.as_ref().map(|unique| unique.until.name()),
         &job.concurrency_key,
         tags_text(&job.tags),
         entity.map(|e| &e.entity_type),
         entity.map(|e| &e.entity_id),
-        &job.tenant,
         lane_id,
     ))?;
-    let call = match lane {
-        Some(lane) => {
-            lanes(&mut inserts.lanes, scope.connection)?.must_call(scope, lane, run_at)?.then_some(lane)
-        }
-        None => None,
-    };
     inserts.ready.execute((
-        standing(job.queue.0, lane.is_some()),
+        stored_queue(job.queue.0, lane.is_some()),
         job.priority,
         run_at.0,
         id,
@@ -182,12 +161,10 @@ fn insert<'c>(scope: &mut Scope<'c>, inserts: &mut Inserts<'c>, job: &NewJob, ru
         unique_key,
         lane_id,
     ))?;
-    if let Some(lane) = lane_id {
-        inserts.lined(scope.connection)?.execute((lane, job.priority, run_at.0, id))?;
-        inserts.note_urgency(scope.connection, job)?;
-    }
-    if let Some(lane) = call {
-        look(scope, lane, run_at)?;
+    if let Some(lane) = lane
+        && lanes(&mut inserts.lanes, scope.connection)?.needs_check(scope, lane, run_at)?
+    {
+        check(scope, lane, run_at)?;
     }
     scope.wake(if run_at <= scope.now { Wake::Due(job.queue) } else { Wake::Queue(job.queue) });
     Ok(JobId(id))
@@ -207,16 +184,15 @@ pub(crate) struct Twin {
     pub(crate) id: JobId,
     pub(crate) run_at: Time,
     pub(crate) attempt: u16,
-    priority: u8,
     lane: Option<Lane>,
-    /// It came back unrun and holds a slot of its lane.
+    /// It holds a slot of its lane.
     holds_slot: bool,
 }
 
 pub(crate) fn twin_of(connection: &Connection, key: &str) -> Answer<Option<Twin>> {
     let twin = connection
         .prepare_cached(
-            "select id, run_at, attempt, lane, kind, queue > 0, priority from windlass_ready where unique_key = ?1",
+            "select id, run_at, attempt, lane, kind, queue > 0 from windlass_ready where unique_key = ?1",
         )?
         .query_row([key], |row| {
             let kind = KindId(row.get(4)?);
@@ -225,7 +201,6 @@ pub(crate) fn twin_of(connection: &Connection, key: &str) -> Answer<Option<Twin>
                 id: JobId(row.get(0)?),
                 run_at: Time(row.get(1)?),
                 attempt: row.get(2)?,
-                priority: row.get(6)?,
                 lane,
                 holds_slot: lane.is_some() && row.get(5)?,
             })
@@ -237,13 +212,9 @@ pub(crate) fn twin_of(connection: &Connection, key: &str) -> Answer<Option<Twin>
 /// Ends a waiting job in favour of a newer one.
 pub(crate) fn supersede(scope: &mut Scope<'_>, twin: &Twin) -> Answer<()> {
     scope.connection.prepare_cached("delete from windlass_ready where id = ?1")?.execute([twin.id.0])?;
-    match twin.lane {
-        Some(lane) if twin.holds_slot => {
-            release(scope, lane)?;
-            scope.wake(Wake::Any);
-        }
-        Some(lane) => leave_line(scope.connection, lane.id, (twin.priority, twin.run_at, twin.id))?,
-        None => {}
+    if let Some(lane) = twin.lane.filter(|_| twin.holds_slot) {
+        release(scope, lane)?;
+        scope.wake(Wake::Any);
     }
     finish(scope, &End::waiting(twin.id, JobState::Superseded, twin.attempt))
 }

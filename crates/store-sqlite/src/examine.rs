@@ -127,13 +127,11 @@ fn workflows(connection: &Connection) -> Answer<Finding> {
     Ok(finding("workflows", astray == 0, text, remedy))
 }
 
-/// Slots too many or too few for who holds one and what is offered, and lines that nobody will look at. Nothing is known
-/// to cause one.
+/// More or fewer slots than jobs that hold one, and blocked jobs that no check will find. Nothing is known to cause one.
 const ASTRAY: &str = "
     with held (lane, n) as (
         select lane, sum(n) from (
-            select lane, -1 as n from windlass_slots
-            union all select o.value ->> 0, 1 from windlass_turns t, json_each(t.offers) o
+            select lane, -1 as n from windlass_lane_slots
             union all select lane, 1 from windlass_ready where queue > 0 and lane is not null
             union all select j.lane, 1 from windlass_leases l join windlass_jobs j on j.id = l.id
                       where j.lane is not null)
@@ -142,29 +140,28 @@ const ASTRAY: &str = "
            (select coalesce(sum(n), 0) from held where n > 0),
            (select count(*) from windlass_ready r join windlass_kinds k on k.id = r.kind
             where r.queue < 0
-              and (not exists (select 1 from windlass_lines l
-                               where l.lane = r.lane and l.priority = r.priority and l.run_at = r.run_at and l.id = r.id)
-                   or not exists (select 1 from windlass_looks o
-                              where o.kind = r.kind and o.lane = r.lane and o.at <= max(r.run_at, ?1))
-                  and (r.run_at > ?1
-                   or (r.lane not in (select o.value ->> 0 from windlass_turns t, json_each(t.offers) o)
-                       and (select count(*) from windlass_slots s where s.lane = r.lane) < k.key_concurrency))))";
+              and not exists (select 1 from windlass_lane_checks c
+                              where c.kind = r.kind and c.lane = r.lane and c.at <= max(r.run_at, ?1))
+              and (r.run_at > ?1
+                   or (select count(*) from windlass_lane_slots s where s.lane = r.lane) < k.key_concurrency))";
 
 fn lanes(connection: &Connection, now: Time) -> Answer<Finding> {
-    let (slots, heads, lined): (i64, i64, i64) =
-        connection.query_row(ASTRAY, [now.0], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-    let ok = slots + heads + lined == 0;
+    let (slots, holders, blocked): (i64, i64, i64) =
+        connection.query_row(ASTRAY, [now.0], |row| row.try_into())?;
+    let ok = slots + holders + blocked == 0;
     let text = match ok {
-        true => "every slot has its job, every line is looked at".to_owned(),
+        true => "every slot has its job, every blocked job will be looked at".to_owned(),
         false => {
-            format!("{slots} slots without a job, {heads} jobs without a slot, {lined} in line for ever")
+            format!(
+                "{slots} slots without a job, {holders} jobs without a slot, {blocked} jobs blocked for ever"
+            )
         }
     };
     Ok(finding("lanes", ok, text, LANES_REMEDY))
 }
 
 const LANES_REMEDY: &str =
-    "raise key_concurrency of the kind by one: every line is looked at then; and report it";
+    "raise key_concurrency of the kind by one: every lane is looked at then; and report it";
 
 fn log(path: &Path) -> Finding {
     let bytes = fs::metadata(beside(path, "-wal")).map_or(0, |meta| meta.len());

@@ -1,21 +1,33 @@
-//! Lanes: slots, looks, and what is offered to who stands first in line.
+//! Lanes: giving free slots to blocked jobs.
 //!
-//! Owns: slots and looks, and who is offered what. A settlement offers its slot again; whoever else frees a slot, and
-//! whoever puts a job in line beside a free one, leaves a look, which claims follow. So a job that is due stands in line
-//! only while its lane is full, a slot of it is offered or a look is left there. Never says who holds a slot: who
-//! runs, and who came back unrun.
+//! Owns `windlass_lane_slots` and `windlass_lane_checks`. A settle hands its slot to the next blocked job of the lane; whatever
+//! else frees a slot, or blocks a job beside a free one, leaves a lane check, and claims follow those. Which job is next is
+//! decided by `windlass_core::order`. Never says which job holds which slot: one writer needs only their number.
 
-use rusqlite::{CachedStatement, Connection, Row};
-use windlass_core::lane::{Lane, Slot, place};
+use std::collections::HashMap;
+use std::time::Duration;
+
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
+use windlass_core::lane::{Lane, place};
+use windlass_core::order::next_in_lane;
 use windlass_core::{JobId, KindId, LaneId, QueueId, Time};
 
 use crate::error::Answer;
-use crate::line::{First, Line};
+use crate::row::duration;
 use crate::scope::Scope;
-use crate::turn::{Offer, Offers, Stand};
 
-/// Lanes looked at in one claim; the next goes on.
-const LOOKS: usize = 1_000;
+/// Checks of a kind that one claim follows; the next goes on.
+const MOST_CHECKS: i64 = 1_000;
+
+/// The first blocked job of the lane from a priority on; reads one entry of `windlass_ready_blocked`.
+pub(crate) const FROM_PRIORITY: &str = "select priority, run_at, id from windlass_ready
+     where queue < 0 and lane = ?1 and priority >= ?2 order by priority, run_at, id limit 1";
+
+const DUE_OF_PRIORITY: &str = "select priority, run_at, id from windlass_ready
+     where queue < 0 and lane = ?1 and priority = ?2 and run_at <= ?3 order by run_at, id limit ?4";
+
+const MAKE_READY: &str = "update windlass_ready set queue = ?1, run_at = ?5
+     where queue = -?1 and priority = ?2 and run_at = ?3 and id = ?4";
 
 pub(crate) fn of_job(connection: &Connection, job: JobId) -> Answer<Option<Lane>> {
     let mut statement = connection.prepare_cached("select lane, kind from windlass_jobs where id = ?1")?;
@@ -25,113 +37,97 @@ pub(crate) fn of_job(connection: &Connection, job: JobId) -> Answer<Option<Lane>
     Ok(id.map(|id| Lane { id: LaneId(id), kind }))
 }
 
-/// Something may be promoted from `at` on.
-pub(crate) fn look(scope: &Scope<'_>, lane: Lane, at: Time) -> Answer<()> {
-    leave_look(scope, lane, at, false)
+/// The number under which a waiting job is stored: that of its queue, or its negative for a blocked job.
+pub(crate) fn stored_queue(queue: i32, blocked: bool) -> i32 {
+    if blocked { -queue } else { queue }
 }
 
-/// A job that held a slot no longer stands among the ready or running ones.
+/// From `at` on a claim has to look at the lane.
+pub(crate) fn check(scope: &Scope<'_>, lane: Lane, at: Time) -> Answer<()> {
+    leave_check(scope, lane, at, false)
+}
+
+/// A job that held a slot is no longer ready or running.
 pub(crate) fn release(scope: &Scope<'_>, lane: Lane) -> Answer<()> {
     free(scope, lane)?;
-    leave_look(scope, lane, scope.now, true)
+    leave_check(scope, lane, scope.now, true)
 }
 
-/// The highest goes, so those that are taken are always the lowest.
+/// The highest number goes, so the numbers in use are always the lowest ones.
 fn free(scope: &Scope<'_>, lane: Lane) -> Answer<()> {
     scope
         .connection
         .prepare_cached(
-            "delete from windlass_slots
-             where lane = ?1 and slot = (select max(slot) from windlass_slots where lane = ?1)",
+            "delete from windlass_lane_slots
+             where lane = ?1 and slot = (select max(slot) from windlass_lane_slots where lane = ?1)",
         )?
         .execute([lane.id.0])?;
     Ok(())
 }
 
-fn leave_look(scope: &Scope<'_>, lane: Lane, at: Time, freed: bool) -> Answer<()> {
+fn leave_check(scope: &Scope<'_>, lane: Lane, at: Time, freed: bool) -> Answer<()> {
     scope
         .connection
         .prepare_cached(
-            "insert into windlass_looks (kind, at, lane, freed) values (?1, ?2, ?3, ?4)
+            "insert into windlass_lane_checks (kind, at, lane, freed) values (?1, ?2, ?3, ?4)
              on conflict (kind, at, lane) do update set freed = max(freed, excluded.freed)",
         )?
         .execute((lane.kind.0, at.0, lane.id.0, freed))?;
     Ok(())
 }
 
-/// The number a waiting job stands under: that of its queue, or its negative for one that waits in line.
-pub(crate) fn standing(queue: i32, lined: bool) -> i32 {
-    if lined { -queue } else { queue }
-}
-
-/// Follows the looks that are due in the lanes of these kinds.
-pub(crate) fn promote(scope: &Scope<'_>, kinds: &[KindId]) -> Answer<()> {
-    for kind in kinds {
-        let looks = Look::due(scope, *kind)?;
-        let Some(last) = looks.last() else { continue };
-        forget(scope, *kind, last)?;
-        let mut lanes = Lanes::new(scope.connection)?;
-        for (lane, freed_at) in by_lane(&looks) {
-            lanes.fill(scope, Lane { id: lane, kind: *kind }, freed_at)?;
-        }
-        lanes.store(scope.connection)?;
-    }
-    Ok(())
-}
-
-/// There is room in every lane of the kind.
-pub(crate) fn look_everywhere(scope: &Scope<'_>, kind: KindId) -> Answer<()> {
+/// The limit of the kind was raised: there may be room in every lane.
+pub(crate) fn check_all(scope: &Scope<'_>, kind: KindId) -> Answer<()> {
     scope
         .connection
         .prepare_cached(
-            "insert or ignore into windlass_looks (kind, at, lane, freed)
+            "insert or ignore into windlass_lane_checks (kind, at, lane, freed)
              select distinct kind, ?2, lane, 1 from windlass_ready where queue < 0 and kind = ?1",
         )?
         .execute((kind.0, scope.now.0))?;
     Ok(())
 }
 
-struct Look {
-    at: Time,
-    lane: LaneId,
-    freed: bool,
-}
-
-impl Look {
-    fn due(scope: &Scope<'_>, kind: KindId) -> Answer<Vec<Look>> {
-        let mut statement = scope.connection.prepare_cached(
-            "select at, lane, freed from windlass_looks where kind = ?1 and at <= ?2 order by at, lane limit ?3",
-        )?;
-        let read =
-            |row: &Row<'_>| Ok(Look { at: Time(row.get(0)?), lane: LaneId(row.get(1)?), freed: row.get(2)? });
-        let rows = statement.query_map((kind.0, scope.now.0, LOOKS.cast_signed() as i64), read)?;
-        Ok(rows.collect::<Result<_, _>>()?)
-    }
-}
-
-/// Each lane once, with the moment a slot of it got free last, in the order in which the lanes called.
-fn by_lane(looks: &[Look]) -> Vec<(LaneId, Option<Time>)> {
-    let mut places = std::collections::HashMap::with_capacity(looks.len());
-    let mut lanes: Vec<(LaneId, Option<Time>)> = Vec::with_capacity(looks.len());
-    for look in looks {
-        let n = *places.entry(look.lane).or_insert(lanes.len());
-        if n == lanes.len() {
-            lanes.push((look.lane, None));
+/// Fills the lanes of these kinds whose checks are due.
+pub(crate) fn follow_checks(scope: &Scope<'_>, kinds: &[KindId]) -> Answer<()> {
+    let mut lanes = Lanes::new(scope.connection)?;
+    for kind in kinds {
+        let checks = due_checks(scope, *kind)?;
+        let Some((at, last, _)) = checks.last() else { continue };
+        scope
+            .connection
+            .prepare_cached("delete from windlass_lane_checks where kind = ?1 and (at, lane) <= (?2, ?3)")?
+            .execute((kind.0, at.0, last.0))?;
+        for (lane, freed_at) in by_lane(&checks) {
+            lanes.fill(scope, Lane { id: lane, kind: *kind }, freed_at)?;
         }
-        if look.freed {
-            lanes[n].1 = Some(look.at);
+    }
+    Ok(())
+}
+
+fn due_checks(scope: &Scope<'_>, kind: KindId) -> Answer<Vec<(Time, LaneId, bool)>> {
+    let mut statement = scope.connection.prepare_cached(
+        "select at, lane, freed from windlass_lane_checks where kind = ?1 and at <= ?2 order by at, lane limit ?3",
+    )?;
+    let read = |row: &Row<'_>| Ok((Time(row.get(0)?), LaneId(row.get(1)?), row.get(2)?));
+    let rows = statement.query_map((kind.0, scope.now.0, MOST_CHECKS), read)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Each lane once, in the order of their first checks, with the moment a slot of it became free last.
+fn by_lane(checks: &[(Time, LaneId, bool)]) -> Vec<(LaneId, Option<Time>)> {
+    let mut places = HashMap::with_capacity(checks.len());
+    let mut lanes: Vec<(LaneId, Option<Time>)> = Vec::with_capacity(checks.len());
+    for (at, lane, freed) in checks {
+        let n = *places.entry(*lane).or_insert(lanes.len());
+        if n == lanes.len() {
+            lanes.push((*lane, None));
+        }
+        if *freed {
+            lanes[n].1 = Some(*at);
         }
     }
     lanes
-}
-
-/// The looks up to `last`, which are followed now.
-fn forget(scope: &Scope<'_>, kind: KindId, last: &Look) -> Answer<()> {
-    scope
-        .connection
-        .prepare_cached("delete from windlass_looks where kind = ?1 and (at, lane) <= (?2, ?3)")?
-        .execute((kind.0, last.at.0, last.lane.0))?;
-    Ok(())
 }
 
 /// What a kind says of its lanes.
@@ -140,33 +136,21 @@ struct Limit {
     kind: KindId,
     queue: QueueId,
     slots: u16,
-    /// More may be taken in some lane: it was lowered.
-    lowered: bool,
-    /// Nobody stands in line under a more urgent priority.
-    lined: u8,
+    boost_after: Option<Duration>,
 }
 
-fn limit(connection: &Connection, kind: KindId) -> Answer<Limit> {
-    let limit = connection
-        .prepare_cached(
-            "select queue, key_concurrency, key_lowered, lined from windlass_kinds where id = ?1",
-        )?
-        .query_row([kind.0], |row| {
-            let queue = QueueId(row.get(0)?);
-            Ok(Limit { kind, queue, slots: row.get(1)?, lowered: row.get(2)?, lined: row.get(3)? })
-        })?;
-    Ok(limit)
-}
+/// A blocked job.
+type Blocked = (u8, Time, JobId);
 
 /// Looked up once per call, not once per lane.
 pub(crate) struct Lanes<'c> {
-    pub(crate) line: Line<'c>,
     highest: CachedStatement<'c>,
+    from_priority: CachedStatement<'c>,
+    make_ready: CachedStatement<'c>,
     limits: Vec<Limit>,
-    offers: Offers,
 }
 
-/// Those of this call, made when they are first needed.
+/// Those of this call, made when they are first needed: a caller's transaction parses them anew.
 pub(crate) fn lanes<'l, 'c>(
     known: &'l mut Option<Lanes<'c>>,
     connection: &'c Connection,
@@ -178,22 +162,29 @@ pub(crate) fn lanes<'l, 'c>(
 }
 
 impl<'c> Lanes<'c> {
-    pub(crate) fn new(connection: &'c Connection) -> Answer<Lanes<'c>> {
+    fn new(connection: &'c Connection) -> Answer<Lanes<'c>> {
         Ok(Lanes {
-            line: Line::new(connection)?,
-            highest: connection.prepare_cached("select max(slot) from windlass_slots where lane = ?1")?,
+            highest: connection
+                .prepare_cached("select max(slot) from windlass_lane_slots where lane = ?1")?,
+            from_priority: connection.prepare_cached(FROM_PRIORITY)?,
+            make_ready: connection.prepare_cached(MAKE_READY)?,
             limits: Vec::new(),
-            offers: Offers::default(),
         })
     }
 
-    /// The same for a whole call: whoever changes it does so in a call of its own. One who comes back in this call, more
-    /// urgent than anybody before, is offered the slot he leaves, whatever is noted.
     fn limit(&mut self, connection: &Connection, kind: KindId) -> Answer<Limit> {
         if let Some(known) = self.limits.iter().find(|limit| limit.kind == kind) {
             return Ok(*known);
         }
-        let limit = limit(connection, kind)?;
+        let limit = connection
+            .prepare_cached(
+                "select k.queue, k.key_concurrency, nullif(coalesce(q.live_boost_after_us, q.boost_after_us), 0)
+                 from windlass_kinds k join windlass_queues q on q.id = k.queue where k.id = ?1",
+            )?
+            .query_row([kind.0], |row| {
+                let boost_after = row.get::<_, Option<i64>>(2)?.map(duration);
+                Ok(Limit { kind, queue: QueueId(row.get(0)?), slots: row.get(1)?, boost_after })
+            })?;
         self.limits.push(limit);
         Ok(limit)
     }
@@ -203,66 +194,77 @@ impl<'c> Lanes<'c> {
         Ok(highest.unwrap_or(0))
     }
 
-    fn offer(&mut self, queue: QueueId, lane: Lane, to: &First, place: Time, tie: i64) {
-        let stand = Stand { queue, priority: to.priority, place, kind: lane.kind };
-        let offer = Offer { lane: lane.id, id: to.id, run_at: to.run_at, attempt: to.attempt };
-        self.offers.make(stand, tie, offer);
-    }
-
-    /// Writes what was offered: without it a slot stays taken by nobody.
-    pub(crate) fn store(&mut self, connection: &Connection) -> Answer<()> {
-        self.offers.store(connection)
-    }
-
-    /// A job that held a slot has ended, or waits in line again: the slot is offered to who stands first there. Not
-    /// while more are taken than a limit that was lowered allows. Slots that get free at once are offered in the order
-    /// of their lanes, which is that of the lines.
-    pub(crate) fn hand_over(
-        &mut self,
-        scope: &Scope<'_>,
-        queue: QueueId,
-        job: JobId,
-        Slot { lane, stood }: Slot,
-    ) -> Answer<()> {
+    /// Whether a job that is blocked at `run_at` needs a check: in a full lane the next settle looks for it.
+    pub(crate) fn needs_check(&mut self, scope: &Scope<'_>, lane: Lane, run_at: Time) -> Answer<bool> {
         let limit = self.limit(scope.connection, lane.kind)?;
-        let stood = stood.map(|(priority, run_at)| (priority, run_at, job));
-        match self.line.next(scope, queue, lane.id, (stood, limit.lined))? {
-            Ok(_) if limit.lowered && self.taken(lane.id)? > limit.slots => release(scope, lane),
-            Ok(first) => {
-                self.offer(queue, lane, &first, place(first.run_at, Some(scope.now)), lane.id.0);
-                Ok(())
-            }
-            Err(next) => self.give_up(scope, lane, next),
+        Ok(run_at > scope.now || self.taken(lane.id)? < limit.slots)
+    }
+
+    /// A job that held a slot has ended or is blocked again: the slot goes to the next job of the lane. Not while more slots
+    /// are taken than a lowered limit allows.
+    pub(crate) fn hand_over(&mut self, scope: &Scope<'_>, lane: Lane) -> Answer<()> {
+        let limit = self.limit(scope.connection, lane.kind)?;
+        let next = match self.taken(lane.id)? > limit.slots {
+            true => Vec::new(),
+            false => self.next(scope, lane.id, &limit, 1)?,
+        };
+        match next.first() {
+            Some(job) => self.make_ready(&limit, job, Some(scope.now)),
+            None => free(scope, lane),
         }
     }
 
-    /// Nobody wants the slot before `next`.
-    pub(crate) fn give_up(&mut self, scope: &Scope<'_>, lane: Lane, next: Option<Time>) -> Answer<()> {
-        free(scope, lane)?;
-        next.map_or(Ok(()), |next| look(scope, lane, next))
-    }
-
-    /// Whether a job that gets in line at `run_at` has to call: who holds the last slot looks when it settles.
-    pub(crate) fn must_call(&mut self, scope: &Scope<'_>, lane: Lane, run_at: Time) -> Answer<bool> {
-        if run_at > scope.now {
-            return Ok(true);
-        }
-        let limit = self.limit(scope.connection, lane.kind)?;
-        Ok(self.taken(lane.id)? < limit.slots)
-    }
-
-    /// Offers what is free to as many as are due. Those a slot was offered to before are counted again: a turn too many
-    /// is given up when a claim comes to it.
     fn fill(&mut self, scope: &Scope<'_>, lane: Lane, freed_at: Option<Time>) -> Answer<()> {
         let limit = self.limit(scope.connection, lane.kind)?;
         let free = self.taken(lane.id)? + 1..=limit.slots;
-        let mut insert =
-            scope.connection.prepare_cached("insert into windlass_slots (lane, slot) values (?1, ?2)")?;
-        let due = self.line.due(scope, limit.queue, lane.id, free.len())?;
-        for (slot, first) in free.zip(due) {
+        let mut insert = scope
+            .connection
+            .prepare_cached("insert into windlass_lane_slots (lane, slot) values (?1, ?2)")?;
+        let next = self.next(scope, lane.id, &limit, free.len())?;
+        for (slot, job) in free.zip(&next) {
             insert.execute((lane.id.0, slot))?;
-            self.offer(limit.queue, lane, &first, place(first.run_at, freed_at), first.id.0);
+            self.make_ready(&limit, job, freed_at)?;
         }
         Ok(())
     }
+
+    fn make_ready(&mut self, limit: &Limit, job: &Blocked, freed_at: Option<Time>) -> Answer<()> {
+        let (priority, run_at, id) = job;
+        let place = place(*run_at, freed_at);
+        self.make_ready.execute((limit.queue.0, priority, run_at.0, id.0, place.0))?;
+        Ok(())
+    }
+
+    /// The next due jobs of a lane. Steps from priority to priority, so that delayed jobs cost nothing, however many.
+    fn next(&mut self, scope: &Scope<'_>, lane: LaneId, limit: &Limit, most: usize) -> Answer<Vec<Blocked>> {
+        let (mut from, mut due) = (0, Vec::new());
+        while most > 0
+            && let Some(first) = self.from_priority.query_row((lane.0, from), blocked).optional()?
+        {
+            match first.1 <= scope.now {
+                true if most == 1 => due.push(first),
+                true => due.extend(due_of_priority(scope, lane, first.0, most)?),
+                false => {}
+            }
+            if limit.boost_after.is_none() && due.len() >= most {
+                break;
+            }
+            from = first.0 + 1;
+        }
+        if due.len() <= 1 {
+            return Ok(due);
+        }
+        let next = next_in_lane(due.clone(), scope.now, limit.boost_after, most);
+        Ok(next.iter().filter_map(|id| due.iter().find(|job| job.2 == *id).copied()).collect())
+    }
+}
+
+fn due_of_priority(scope: &Scope<'_>, lane: LaneId, priority: u8, most: usize) -> Answer<Vec<Blocked>> {
+    let mut statement = scope.connection.prepare_cached(DUE_OF_PRIORITY)?;
+    let rows = statement.query_map((lane.0, priority, scope.now.0, most.cast_signed() as i64), blocked)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn blocked(row: &Row<'_>) -> rusqlite::Result<Blocked> {
+    Ok((row.get(0)?, Time(row.get(1)?), JobId(row.get(2)?)))
 }

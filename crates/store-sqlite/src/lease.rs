@@ -57,8 +57,6 @@ pub(crate) struct Held {
     pub(crate) attempt: u16,
     pub(crate) crashes: u16,
     pub(crate) alone: bool,
-    /// Some of its jobs have a lane.
-    pub(crate) laned: bool,
     /// Its queue had a global concurrency.
     pub(crate) limited: bool,
     pub(crate) claimed_at: Time,
@@ -70,10 +68,10 @@ pub(crate) struct Held {
 }
 
 const BY_TOKEN: &str =
-    "select token, worker, queue, attempt, crashes, alone, claimed_at, place, first_id, ids, places, laned, limited
+    "select token, worker, queue, attempt, crashes, alone, claimed_at, place, first_id, ids, places, limited
      from windlass_claims where token = ?1";
 const BY_WORKER: &str =
-    "select token, worker, queue, attempt, crashes, alone, claimed_at, place, first_id, ids, places, laned, limited
+    "select token, worker, queue, attempt, crashes, alone, claimed_at, place, first_id, ids, places, limited
      from windlass_claims where worker = ?1 order by token";
 
 /// Where each job stood before it was claimed; needed only when it goes back without its worker's word, so it is
@@ -99,8 +97,7 @@ impl Held {
             attempt: row.get(3)?,
             crashes: row.get(4)?,
             alone: row.get(5)?,
-            laned: row.get(11)?,
-            limited: row.get(12)?,
+            limited: row.get(11)?,
             claimed_at: Time(row.get(6)?),
             ids: Vec::new(),
             places: Places { place: row.get(7)?, text: row.get(10)? },

@@ -14,6 +14,7 @@ mod checkpoint;
 mod claim;
 mod clock;
 mod connect;
+mod end;
 mod enqueue;
 mod entity;
 mod error;
@@ -24,7 +25,6 @@ mod lane;
 mod late;
 mod lease;
 pub mod limit;
-mod line;
 mod migrate;
 mod overruled;
 mod poll;
@@ -44,8 +44,8 @@ mod scope;
 mod settle;
 mod sql;
 mod store;
-mod turn;
 mod tx;
+mod unique;
 mod version;
 mod wake;
 mod window;
@@ -54,12 +54,11 @@ mod workflow;
 mod writer;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rusqlite::Connection;
-use windlass_core::order::Passed;
 use windlass_core::store::Wakers;
 use windlass_core::{StoreError, Time};
 
@@ -108,8 +107,6 @@ struct Shared {
     locks: Arc<Locks>,
     idle: Arc<Idle>,
     broken: Broken,
-    /// Who let a late job ahead in line.
-    passed: Arc<Mutex<Passed>>,
     closed: AtomicBool,
 }
 
@@ -158,9 +155,7 @@ impl SqliteStore {
         .map_err(thread)?;
         let (locks, idle) = (Arc::new(Locks::new(&path)), Arc::<Idle>::default());
         let closed = AtomicBool::new(false);
-        let passed = Arc::default();
-        let shared =
-            Shared { path, clock, wakers, gate, writer, readers, locks, idle, broken, passed, closed };
+        let shared = Shared { path, clock, wakers, gate, writer, readers, locks, idle, broken, closed };
         Ok(SqliteStore { shared: Arc::new(shared) })
     }
 

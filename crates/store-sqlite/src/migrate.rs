@@ -33,35 +33,10 @@ macro_rules! step {
     };
 }
 
-pub(crate) const STEPS: &[Step] = &[
-    step!(1, "0001_jobs"),
-    step!(2, "0002_statistics"),
-    step!(3, "0003_entities"),
-    step!(4, "0004_entity_keys"),
-    step!(5, "0005_schedules"),
-    step!(6, "0006_budgets"),
-    step!(7, "0007_lanes"),
-    step!(8, "0008_global_concurrency"),
-    step!(9, "0009_rates"),
-    step!(10, "0010_workflows"),
-    step!(11, "0011_backups"),
-    step!(12, "0012_views"),
-    step!(13, "0013_unique_windows"),
-    step!(14, "0014_boost"),
-    step!(15, "0015_children"),
-    step!(16, "0016_live_boost"),
-    step!(17, "0017_quick_checks"),
-    step!(18, "0018_turns"),
-    step!(19, "0019_offers"),
-    step!(20, "0020_live_keys"),
-    step!(21, "0021_laned"),
-    step!(22, "0022_lines"),
-    step!(23, "0023_packs"),
-    step!(24, "0024_audit_search"),
-];
+pub(crate) const STEPS: &[Step] = &[step!(1, "0001_schema")];
 
 /// The one that brings the record of packs.
-const PACKS: i64 = 23;
+const PACKS: i64 = 1;
 
 /// The schema's own.
 fn core() -> Steps {

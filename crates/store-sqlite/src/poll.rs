@@ -12,7 +12,7 @@ use crate::error::Answer;
 use crate::in_force::in_force;
 use crate::registry::{bounds, kind_limits};
 use crate::row::duration;
-use crate::{lease, schedule, turn};
+use crate::{lease, schedule};
 
 pub(crate) fn poll(
     connection: &Connection,
@@ -45,10 +45,7 @@ pub(crate) fn poll(
         queues.push(QueueDue {
             asked,
             queue: served.queue,
-            next_due: earlier(
-                earlier(next_due(connection, served)?, next_look(connection, served)?),
-                turn::next_due(connection, served.queue, &served.kinds)?,
-            ),
+            next_due: earlier(next_due(connection, served)?, next_check(connection, served)?),
             suspect: suspect_due(connection, served, now)?,
             paused,
             concurrency,
@@ -70,7 +67,7 @@ fn next_due(connection: &Connection, served: &QueueKinds) -> Answer<Option<Time>
          order by run_at, id",
     )?;
     let (mut earliest, mut from) = (None, 0);
-    while let Some(priority) = next_priority(connection, served.queue, from, false)? {
+    while let Some(priority) = next_priority(connection, served.queue, from)? {
         let first = first_of(&mut statement, (served.queue.0, priority), &served.kinds)?;
         earliest = earlier(earliest, first.map(Time));
         from = priority + 1;
@@ -78,9 +75,10 @@ fn next_due(connection: &Connection, served: &QueueKinds) -> Answer<Option<Time>
     Ok(earliest)
 }
 
-/// When a lane of a served kind has to be looked at next, which is a claim's business.
-fn next_look(connection: &Connection, served: &QueueKinds) -> Answer<Option<Time>> {
-    let mut statement = connection.prepare_cached("select min(at) from windlass_looks where kind = ?1")?;
+/// When the next lane check of a served kind is due, which a claim then follows.
+fn next_check(connection: &Connection, served: &QueueKinds) -> Answer<Option<Time>> {
+    let mut statement =
+        connection.prepare_cached("select min(at) from windlass_lane_checks where kind = ?1")?;
     let mut earliest = None;
     for kind in &served.kinds {
         let at: Option<i64> = statement.query_row([kind.0], |row| row.get(0))?;

@@ -9,11 +9,12 @@ use windlass_core::store::{Beat, DeadLetter, Reclaimed, Settled, Wake};
 use windlass_core::sweep::{Lost, LostLease, lost};
 use windlass_core::{JobId, JobState, KindId, QueueId, Settlement, Time, Token, Verdict, WorkerId};
 
+use crate::end::{End, Run, finish};
 use crate::error::{Answer, Fault};
 use crate::lane::Lanes;
 use crate::lease::{self, Held};
 use crate::scope::Scope;
-use crate::settle::{Back, Cancels, End, Run, come_back, finish, free_slot, settle};
+use crate::settle::{Back, Cancels, come_back, free_slot, settle};
 use crate::workflow;
 
 pub(crate) fn reclaim(scope: &mut Scope<'_>, beat: &Beat) -> Answer<Option<Reclaimed>> {
@@ -31,9 +32,6 @@ pub(crate) fn reclaim(scope: &mut Scope<'_>, beat: &Beat) -> Answer<Option<Recla
         for (id, place) in held.ids.iter().zip(held.places()?) {
             take_back(scope, &mut lanes, &held, (JobId(*id), place), &mut cancels, &mut tally)?;
         }
-    }
-    if let Some(lanes) = &mut lanes {
-        lanes.store(scope.connection)?;
     }
     forget_claims(scope, beat.worker)?;
     workflow::follow(scope)?;
@@ -58,7 +56,7 @@ fn take_back<'c>(
         cancel_requested: cancels.take(scope.connection, id)?,
     };
     let run = Run { token: held.token, worker: held.worker, started_at: held.claimed_at };
-    let end = |state, error| End { id, state, attempt: held.attempt, run: Some(run), result: None, error };
+    let end = |state, error| End::ran(id, state, held.attempt, run, error);
     match lost(lease) {
         Lost::Cancelled => {
             finish(scope, &end(JobState::Cancelled, None))?;
@@ -130,9 +128,10 @@ pub(crate) fn disown(scope: &mut Scope<'_>, worker: WorkerId, known: &[Token]) -
             queue: QueueId(held.queue),
             attempt: held.attempt,
             started_at: held.claimed_at,
-            // A hand-back ends only what was cancelled, and that asks for itself; it keeps its slot.
+            // A hand-back keeps its slot and ends only a cancelled job, which looks up the rest itself.
             workflow: None,
-            slot: None,
+            lane: None,
+            holds_key: true,
             verdict: Verdict::Return(back(place)),
         }));
     }

@@ -19,10 +19,10 @@ use windlass_core::{Backoff, KindId, KindSpec, QueueId, QueueSpec, Rate, Resourc
 use crate::audit::{Subject, Watched};
 use crate::error::{Answer, other};
 use crate::in_force::in_force;
-use crate::lane::{look_everywhere, standing};
+use crate::lane::{check_all, stored_queue};
 use crate::row::{duration, small};
 use crate::scope::Scope;
-use crate::{audit, resource, turn};
+use crate::{audit, resource};
 
 /// Stands for a lifted bound.
 const NO_RATE: &str = "none";
@@ -46,7 +46,7 @@ pub(crate) fn sync_registry(
         if let (Some((id, before)), Some((_, now))) = (before, key_concurrency(scope.connection, kind)?)
             && before < now
         {
-            look_everywhere(scope, id)?;
+            check_all(scope, id)?;
         }
     }
     if !moved.is_empty() {
@@ -112,8 +112,8 @@ fn put_kind(connection: &Connection, kind: &KindSpec) -> Answer<Option<KindMoved
     connection
         .prepare_cached(
             "insert into windlass_kinds (name, queue, priority, max_attempts, timeout_us, backoff_base_us,
-                 backoff_cap_us, description, key_concurrency, configured_key_concurrency, rate, resource, lined)
-             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11, 11)
+                 backoff_cap_us, description, key_concurrency, configured_key_concurrency, rate, resource)
+             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11)
              on conflict (name) do update set priority = excluded.priority, max_attempts = excluded.max_attempts,
                  timeout_us = excluded.timeout_us, backoff_base_us = excluded.backoff_base_us,
                  backoff_cap_us = excluded.backoff_cap_us, description = excluded.description,
@@ -144,9 +144,7 @@ fn put_kind(connection: &Connection, kind: &KindSpec) -> Answer<Option<KindMoved
 fn put_key_concurrency(connection: &Connection, kind: KindId) -> Answer<()> {
     connection
         .prepare_cached(
-            "update windlass_kinds set key_concurrency = coalesce(live_key_concurrency, configured_key_concurrency),
-                 key_lowered = exists (select 1 from windlass_slots
-                                       where slot > coalesce(live_key_concurrency, configured_key_concurrency))
+            "update windlass_kinds set key_concurrency = coalesce(live_key_concurrency, configured_key_concurrency)
              where id = ?1",
         )?
         .execute([kind.0])?;
@@ -295,7 +293,7 @@ fn fill_depths(connection: &Connection, queue: &mut QueueState, now: Time) -> An
         "select count(*) from (select 1 from windlass_ready
          where queue = ?1 and priority = ?2 and run_at > ?3 limit ?4)",
     )?;
-    let standings = [false, true].map(|lined| standing(queue.id.0, lined));
+    let standings = [false, true].map(|blocked| stored_queue(queue.id.0, blocked));
     for (number, priority) in
         standings.into_iter().flat_map(|number| (0..=MAX_PRIORITY).map(move |p| (number, p)))
     {
@@ -393,7 +391,7 @@ pub(crate) fn update_kind(scope: &mut Scope<'_>, kind: KindId, update: &KindUpda
             .prepare_cached("update windlass_kinds set live_key_concurrency = ?2 where id = ?1")?
             .execute((kind.0, at_once.set()))?;
         put_key_concurrency(connection, kind)?;
-        look_everywhere(scope, kind)?;
+        check_all(scope, kind)?;
     }
     if let (Some(permits), Some(resource)) = (update.permits, resource) {
         resource::set_permits(connection, &resource, permits)?;
@@ -416,7 +414,6 @@ pub(crate) fn backlog(connection: &Connection, queue: QueueId, cap: u64, now: Ti
         let count: i64 = statement.query_row((queue.0, priority, now.0, room), |row| row.get(0))?;
         due += count.unsigned_abs();
     }
-    due = cap.min(due + turn::open(connection, queue)?);
     let workers: i64 = connection
         .prepare_cached(
             "select count(*) from windlass_workers w
@@ -431,9 +428,9 @@ pub(crate) fn depth(connection: &Connection, queue: QueueId, cap: u64) -> Answer
     let mut statement = connection
         .prepare_cached("select count(*) from (select 1 from windlass_ready where queue = ?1 limit ?2)")?;
     let mut count = 0;
-    for lined in [false, true] {
+    for blocked in [false, true] {
         let left = cap.saturating_sub(count);
-        count += statement.query_row((standing(queue.0, lined), left), |row| row.get::<_, i64>(0))?;
+        count += statement.query_row((stored_queue(queue.0, blocked), left), |row| row.get::<_, i64>(0))?;
     }
     Ok(count.unsigned_abs())
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use rusqlite::Row;
 use windlass_core::queue::NO_QUEUE;
-use windlass_core::{EntityRef, JobId, JobRecord, JobState, Progress, Time, WorkerId, WorkflowId};
+use windlass_core::{
+    EntityRef, JobId, JobRecord, JobState, Progress, Time, UniqueUntil, WorkerId, WorkflowId,
+};
 
 pub(crate) fn duration(micros: i64) -> Duration {
     Duration::from_micros(u64::try_from(micros).unwrap_or(0))
@@ -31,56 +33,58 @@ pub(crate) fn tags(text: Option<String>) -> Vec<String> {
 
 /// Columns of a shown job; `l` is a lease, `r` a waiting row, `f` a finished row, `p` the progress. Fits [`record`].
 pub(crate) const RECORD_COLUMNS: &str =
-    "j.id, k.name, q.name, j.priority, j.payload, j.max_attempts, j.timeout_us, j.created_at, j.unique_key,
-     j.concurrency_key, j.tags, j.entity_type, j.entity_id, j.tenant,
-     r.run_at, r.attempt, f.state, f.attempt, f.started_at, f.finished_at, f.result, f.error, f.worker,
-     p.percent, p.message, p.at, r.queue, j.parent_id";
+    "j.id, k.name as kind, q.name as queue, j.priority, j.payload, j.max_attempts, j.timeout_us, j.created_at,
+     j.unique_key, j.unique_until, j.concurrency_key, j.tags, j.entity_type, j.entity_id, j.parent_id,
+     r.run_at, r.attempt as used, r.queue as stored_queue, f.state, f.attempt as last_attempt, f.started_at,
+     f.finished_at, f.result, f.error, f.worker, p.percent, p.message, p.at as progress_at";
 
 /// What the tables say about a job, except its lease: a job that neither waits nor has finished is running.
 pub(crate) fn record(row: &Row<'_>, now: Time) -> rusqlite::Result<JobRecord> {
-    let run_at = row.get::<_, Option<i64>>(14)?.map(Time);
-    let queue: Option<i32> = row.get(26)?;
-    let finished: Option<i16> = row.get(16)?;
+    let time = |column| row.get::<_, Option<i64>>(column).map(|at| at.map(Time));
+    let run_at = time("run_at")?;
+    let queue: Option<i32> = row.get("stored_queue")?;
+    let finished: Option<i16> = row.get("state")?;
     let state = match (run_at, finished.and_then(JobState::from_code)) {
         (_, Some(state)) => state,
         (Some(at), None) if at > now => JobState::Scheduled,
         (Some(_), None) => JobState::Pending,
         (None, None) => JobState::Running,
     };
-    let entity = match (row.get(11)?, row.get(12)?) {
+    let entity = match (row.get("entity_type")?, row.get("entity_id")?) {
         (Some(entity_type), Some(entity_id)) => Some(EntityRef { entity_type, entity_id }),
         _ => None,
     };
-    let progress = match (row.get::<_, Option<f64>>(23)?, row.get::<_, Option<i64>>(25)?) {
+    let progress = match (row.get::<_, Option<f64>>("percent")?, time("progress_at")?) {
         (Some(percent), Some(at)) => {
-            Some(Progress { percent: percent as f32, message: row.get(24)?, at: Time(at) })
+            Some(Progress { percent: percent as f32, message: row.get("message")?, at })
         }
         _ => None,
     };
+    let until: Option<String> = row.get("unique_until")?;
     Ok(JobRecord {
-        id: JobId(row.get(0)?),
-        kind: row.get(1)?,
-        queue: row.get(2)?,
+        id: JobId(row.get("id")?),
+        kind: row.get("kind")?,
+        queue: row.get("queue")?,
         state,
-        priority: row.get(3)?,
-        payload: row.get(4)?,
-        attempt: row.get::<_, Option<u16>>(15)?.or(row.get(17)?).unwrap_or(0),
-        max_attempts: row.get(5)?,
-        timeout: row.get::<_, Option<i64>>(6)?.map(duration),
-        // One that waits for others has no time.
+        priority: row.get("priority")?,
+        payload: row.get("payload")?,
+        attempt: row.get::<_, Option<u16>>("used")?.or(row.get("last_attempt")?).unwrap_or(0),
+        max_attempts: row.get("max_attempts")?,
+        timeout: row.get::<_, Option<i64>>("timeout_us")?.map(duration),
+        // A job that waits for others has no time.
         run_at: run_at.filter(|_| queue != Some(NO_QUEUE.0)),
-        created_at: Time(row.get(7)?),
-        started_at: row.get::<_, Option<i64>>(18)?.map(Time),
-        finished_at: row.get::<_, Option<i64>>(19)?.map(Time),
+        created_at: Time(row.get("created_at")?),
+        started_at: time("started_at")?,
+        finished_at: time("finished_at")?,
         progress,
-        result: row.get(20)?,
-        last_error: row.get(21)?,
-        unique_key: row.get(8)?,
-        concurrency_key: row.get(9)?,
-        tags: tags(row.get(10)?),
+        result: row.get("result")?,
+        last_error: row.get("error")?,
+        unique_key: row.get("unique_key")?,
+        unique_until: until.as_deref().and_then(UniqueUntil::from_name),
+        concurrency_key: row.get("concurrency_key")?,
+        tags: tags(row.get("tags")?),
         entity,
-        tenant: row.get(13)?,
-        worker: row.get::<_, Option<i64>>(22)?.map(WorkerId),
-        workflow: row.get::<_, Option<i64>>(27)?.map(WorkflowId),
+        worker: row.get::<_, Option<i64>>("worker")?.map(WorkerId),
+        workflow: row.get::<_, Option<i64>>("parent_id")?.map(WorkflowId),
     })
 }

@@ -4,74 +4,19 @@
 //! of its token; one that does not stand there is stale and changes nothing. Never decides what an outcome means:
 //! the verdict comes in.
 
-use rusqlite::{CachedStatement, Connection, OptionalExtension};
-use windlass_core::lane::{Lane, Slot};
+use rusqlite::{Connection, OptionalExtension};
+use windlass_core::lane::Lane;
 use windlass_core::outcome::{Return, ReturnAt, ReturnWhy};
 use windlass_core::store::{Settled, Wake};
-use windlass_core::{JobId, JobState, KindId, LaneId, QueueId, Settlement, Time, Token, Verdict, WorkerId};
+use windlass_core::{JobId, JobState, KindId, LaneId, QueueId, Settlement, UniqueUntil, Verdict};
 
+use crate::end::{End, INSERT_FINISHED, Run, finish, finish_with};
 use crate::enqueue::{INSERT_READY, twin_of};
-use crate::entity::box_ended;
 use crate::error::{Answer, Fault};
-use crate::lane::{self, Lanes, look, of_job, release, standing};
+use crate::lane::{self, Lanes, check, of_job, release, stored_queue};
 use crate::lease::Leases;
-use crate::line::get_in_line;
 use crate::scope::Scope;
 use crate::workflow;
-
-/// A row of finished.
-pub(crate) struct End<'a> {
-    pub(crate) id: JobId,
-    pub(crate) state: JobState,
-    pub(crate) attempt: u16,
-    /// Token, worker and start of the run that ended it; `None` for a job that ended while it waited.
-    pub(crate) run: Option<Run>,
-    pub(crate) result: Option<&'a [u8]>,
-    pub(crate) error: Option<&'a str>,
-}
-
-#[derive(Clone, Copy)]
-pub(crate) struct Run {
-    pub(crate) token: Token,
-    pub(crate) worker: WorkerId,
-    pub(crate) started_at: Time,
-}
-
-impl End<'_> {
-    pub(crate) fn waiting(id: JobId, state: JobState, attempt: u16) -> End<'static> {
-        End { id, state, attempt, run: None, result: None, error: None }
-    }
-}
-
-const INSERT_FINISHED: &str = "insert into windlass_finished
-     (id, state, attempt, token, worker, started_at, finished_at, result, error)
-     values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
-
-/// Ends a job of whatever kind; a workflow it belongs to is told.
-pub(crate) fn finish(scope: &mut Scope<'_>, end: &End<'_>) -> Answer<()> {
-    insert_end(scope, end)?;
-    workflow::ended(scope, end.id, end.state)
-}
-
-pub(crate) fn insert_end(scope: &Scope<'_>, end: &End<'_>) -> Answer<()> {
-    finish_with(&mut scope.connection.prepare_cached(INSERT_FINISHED)?, scope, end)
-}
-
-/// With a statement that was looked up once for a whole batch.
-fn finish_with(insert: &mut CachedStatement<'_>, scope: &Scope<'_>, end: &End<'_>) -> Answer<()> {
-    insert.execute((
-        end.id.0,
-        end.state.code(),
-        end.attempt,
-        end.run.map(|run| run.token.0),
-        end.run.map(|run| run.worker.0),
-        end.run.map(|run| run.started_at.0),
-        scope.now.0,
-        end.result.filter(|_| end.state == JobState::Completed),
-        end.error,
-    ))?;
-    box_ended(scope, end)
-}
 
 pub(crate) fn settle(scope: &mut Scope<'_>, settlements: &[Settlement]) -> Answer<Vec<Settled>> {
     let mut leases = Leases::default();
@@ -88,7 +33,7 @@ pub(crate) fn settle(scope: &mut Scope<'_>, settlements: &[Settlement]) -> Answe
         };
         let (token, started_at) = (settlement.token, settlement.started_at);
         let run = Run { token, worker: held.worker, started_at };
-        let (laned, limited) = (held.laned, held.limited);
+        let limited = held.limited;
         // A suspect that lost its solitude is known by its crashes.
         let crashes = (held.alone || held.crashes > 0).then_some(held.crashes);
         let cancelled = cancels.take(connection, settlement.id)?;
@@ -97,15 +42,14 @@ pub(crate) fn settle(scope: &mut Scope<'_>, settlements: &[Settlement]) -> Answe
             Verdict::End { state, result, error } => {
                 let (id, attempt) = (settlement.id, settlement.attempt);
                 let (result, error) = (result.as_deref(), error.as_deref());
-                let end = End { id, state: *state, attempt, run: Some(run), result, error };
+                let (in_workflow, holds_key) = (settlement.workflow.is_some(), settlement.holds_key);
+                let run = Some(run);
+                let end = End { id, state: *state, attempt, run, result, error, in_workflow, holds_key };
                 finish_with(&mut insert, scope, &end)?;
-                if settlement.workflow.is_some() {
-                    workflow::ended(scope, id, *state)?;
+                if let Some(lane) = settlement.lane {
+                    lane::lanes(&mut lanes, connection)?.hand_over(scope, lane)?;
                 }
-                if let Some(slot) = settlement.slot {
-                    lane::lanes(&mut lanes, connection)?.hand_over(scope, settlement.queue, id, slot)?;
-                }
-                if laned || limited {
+                if limited || settlement.lane.is_some() {
                     scope.wake(Wake::Queue(settlement.queue));
                 }
                 Settled::Accepted
@@ -118,9 +62,6 @@ pub(crate) fn settle(scope: &mut Scope<'_>, settlements: &[Settlement]) -> Answe
         answers.push(answer);
     }
     leases.store(scope.connection)?;
-    if let Some(lanes) = &mut lanes {
-        lanes.store(connection)?;
-    }
     workflow::follow(scope)?;
     Ok(answers)
 }
@@ -142,7 +83,7 @@ fn go_back<'c>(
     let (id, attempt) = (settlement.id, settlement.attempt);
     if cancelled {
         let (state, error) = (JobState::Cancelled, back.error.as_deref());
-        finish(scope, &End { id, state, attempt, run: Some(run), result: None, error })?;
+        finish(scope, &End::ran(id, state, attempt, run, error))?;
         free_slot(scope, id)?;
         scope.wake(Wake::Queue(settlement.queue));
         return Ok(Settled::Cancelled);
@@ -169,16 +110,15 @@ pub(crate) fn come_back<'c>(
     back: &Back<'_>,
 ) -> Answer<Settled> {
     let Back { id, attempt, run, why, suspect } = back;
-    let Waiting { kind, queue, priority, unique_key, lane } = waiting_columns(scope.connection, *id)?;
+    let Waiting { kind, queue, priority, unique_key, lane, .. } = waiting_columns(scope.connection, *id)?;
     if let Some(key) = &unique_key
         && twin_of(scope.connection, key)?.is_some()
     {
         let error = why.error.as_deref();
         let state = JobState::Superseded;
-        finish(scope, &End { id: *id, state, attempt: *attempt, run: Some(*run), result: None, error })?;
+        finish(scope, &End::ran(*id, state, *attempt, *run, error))?;
         if let Some(lane) = lane {
-            let slot = Slot { lane, stood: None };
-            lane::lanes(lanes, scope.connection)?.hand_over(scope, QueueId(queue), *id, slot)?;
+            lane::lanes(lanes, scope.connection)?.hand_over(scope, lane)?;
             scope.wake(Wake::Queue(QueueId(queue)));
         }
         return Ok(Settled::Superseded);
@@ -187,9 +127,9 @@ pub(crate) fn come_back<'c>(
         ReturnAt::In(delay) => scope.now.plus(delay),
         ReturnAt::Place(at) => at,
     };
-    let lined = lane.filter(|_| !why.why.keeps_slot());
+    let blocked = lane.filter(|_| !why.why.keeps_slot());
     scope.connection.prepare_cached(INSERT_READY)?.execute((
-        standing(queue, lined.is_some()),
+        stored_queue(queue, blocked.is_some()),
         priority,
         run_at.0,
         id.0,
@@ -199,11 +139,9 @@ pub(crate) fn come_back<'c>(
         unique_key,
         lane.map(|lane| lane.id.0),
     ))?;
-    if let Some(lane) = lined {
-        get_in_line(scope.connection, *id)?;
-        let slot = Slot { lane, stood: None };
-        lane::lanes(lanes, scope.connection)?.hand_over(scope, QueueId(queue), *id, slot)?;
-        look(scope, lane, run_at)?;
+    if let Some(lane) = blocked {
+        lane::lanes(lanes, scope.connection)?.hand_over(scope, lane)?;
+        check(scope, lane, run_at)?;
     }
     scope
         .connection
@@ -239,12 +177,15 @@ pub(crate) struct Waiting {
     pub(crate) queue: i32,
     pub(crate) priority: u8,
     pub(crate) unique_key: Option<String>,
+    pub(crate) until: Option<UniqueUntil>,
     pub(crate) lane: Option<Lane>,
 }
 
 pub(crate) fn waiting_columns(connection: &Connection, id: JobId) -> Answer<Waiting> {
     connection
-        .prepare_cached("select kind, queue, priority, unique_key, lane from windlass_jobs where id = ?1")?
+        .prepare_cached(
+            "select kind, queue, priority, unique_key, lane, unique_until from windlass_jobs where id = ?1",
+        )?
         .query_row([id.0], |row| {
             let kind: i32 = row.get(0)?;
             let lane: Option<i64> = row.get(4)?;
@@ -253,6 +194,7 @@ pub(crate) fn waiting_columns(connection: &Connection, id: JobId) -> Answer<Wait
                 queue: row.get(1)?,
                 priority: row.get(2)?,
                 unique_key: row.get(3)?,
+                until: row.get::<_, Option<String>>(5)?.and_then(|name| UniqueUntil::from_name(&name)),
                 lane: lane.map(|id| Lane { id: LaneId(id), kind: KindId(kind) }),
             })
         })

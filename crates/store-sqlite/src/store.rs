@@ -3,24 +3,22 @@
 //! The work of a verb has the verb's name. Where it is a method of [`SqliteStore`] itself, that one is what `self.verb`
 //! finds here: Rust looks among a type's own methods before a trait's.
 
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use windlass_core::audit::Actor;
 use windlass_core::store::{
-    Action, Backlog, Beat, Boosted, Bulk, Change, Claim, DeadCount, Enqueued, Finding, JobDetail, JobFilter,
+    Action, Backlog, Beat, Bulk, Change, Claim, DeadCount, Enqueued, Finding, JobDetail, JobFilter,
     KindUpdate, LateJobs, Migration, OnWake, Overruled, Page, Poll, Prune, QueueKinds, QueueState,
     QueueUpdate, Reclaimed, Report, Rollup, Settled, Sql, StoreTx, TokenLease, WorkerInfo, WorkerLimits,
     WorkerRow,
 };
 use windlass_core::{
-    JobId, JobRecord, KindId, KindSpec, LaneId, LeasedJob, NewJob, QueueId, QueueSpec, Settlement, Store,
-    StoreError, Time, Token, TxRef, WorkerId,
+    JobId, JobRecord, KindId, KindSpec, LeasedJob, NewJob, QueueId, QueueSpec, Settlement, Store, StoreError,
+    Time, Token, TxRef, WorkerId,
 };
 
 use crate::query::Selection;
-use crate::scope::Scope;
 use crate::{
     SqliteStore, act, claim, enqueue, error, examine, late, migrate, overruled, poll, query, rate, reclaim,
     registry, report, resource, rollup, settle, worker,
@@ -145,15 +143,6 @@ impl Store for SqliteStore {
     async fn claim(&self, claim: &Claim) -> Result<Vec<LeasedJob>, StoreError> {
         let claim = claim.clone();
         self.write("claim jobs", claim.limit as usize, move |scope| claim::claim(scope, &claim)).await
-    }
-
-    async fn boost_lines(&self, after: Option<LaneId>) -> Result<Boosted, StoreError> {
-        let passed = self.shared.passed.clone();
-        let boost = move |scope: &mut Scope<'_>| {
-            let mut passed = passed.lock().unwrap_or_else(PoisonError::into_inner);
-            late::boost_lines(scope, after, &mut passed)
-        };
-        self.write("boost late jobs in line", late::MOST, boost).await
     }
 
     async fn claim_late(&self, claim: &Claim, after: Duration) -> Result<LateJobs, StoreError> {

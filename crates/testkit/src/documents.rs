@@ -261,7 +261,8 @@ impl Desk<'_> {
             started_at: job.claimed_at,
             verdict,
             workflow: job.workflow,
-            slot: job.slot,
+            lane: job.lane,
+            holds_key: job.holds_key,
         };
         self.store.settle(&[settlement]).await.unwrap();
     }
@@ -347,7 +348,6 @@ async fn tagging(desk: &Desk<'_>, (kind, queue): (KindId, QueueId)) {
         concurrency_key: None,
         tags: Vec::new(),
         entity: None,
-        tenant: None,
     };
     desk.store.enqueue(&[job(1)]).await.unwrap();
     let dead = desk.claim(queue, kind).await;

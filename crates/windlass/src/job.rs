@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use windlass_core::queue::DEFAULT_QUEUE;
-use windlass_core::{EntityRef, Invalid, KindSpec, OnConflict, Time};
+use windlass_core::{EntityRef, Invalid, KindSpec, OnConflict, Time, UniqueUntil};
 use windlass_engine::{EnqueueError, JobRequest};
 
 use crate::Step;
@@ -73,11 +73,16 @@ impl Request {
         self
     }
 
-    /// At most one job waits per key, and starts when one that runs has ended: the key is its concurrency key too, unless it
-    /// has another.
+    /// At most one job per key, until it has finished; see [`unique_until`](Request::unique_until).
     pub fn unique_key(mut self, key: impl Into<String>, on_conflict: OnConflict) -> Request {
         self.inner.unique_key = Some(key.into());
         self.inner.on_conflict = Some(on_conflict);
+        self
+    }
+
+    /// How long the job keeps its unique key. Until it starts: another may wait while this one runs.
+    pub fn unique_until(mut self, until: UniqueUntil) -> Request {
+        self.inner.unique_until = Some(until);
         self
     }
 

@@ -75,7 +75,7 @@ pub use windlass_core::store::{
 pub use windlass_core::workflow::{OnFailure, WorkflowState};
 pub use windlass_core::{
     Backoff, JobId, JobRecord, JobState, KindSpec, OnConflict, QueueSpec, ReservationId, StoreError, Time,
-    WorkflowId,
+    UniqueUntil, WorkflowId,
 };
 pub use windlass_core::{Invalid, input};
 pub use windlass_engine::worker::Drained;

@@ -36,7 +36,7 @@ pub(super) const ENQUEUE: &str = "Examples:
   windlass enqueue NOOP --unique-key welcome:42 --unique-for 10m
   echo '{\"kind\": \"NOOP\", \"payload\": {}}' | windlass enqueue --bulk -
 
-A bulk line is an object with kind, payload, priority, run_at or delay, unique_key, on_conflict, unique_for,
+A bulk line is an object with kind, payload, priority, run_at or delay, unique_key, unique_until, on_conflict, unique_for,
 idempotency_key, concurrency_key, max_attempts, timeout, tags. The whole file is checked before
 anything is written.";
 

@@ -154,7 +154,7 @@ pub(crate) struct PutSchedule {
     /// How long one run may take
     #[arg(long, value_name = "DURATION", value_parser = duration_of, allow_hyphen_values = true)]
     pub(crate) timeout: Option<Duration>,
-    /// A tick that finds a waiting job of this key adds none
+    /// A tick that finds a job of this key waiting or running adds none
     #[arg(long, value_name = "KEY")]
     pub(crate) unique_key: Option<String>,
     /// Jobs with the same key belong together

@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Cell, Column, ColumnKind, FORMAT, Holdings, Row, Sum, TABLES_GONE, Table};
+use super::{Cell, Column, ColumnKind, FORMAT, Holdings, Row, Sum, Table};
 
 /// The first line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,8 +104,7 @@ impl TableHead {
 
     /// The table and which of its columns the file has, in the file's order.
     pub fn resolve(&self, holdings: &Holdings) -> Result<(&'static Table, Vec<usize>), String> {
-        let gone = || TABLES_GONE.iter().find(|table| table.name == self.table);
-        let known = holdings.table(&self.table).or_else(gone);
+        let known = holdings.table(&self.table);
         let known = known.ok_or_else(|| format!("there is no table `{}`", self.table))?;
         let columns = self
             .columns

@@ -13,7 +13,7 @@ mod tables;
 pub use holdings::{HeldPack, Holdings};
 
 pub use sum::Sum;
-pub use tables::{ABOVE_NOW, COLUMNS_LEFT_OUT, TABLES, TABLES_GONE, TABLES_LEFT_OUT};
+pub use tables::{ABOVE_NOW, COLUMNS_LEFT_OUT, TABLES, TABLES_LEFT_OUT};
 
 /// The format this binary writes, and the newest it reads.
 pub const FORMAT: u32 = 1;

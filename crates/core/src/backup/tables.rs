@@ -64,18 +64,16 @@ pub const TABLES: &[Table] = &[
             int("queue"),
             int("priority"),
             int("max_attempts"),
-            int("payload_key_id"),
-            int("waiting_on"),
             time("created_at"),
             int("timeout_us"),
             int("parent_id"),
             bytes("payload"),
             text("unique_key"),
+            text("unique_until"),
             text("concurrency_key"),
             column("tags", ColumnKind::Texts),
             text("entity_type"),
             text("entity_id"),
-            text("tenant"),
             int("lane"),
         ],
     },
@@ -93,7 +91,7 @@ pub const TABLES: &[Table] = &[
             int("lane"),
         ],
     },
-    Table { name: "looks", columns: &[int("kind"), time("at"), int("lane"), flag("freed")] },
+    Table { name: "lane_checks", columns: &[int("kind"), time("at"), int("lane"), flag("freed")] },
     Table {
         name: "finished",
         columns: &[
@@ -129,6 +127,7 @@ pub const TABLES: &[Table] = &[
         name: "progress",
         columns: &[int("job_id"), column("percent", ColumnKind::Real), text("message"), time("at")],
     },
+    Table { name: "unique_keys", columns: &[text("key"), int("job_id")] },
     Table { name: "unique_windows", columns: &[text("key"), int("job_id"), time("until")] },
     Table { name: "cancels", columns: &[int("job_id"), time("requested_at")] },
     Table {
@@ -289,31 +288,14 @@ pub const TABLES_LEFT_OUT: &[(&str, &str)] = &[
     ("claims", "their jobs are exported as waiting, as if they had been handed back"),
     ("deleted", "SQLite's mark of the highest id; a restore sets it to its own time"),
     ("backups", "copies of the old database, not of the restored one"),
-    ("slots", "who holds one is told by where jobs stand"),
-    ("turns", "exported as looks: what was offered is offered anew"),
-    ("lines", "SQLite's order of those who wait in line, which their own rows tell"),
+    ("lane_slots", "the jobs that hold slots say so themselves"),
 ];
-
-/// Tables of older copies, which are read over.
-pub const TABLES_GONE: &[Table] =
-    &[Table { name: "slots", columns: &[int("lane"), int("slot"), int("job_id")] }];
 
 /// Columns that a backup does not hold, and why.
 pub const COLUMNS_LEFT_OUT: &[(&str, &str, &str)] = &[
     ("entities", "seq", "SQLite's change feed: every restored row is a change"),
     ("entities", "changed", "Postgres' change feed: every restored row is a change"),
-    (
-        "kinds",
-        "key_lowered",
-        "a note that slots above a limit may be taken, which either database is careful to assume",
-    ),
-    (
-        "kinds",
-        "lined",
-        "SQLite's note of how urgent anybody in line ever was, which a restore reads from those who are",
-    ),
     ("ready", "slot", "Postgres' number of a slot, which a restore gives anew"),
-    ("queues", "laned", "Postgres' note that it has lanes, which a restore is careful to assume"),
     ("queues", "limited_claims", "Postgres' count of claims, which only ever has to change"),
     ("rollups", "seq", "SQLite's row number, which nothing refers to"),
 ];

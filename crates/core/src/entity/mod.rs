@@ -11,7 +11,7 @@ mod types;
 mod write;
 
 pub use content::{ContentHash, Part, content_hash, parts};
-pub use fate::{why_failed, why_settled};
+pub use fate::why_failed;
 pub use strategy::{Operation, Resolved, Strategy, resolve};
 pub use tables::TABLES;
 pub use types::{DOCUMENT, MAX_TEXT_FIELDS, TextField, TypeSpec};

@@ -295,12 +295,11 @@ impl BoxKinds {
             run_at: write.delay.map_or(RunAt::Now, RunAt::In),
             max_attempts: write.max_attempts.unwrap_or(kind.max_attempts),
             timeout: kind.timeout,
-            unique: Some(Unique::new(box_key(&write.spec.name, &write.id), OnConflict::Replace)),
+            unique: Some(Unique::until_started(box_key(&write.spec.name, &write.id), OnConflict::Replace)),
             idempotency: None,
             concurrency_key: None,
             tags: Vec::new(),
             entity: Some(EntityRef { entity_type: write.spec.name.clone(), entity_id: write.id.clone() }),
-            tenant: None,
         }
     }
 }

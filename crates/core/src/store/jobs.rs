@@ -35,14 +35,6 @@ pub struct LateJobs {
     pub waiting: bool,
 }
 
-/// What a look at lines did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Boosted {
-    pub jobs: u64,
-    /// The last lane that was looked at, unless it was the last of all.
-    pub last: Option<crate::LaneId>,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settled {
     Accepted,

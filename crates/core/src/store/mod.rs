@@ -36,8 +36,8 @@ pub use entities::{
 };
 pub use error::{KindMoved, PackTrouble, StoreError};
 pub use jobs::{
-    Action, Boosted, Bulk, Change, Claim, Enqueued, JobDetail, JobFilter, LateJobs, Page, Prune, PruneWhat,
-    Report, ReportBody, Settled,
+    Action, Bulk, Change, Claim, Enqueued, JobDetail, JobFilter, LateJobs, Page, Prune, PruneWhat, Report,
+    ReportBody, Settled,
 };
 pub use limits::{
     Backlog, CONFIGURED, KindLimits, KindUpdate, Live, Permits, ResourceUse, TokenLease, WorkerLimits,
@@ -163,10 +163,6 @@ pub trait Store:
     /// The same for jobs that have been due for longer than `after`: those due longest first, whatever their priority.
     /// Suspects and what stands in line are left alone.
     async fn claim_late(&self, claim: &Claim, after: std::time::Duration) -> Result<LateJobs, StoreError>;
-
-    /// Looks at the lines of some lanes, those after `after`, and lets who has been due too long by the setting of his queue
-    /// go ahead, as [`crate::order::goes_ahead`] decides. He keeps his time, and his own priority if he comes back.
-    async fn boost_lines(&self, after: Option<crate::LaneId>) -> Result<Boosted, StoreError>;
 
     /// Takes back `unspent` rate tokens of the kind and leases at most `wanted`, as [`crate::Rate::lease`] decides by the
     /// database's clock. A kind without a rate gets all it wants.

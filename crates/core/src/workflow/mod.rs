@@ -19,19 +19,6 @@ pub use check::{MAX_EDGES, MAX_JOBS, check};
 pub use new::{NewMember, NewWorkflow, Undo};
 pub use state::{OnFailure, UnknownPolicy, UnknownWorkflowState, WorkflowState};
 
-use crate::store::Settled;
-use crate::{JobState, Settlement, Verdict};
-
-/// How a settlement ended its job; `None` when it did not.
-pub fn ended(settlement: &Settlement, answer: Settled) -> Option<JobState> {
-    match (answer, &settlement.verdict) {
-        (Settled::Accepted, Verdict::End { state, .. }) => Some(*state),
-        (Settled::Cancelled, _) => Some(JobState::Cancelled),
-        (Settled::Superseded, _) => Some(JobState::Superseded),
-        _ => None,
-    }
-}
-
 /// The name of the job that undoes `name`.
 pub fn undo_name(name: &str) -> String {
     format!("undo:{name}")

@@ -82,7 +82,6 @@ impl Undo {
             concurrency_key: None,
             tags: Vec::new(),
             entity: None,
-            tenant: None,
         }
     }
 

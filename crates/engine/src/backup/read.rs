@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use windlass_core::backup::line::{Head, TableEnd, TableHead, Tail, read_row};
-use windlass_core::backup::{Column, Gather, Holdings, Row, Sum, TABLES_GONE, Table};
+use windlass_core::backup::{Column, Gather, Holdings, Row, Sum, Table};
 use windlass_core::store::Import;
 use windlass_core::{Store, StoreError, Time};
 
@@ -56,12 +56,10 @@ pub async fn restore(
         let step;
         (file, step) = stepped(file).await?;
         match step {
-            Step::Rows { table, .. } if is_gone(table) => {}
             Step::Rows { table, columns, rows } => {
                 put(path, import.as_mut(), table, &columns, rows).await?;
                 progress(file.rows, file.bytes);
             }
-            Step::Table(held) if is_gone(held.table) => {}
             Step::Table(held) => tables.push(held),
             Step::End => break,
         }
@@ -73,10 +71,6 @@ pub async fn restore(
         .map_err(|_| BackupError::broken(path, "its head says no time that can be read"))?;
     let (rows, bytes, digest) = (file.rows, file.bytes, file.digest);
     Ok(Contents { head, taken_at, tables, rows, bytes, digest })
-}
-
-fn is_gone(table: &Table) -> bool {
-    TABLES_GONE.iter().any(|gone| gone.name == table.name)
 }
 
 /// A row that breaks a rule of the schema was not written by an export.

@@ -140,7 +140,6 @@ pub(super) mod tests {
             concurrency_key: None,
             tags: Vec::new(),
             entity: None,
-            tenant: None,
         }
     }
 }

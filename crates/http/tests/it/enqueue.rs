@@ -23,6 +23,7 @@ const FIELDS: [&str; 21] = [
     "result",
     "last_error",
     "unique_key",
+    "unique_until",
     "concurrency_key",
     "tags",
     "entity",

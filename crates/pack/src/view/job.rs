@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 use windlass_core::store::{JobDetail, WorkflowDetail};
-use windlass_core::{JobId, JobRecord, Progress};
+use windlass_core::{JobId, JobRecord, Progress, UniqueUntil};
 
 use super::{Id, Stamp, State, WorkflowDetailView};
 use crate::shape;
@@ -32,6 +32,8 @@ shape! {
         pub result: Option<Box<RawValue>>,
         pub last_error: Option<String>,
         pub unique_key: Option<String>,
+        /// How long it keeps the key: started or finished.
+        pub unique_until: Option<&'static str>,
         pub concurrency_key: Option<String>,
         pub tags: Vec<String>,
         pub entity: Option<EntityView>,
@@ -83,6 +85,7 @@ impl From<&JobRecord> for JobView {
             result: job.result.as_deref().and_then(raw),
             last_error: job.last_error.clone(),
             unique_key: job.unique_key.clone(),
+            unique_until: job.unique_until.map(UniqueUntil::name),
             concurrency_key: job.concurrency_key.clone(),
             tags: job.tags.clone(),
             entity: job.entity.as_ref().map(|entity| EntityView {

@@ -57,12 +57,10 @@ const READY: &str = leased!(
      from leased where not twin"
 );
 
-/// With those that offers and slots of superseded jobs leave. Differs from SQLite: the same look may be noted more than once here.
-const LOOKS: &str = leased!(
+/// With those for the slots of superseded jobs. Differs from SQLite: the same check may be noted more than once here.
+const CHECKS: &str = leased!(
     "select kind, at, lane, bool_or(freed) as freed
-     from (select kind, at, lane, freed from windlass.looks
-           union all
-           select t.kind, t.run_at, o.lane, true from windlass.turns t cross join unnest(t.lanes) o (lane)
+     from (select kind, at, lane, freed from windlass.lane_checks
            union all
            select kind, claimed_at, lane, true from leased where twin and lane is not null) l
      group by kind, at, lane"
@@ -97,7 +95,7 @@ impl Export for PgExport {
 
 impl PostgresStore {
     pub(super) async fn begin_export(&self, holdings: &Holdings) -> Result<Box<dyn Export>, StoreError> {
-        self.check_schema().await?;
+        self.do_check_schema().await?;
         // The callers' connections: those of the pool are needed for heartbeats.
         let begin = "begin isolation level repeatable read read only";
         let mut tx = self.callers.begin_with(begin).await.map_err(failed(OP))?;
@@ -151,7 +149,7 @@ fn select(table: &Table) -> String {
     let source = match table.name {
         "ready" => format!("({READY}) t"),
         "finished" => format!("({FINISHED}) t"),
-        "looks" => format!("({LOOKS}) t"),
+        "lane_checks" => format!("({CHECKS}) t"),
         name => format!("windlass.{name}"),
     };
     let columns = table.columns.iter().map(|column| match column.kind {

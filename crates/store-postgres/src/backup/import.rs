@@ -44,8 +44,8 @@ pub(super) struct PgImport {
 
 impl PostgresStore {
     pub(super) async fn begin_import(&self, holdings: &Holdings) -> Result<Box<dyn Import>, StoreError> {
-        self.check_schema().await?;
-        let now = self.now().await?;
+        self.do_check_schema().await?;
+        let now = self.do_now().await?;
         let mut tx = self.callers.begin().await.map_err(failed(OP))?;
         sqlx::raw_sql(SETTINGS).execute(&mut *tx).await.map_err(failed(OP))?;
         holdings.check(&self.packs_in(&mut tx).await?)?;
@@ -103,9 +103,7 @@ impl Import for PgImport {
 
     async fn finish(mut self: Box<Self>) -> Result<(), StoreError> {
         self.go_on_above().await?;
-        for statement in [SLOTS, LANED] {
-            self.run(statement.replace("windlass.", &format!("{}.", self.schema))).await?;
-        }
+        self.run(SLOTS.replace("windlass.", &format!("{}.", self.schema))).await?;
         self.tx.commit().await.map_err(failed(OP))?;
         self.hints.forget();
         self.waker.any();
@@ -113,7 +111,7 @@ impl Import for PgImport {
     }
 }
 
-/// Heads keep their slots; leased jobs, which are restored as handed back, are heads too.
+/// Ready jobs of lanes keep their slots, and so do leased ones, which are restored as handed back.
 const SLOTS: &str = "
     with h as (
         update windlass.ready r set slot = h.slot
@@ -121,9 +119,7 @@ const SLOTS: &str = "
               from windlass.ready where queue > 0 and lane is not null) h
         where r.id = h.id
         returning r.lane, r.slot)
-    insert into windlass.slots (lane, slot) select lane, slot from h";
-
-const LANED: &str = "update windlass.queues set laned = true";
+    insert into windlass.lane_slots (lane, slot) select lane, slot from h";
 
 impl PgImport {
     async fn run(&mut self, sql: String) -> Result<(), StoreError> {
@@ -181,7 +177,6 @@ impl PgImport {
             };
             self.run(format!("select setval({sequence}, {last})")).await?;
         }
-        self.run(format!("select setval('{schema}.line_seq', {})", self.now.0)).await?;
         Ok(())
     }
 }

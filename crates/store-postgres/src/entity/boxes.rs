@@ -19,7 +19,7 @@ const END_BOXES: &str = "
           returning id, attempt, run_at, unique_key),
     k as (delete from windlass.cancels where job_id in (select id from d)),
     f as (insert into windlass.finished (id, state, attempt, finished_at)
-          select d.id, 7, d.attempt, n.now from d, n)
+          select d.id, {superseded}, d.attempt, n.now from d, n)
     select d.unique_key, d.run_at, n.now from d, n";
 
 const CLEAR_VECTORS: &str = "delete from windlass.vectors where entity = any ($1)";

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use sqlx::PgConnection;
-use windlass_core::entity::{ContentHash, IndexState, why_settled};
+use windlass_core::end::Ended;
+use windlass_core::entity::{ContentHash, IndexState, why_failed};
 use windlass_core::store::{BoxDone, BoxEnd, BoxOutcome, Settled};
 use windlass_core::{Settlement, StoreError, TypeId};
 
@@ -74,7 +75,8 @@ impl PostgresStore {
         self.write_vectors(&mut tx, &locked, accepted.map(|(one, _)| one)).await?;
         let failed_of = |(one, answer): (&BoxDone, &Settled)| {
             let row = locked.get(&(one.entity_type, one.id.as_str()))?;
-            let why = why_settled(&one.settlement, *answer)?;
+            let ended = Ended::by(&one.settlement, *answer)?;
+            let why = why_failed(ended.state, ended.error.as_deref())?;
             (row.job == Some(one.settlement.id.0)).then_some((row.no, why))
         };
         self.fail_entities(&mut tx, done.iter().zip(&answers).filter_map(failed_of)).await?;

@@ -38,7 +38,6 @@ impl PostgresStore {
         if ticks.is_empty() {
             return Ok(Vec::new());
         }
-        self.announce_lanes(ticks.iter().flat_map(|tick| &tick.jobs)).await?;
         let mut tries = 0;
         loop {
             match self.tick_once(ticks).await {

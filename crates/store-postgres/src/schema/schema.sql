@@ -137,7 +137,7 @@ partitioned table finished
     finished_pkey: PRIMARY KEY (id)
     finished_result_of_success: CHECK (((result IS NULL) OR (state = 3)))
     finished_run_whole: CHECK (((token IS NULL) = (worker IS NULL)))
-    finished_state_check: CHECK ((state = ANY (ARRAY[3, 4, 5, 6, 7])))
+    finished_state_check: CHECK (((state >= 3) AND (state <= 7)))
 table finished_default
     id bigint not null
     state smallint not null
@@ -152,7 +152,7 @@ table finished_default
     finished_default_pkey: PRIMARY KEY (id)
     finished_result_of_success: CHECK (((result IS NULL) OR (state = 3)))
     finished_run_whole: CHECK (((token IS NULL) = (worker IS NULL)))
-    finished_state_check: CHECK ((state = ANY (ARRAY[3, 4, 5, 6, 7])))
+    finished_state_check: CHECK (((state >= 3) AND (state <= 7)))
 table idempotency
     key text not null
     job_id bigint not null
@@ -167,46 +167,44 @@ partitioned table jobs
     queue integer not null
     priority smallint not null
     max_attempts smallint not null
-    payload_key_id integer
-    waiting_on integer not null default 0
     created_at timestamp with time zone not null
     timeout_us bigint
     parent_id bigint
+    lane bigint
     payload bytea not null
     unique_key text
+    unique_until text
     concurrency_key text
     tags text[]
     entity_type text
     entity_id text
-    tenant text
-    lane bigint
     jobs_entity_whole: CHECK (((entity_type IS NULL) = (entity_id IS NULL)))
     jobs_max_attempts_check: CHECK ((max_attempts > 0))
     jobs_pkey: PRIMARY KEY (id)
     jobs_priority_check: CHECK (((priority >= 0) AND (priority <= 10)))
+    jobs_unique_until_check: CHECK ((unique_until = ANY (ARRAY['started'::text, 'finished'::text])))
 table jobs_default
     id bigint not null
     kind integer not null
     queue integer not null
     priority smallint not null
     max_attempts smallint not null
-    payload_key_id integer
-    waiting_on integer not null default 0
     created_at timestamp with time zone not null
     timeout_us bigint
     parent_id bigint
+    lane bigint
     payload bytea not null
     unique_key text
+    unique_until text
     concurrency_key text
     tags text[]
     entity_type text
     entity_id text
-    tenant text
-    lane bigint
     jobs_default_pkey: PRIMARY KEY (id)
     jobs_entity_whole: CHECK (((entity_type IS NULL) = (entity_id IS NULL)))
     jobs_max_attempts_check: CHECK ((max_attempts > 0))
     jobs_priority_check: CHECK (((priority >= 0) AND (priority <= 10)))
+    jobs_unique_until_check: CHECK ((unique_until = ANY (ARRAY['started'::text, 'finished'::text])))
 table kinds
     id integer not null identity
     name text not null
@@ -218,12 +216,11 @@ table kinds
     backoff_cap_us bigint not null
     description text not null
     key_concurrency smallint not null default 1
+    configured_key_concurrency smallint not null default 1
+    live_key_concurrency smallint
     rate text
     live_rate text
     resource text
-    key_lowered boolean not null default true
-    configured_key_concurrency smallint not null default 1
-    live_key_concurrency smallint
     kinds_key_concurrency_check: CHECK ((key_concurrency > 0))
     kinds_live_key_concurrency_check: CHECK (((live_key_concurrency >= 1) AND (live_key_concurrency <= 10000)))
     kinds_max_attempts_check: CHECK ((max_attempts > 0))
@@ -232,7 +229,16 @@ table kinds
     kinds_priority_check: CHECK (((priority >= 0) AND (priority <= 10)))
     kinds_queue_fkey: FOREIGN KEY (queue) REFERENCES windlass.queues(id)
 sequence kinds_id_seq
-sequence line_seq
+table lane_checks with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, autovacuum_vacuum_cost_delay=0)
+    kind integer not null
+    at timestamp with time zone not null
+    lane bigint not null
+    freed boolean not null
+table lane_slots with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, autovacuum_vacuum_cost_delay=0)
+    lane bigint not null
+    slot smallint not null
+    lane_slots_pkey: PRIMARY KEY (lane, slot)
+    lane_slots_slot_check: CHECK ((slot > 0))
 table logs
     job_id bigint not null
     seq bigint not null identity
@@ -241,11 +247,6 @@ table logs
     line text not null
     logs_pkey: PRIMARY KEY (job_id, seq)
 sequence logs_seq_seq
-table looks with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, autovacuum_vacuum_cost_delay=0)
-    kind integer not null
-    at timestamp with time zone not null
-    lane bigint not null
-    freed boolean not null
 table migrations
     version bigint not null
     name text not null
@@ -270,27 +271,26 @@ table queues
     name text not null
     priority smallint not null
     concurrency integer not null
+    concurrency_min integer
+    concurrency_max integer
+    global_concurrency integer
     cadence_us bigint not null
     sla_us bigint
     owner text not null
     colour text not null
     depth_cap bigint
+    boost_after_us bigint default 600000000
+    resource text
     paused boolean not null default false
     live_concurrency integer
-    live_depth_cap bigint
-    live_depth_cap_set boolean not null default false
-    global_concurrency integer
-    live_global_concurrency integer
-    live_global_concurrency_set boolean not null default false
-    limited_claims bigint not null default 0
-    resource text
-    concurrency_min integer
-    concurrency_max integer
     live_concurrency_min integer
     live_concurrency_max integer
-    boost_after_us bigint default 600000000
+    live_global_concurrency integer
+    live_global_concurrency_set boolean not null default false
+    live_depth_cap bigint
+    live_depth_cap_set boolean not null default false
     live_boost_after_us bigint
-    laned boolean not null default false
+    limited_claims bigint not null default 0
     queues_boost_after_us_check: CHECK ((boost_after_us > 0))
     queues_check1: CHECK ((live_concurrency_max >= live_concurrency_min))
     queues_check: CHECK ((concurrency_max >= concurrency_min))
@@ -321,7 +321,7 @@ table ready with (autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_thresho
     lane bigint
     slot smallint
     ready_attempt_check: CHECK ((attempt >= 0))
-    ready_lined_has_lane: CHECK (((queue >= 0) OR (lane IS NOT NULL)))
+    ready_blocked_has_lane: CHECK (((queue >= 0) OR (lane IS NOT NULL)))
     ready_pkey: PRIMARY KEY (queue, priority, run_at, id)
     ready_priority_check: CHECK (((priority >= 0) AND (priority <= 10)))
     ready_suspect_check: CHECK ((suspect >= 0))
@@ -369,20 +369,7 @@ table schedules with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_thresh
     updated_at timestamp with time zone not null
     schedules_missed_check: CHECK ((missed >= 0))
     schedules_pkey: PRIMARY KEY (name)
-table slots with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, autovacuum_vacuum_cost_delay=0)
-    lane bigint not null
-    slot smallint not null
-    slots_pkey: PRIMARY KEY (lane, slot)
-    slots_slot_check: CHECK ((slot > 0))
 sequence token_seq
-table turns with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, autovacuum_vacuum_cost_delay=0)
-    queue integer not null
-    priority smallint not null
-    run_at timestamp with time zone not null
-    kind integer not null
-    lanes bigint[] not null
-    ids bigint[] not null
-    addresses tid[] not null
 table types
     id integer not null identity
     name text not null
@@ -391,6 +378,10 @@ table types
     types_name_key: UNIQUE (name)
     types_pkey: PRIMARY KEY (id)
 sequence types_id_seq
+table unique_keys
+    key text not null
+    job_id bigint not null
+    unique_keys_pkey: PRIMARY KEY (key)
 table unique_windows
     key text not null
     job_id bigint not null
@@ -449,7 +440,7 @@ table workflow_jobs
     delay_us bigint
     undo text
     undo_payload bytea
-    children integer[]
+    children integer[] not null
     workflow_jobs_pkey: PRIMARY KEY (workflow, no)
     workflow_jobs_state_check: CHECK ((state = ANY (ARRAY[0, 1, 3, 4, 5, 6, 7])))
     workflow_jobs_undo_whole: CHECK (((undo IS NULL) = (undo_payload IS NULL)))
@@ -494,16 +485,17 @@ CREATE INDEX jobs_entity ON ONLY windlass.jobs USING btree (entity_type, entity_
 CREATE UNIQUE INDEX jobs_pkey ON ONLY windlass.jobs USING btree (id)
 CREATE UNIQUE INDEX kinds_name_key ON windlass.kinds USING btree (name)
 CREATE UNIQUE INDEX kinds_pkey ON windlass.kinds USING btree (id)
+CREATE INDEX lane_checks_at ON windlass.lane_checks USING btree (kind, at)
+CREATE UNIQUE INDEX lane_slots_pkey ON windlass.lane_slots USING btree (lane, slot)
 CREATE UNIQUE INDEX logs_pkey ON windlass.logs USING btree (job_id, seq)
-CREATE INDEX looks_at ON windlass.looks USING btree (kind, at)
 CREATE UNIQUE INDEX migrations_pkey ON windlass.migrations USING btree (version)
 CREATE UNIQUE INDEX pack_migrations_pkey ON windlass.pack_migrations USING btree (pack, version)
 CREATE UNIQUE INDEX progress_pkey ON windlass.progress USING btree (job_id)
 CREATE UNIQUE INDEX queues_name_key ON windlass.queues USING btree (name)
 CREATE UNIQUE INDEX queues_pkey ON windlass.queues USING btree (id)
 CREATE UNIQUE INDEX rates_pkey ON windlass.rates USING btree (kind)
+CREATE INDEX ready_blocked ON windlass.ready USING btree (lane, priority, run_at, id) WHERE ((- queue) > 0)
 CREATE UNIQUE INDEX ready_id ON windlass.ready USING btree (id)
-CREATE INDEX ready_lined ON windlass.ready USING btree (lane, priority, run_at, id) WHERE ((- queue) > 0)
 CREATE UNIQUE INDEX ready_pkey ON windlass.ready USING btree (queue, priority, run_at, id)
 CREATE INDEX ready_suspect ON windlass.ready USING btree (queue, priority, run_at, id) WHERE (suspect IS NOT NULL)
 CREATE UNIQUE INDEX ready_unique ON windlass.ready USING btree (unique_key) WHERE (unique_key IS NOT NULL)
@@ -512,10 +504,10 @@ CREATE UNIQUE INDEX resources_pkey ON windlass.resources USING btree (name)
 CREATE INDEX rollups_minute ON windlass.rollups USING btree (minute)
 CREATE INDEX schedules_next ON windlass.schedules USING btree (next_at) WHERE ((NOT paused) AND (next_at IS NOT NULL))
 CREATE UNIQUE INDEX schedules_pkey ON windlass.schedules USING btree (name)
-CREATE UNIQUE INDEX slots_pkey ON windlass.slots USING btree (lane, slot)
-CREATE INDEX turns_order ON windlass.turns USING btree (queue, priority, run_at)
 CREATE UNIQUE INDEX types_name_key ON windlass.types USING btree (name)
 CREATE UNIQUE INDEX types_pkey ON windlass.types USING btree (id)
+CREATE INDEX unique_keys_job ON windlass.unique_keys USING btree (job_id)
+CREATE UNIQUE INDEX unique_keys_pkey ON windlass.unique_keys USING btree (key)
 CREATE INDEX unique_windows_job ON windlass.unique_windows USING btree (job_id)
 CREATE UNIQUE INDEX unique_windows_pkey ON windlass.unique_windows USING btree (key)
 CREATE INDEX unique_windows_until ON windlass.unique_windows USING btree (until)
@@ -825,7 +817,6 @@ view job_view
     j.tags,
     j.entity_type,
     j.entity_id,
-    j.tenant,
     j.parent_id
    FROM (((((windlass.jobs j
      JOIN windlass.kinds k ON ((k.id = j.kind)))
@@ -903,12 +894,3 @@ UNION ALL
           WHERE ((a_1.id = j.id) AND (a_1.error IS NOT NULL))
           ORDER BY a_1.token DESC
          LIMIT 1) a ON (true));
-CREATE OR REPLACE FUNCTION windlass.looks_followed()
- RETURNS trigger
- LANGUAGE plpgsql
-AS $function$
-begin
-    perform nextval('windlass.line_seq');
-    return null;
-end $function$
-CREATE TRIGGER looks_followed AFTER DELETE ON windlass.looks FOR EACH STATEMENT EXECUTE FUNCTION windlass.looks_followed()

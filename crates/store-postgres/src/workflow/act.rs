@@ -17,14 +17,14 @@ use crate::row::get;
 /// From their ends back to waiting. Those that were deleted have none.
 const REVIVE: &str = "
     with f as materialized (
-        select * from windlass.finished where id = any ($1) and state in (4, 5, 6) order by id for update),
+        select * from windlass.finished where id = any ($1) and state in ({failed}, {dead_letter}, {cancelled}) order by id for update),
     r as (
         insert into windlass.ready (queue, priority, run_at, id, kind)
         select 0, j.priority, 'infinity', j.id, j.kind from f join windlass.jobs j on j.id = f.id),
     a as (
         insert into windlass.attempts (id, token, attempt, worker, started_at, ended_at, outcome, error)
         select f.id, f.token, f.attempt, f.worker, coalesce(f.started_at, f.finished_at), f.finished_at,
-               case f.state when 4 then 'failed' when 5 then 'dead_letter' else 'cancelled' end, f.error
+               case f.state when {failed} then 'failed' when {dead_letter} then 'dead_letter' else 'cancelled' end, f.error
         from f where f.token is not null),
     d as (delete from windlass.finished where id in (select id from f)),
     k as (delete from windlass.cancels where job_id in (select id from f)),

@@ -21,16 +21,16 @@ const INSERT_MEMBERS: &str = "
     with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
     u as materialized (
         select * from unnest($3::bigint[], $4::int[], $5::int[], $6::smallint[], $7::smallint[], $8::bigint[], $9::bytea[],
-                             $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::int[], $16::text[],
-                             $17::boolean[], $18::text[], $19::int[], $20::timestamptz[], $21::bigint[], $22::text[],
-                             $23::bytea[], $24::bigint[], $25::text[])
+                             $10::text[], $11::text[], $12::text[], $13::text[], $14::int[], $15::text[], $16::boolean[],
+                             $17::text[], $18::int[], $19::timestamptz[], $20::bigint[], $21::text[], $22::bytea[],
+                             $23::bigint[], $24::text[])
             u (id, kind, queue, priority, max_attempts, timeout_us, payload, concurrency_key, tags, entity_type, entity_id,
-               tenant, no, name, goes_on, parents, undoes, run_at, delay_us, undo, undo_payload, lane, children)),
+               no, name, goes_on, parents, undoes, run_at, delay_us, undo, undo_payload, lane, children)),
     j as (
-        insert into windlass.jobs (id, kind, queue, priority, max_attempts, waiting_on, created_at, timeout_us, parent_id,
-                                   payload, concurrency_key, tags, entity_type, entity_id, tenant, lane)
-        select id, kind, queue, priority, max_attempts, cardinality(parents::int[]), now, timeout_us, $2,
-               payload, concurrency_key, tags::text[], entity_type, entity_id, tenant, lane
+        insert into windlass.jobs (id, kind, queue, priority, max_attempts, created_at, timeout_us, parent_id, payload,
+                                   concurrency_key, tags, entity_type, entity_id, lane)
+        select id, kind, queue, priority, max_attempts, now, timeout_us, $2, payload,
+               concurrency_key, tags::text[], entity_type, entity_id, lane
         from u, n),
     r as (
         insert into windlass.ready (queue, priority, run_at, id, kind)
@@ -52,7 +52,6 @@ pub(super) struct Placed<'m> {
 
 impl PostgresStore {
     pub(super) async fn start_workflow(&self, workflow: &NewWorkflow) -> Result<Started, StoreError> {
-        self.announce_lanes(workflow.members.iter().map(|member| &member.job)).await?;
         let mut tries = 0;
         loop {
             let mut tx = self.pool.begin().await.map_err(failed(OP))?;
@@ -74,7 +73,6 @@ impl PostgresStore {
         workflow: &NewWorkflow,
     ) -> Result<Started, StoreError> {
         let conn = tx::connection(tx)?;
-        self.announce_lanes(workflow.members.iter().map(|member| &member.job)).await?;
         tx::savepoint(conn).await?;
         match self.write_workflow(conn, workflow).await {
             Ok((started, woken)) => {
@@ -146,7 +144,6 @@ impl PostgresStore {
             })))
             .bind(sparse(all(placed, |m| m.job.entity.as_ref().map(|e| e.entity_type.as_str()))))
             .bind(sparse(all(placed, |m| m.job.entity.as_ref().map(|e| e.entity_id.as_str()))))
-            .bind(sparse(all(placed, |m| m.job.tenant.as_deref().map(text_in))))
             .bind(placed.iter().map(|placed| number(placed.no)).collect::<Vec<_>>())
             .bind(all(placed, |m| m.name.as_str()))
             .bind(all(placed, |m| m.goes_on))

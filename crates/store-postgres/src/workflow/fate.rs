@@ -50,7 +50,7 @@ const LOAD: &str = "
     from windlass.workflows w join windlass.workflow_jobs m on m.workflow = w.id
     where w.id = any ($1) order by w.id, m.no";
 
-/// A job with a lane goes into the line, as any new one does.
+/// A job with a lane is blocked at first, as any new one is.
 const RELEASE: &str = "
     with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
     r as (
@@ -61,7 +61,7 @@ const RELEASE: &str = "
         where m.job_id = any ($2) and j.id = any ($2) and r.id = m.job_id and r.queue = 0
         returning abs(r.queue) as queue, r.run_at, r.kind, r.lane),
     o as (
-        insert into windlass.looks (kind, at, lane, freed)
+        insert into windlass.lane_checks (kind, at, lane, freed)
         select distinct kind, run_at, lane, false from r where lane is not null),
     s as (update windlass.workflow_jobs set state = 1 where job_id = any ($2))
     select distinct queue from r";
@@ -69,8 +69,8 @@ const RELEASE: &str = "
 const CANCEL: &str = "
     with d as (delete from windlass.ready where id = any ($2) and queue = 0 returning id, attempt),
     f as (insert into windlass.finished (id, state, attempt, finished_at)
-          select id, 6, attempt, statement_timestamp() + $1::bigint * interval '1 microsecond' from d)
-    update windlass.workflow_jobs set state = 6 where job_id = any ($2)";
+          select id, {cancelled}, attempt, statement_timestamp() + $1::bigint * interval '1 microsecond' from d)
+    update windlass.workflow_jobs set state = {cancelled} where job_id = any ($2)";
 
 const SET_STATE: &str = "
     update windlass.workflows w

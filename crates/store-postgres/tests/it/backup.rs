@@ -58,9 +58,9 @@ async fn there_and_back(place: &Place) {
     import.finish().await.unwrap();
 }
 
-/// Another process claims a job with a key that nobody announced since.
+/// A blocked job is claimed after the restore.
 #[tokio::test]
-async fn a_restored_queue_is_taken_for_one_with_lanes() {
+async fn lanes_go_on_after_a_restore() {
     let place = Place::new().await;
     let keyed = NewJob { concurrency_key: Some("a".to_owned()), ..place.job() };
     let put = place.store.enqueue(&[keyed]).await.unwrap()[0].id;

@@ -16,7 +16,7 @@ fn once(place: &Place, key: &str, print: &[u8]) -> NewJob {
 }
 
 fn unique(place: &Place, key: &str, on_conflict: OnConflict) -> NewJob {
-    NewJob { unique: Some(Unique::new(key, on_conflict)), ..place.job() }
+    NewJob { unique: Some(Unique::until_started(key, on_conflict)), ..place.job() }
 }
 
 #[tokio::test]
@@ -41,7 +41,8 @@ async fn the_same_key_gives_the_same_job_and_another_payload_nothing() {
 async fn a_loser_takes_over_when_the_winner_rolls_back() {
     for commit in [false, true] {
         let place = Place::new().await;
-        let job = NewJob { unique: Some(Unique::new("u", OnConflict::Keep)), ..once(&place, "a", b"1") };
+        let job =
+            NewJob { unique: Some(Unique::until_started("u", OnConflict::Keep)), ..once(&place, "a", b"1") };
         let mut tx = place.pool.begin().await.unwrap();
         let winner = place.store.enqueue_in(TxRef::new(&mut *tx), std::slice::from_ref(&job)).await.unwrap();
         let batch = [job];

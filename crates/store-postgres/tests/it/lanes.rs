@@ -3,13 +3,10 @@
 use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Postgres, Transaction};
-use windlass_core::schedule::{RuleSpec, ScheduleSpec};
-use windlass_core::store::{
-    Action, Change, Claim, JobFilter, ScheduleRecord, ScheduleStore, Settled, Tick, WorkflowStore,
-};
-use windlass_core::workflow::{NewMember, NewWorkflow, OnFailure};
-use windlass_core::{JobId, JobState, KindSpec, LaneId, LeasedJob, NewJob, Store, Time, TxRef};
+use windlass_core::store::{Action, Change, JobFilter, Settled};
+use windlass_core::{JobId, JobState, KindSpec, LaneId, LeasedJob, NewJob, Store, Time, TxRef, WorkerId};
 use windlass_store_postgres::PostgresStore;
+use windlass_testkit::signal::{Seen, wait_until};
 
 use crate::place::{Place, done, settlement};
 
@@ -36,7 +33,7 @@ pub(crate) async fn sound(place: &Place) {
 /// Holds up whoever is about to give away the lane's first slot: it has locked who stands first by then.
 async fn hold_slot(place: &Place, key: &str) -> Transaction<'static, Postgres> {
     let mut tx = place.pool.begin().await.unwrap();
-    let sql = format!("insert into {}.slots (lane, slot) values ($1, 1)", place.schema);
+    let sql = format!("insert into {}.lane_slots (lane, slot) values ($1, 1)", place.schema);
     let lane = LaneId::of(place.kind, key).0;
     sqlx::query(AssertSqlSafe(sql)).bind(lane).execute(&mut *tx).await.unwrap();
     tx
@@ -285,10 +282,10 @@ async fn one_whom_somebody_holds_is_waited_for_by_nobody() {
     let held = hold(&place, "ready where id = $1", next.0).await;
     within(place.store.settle(&[settlement(&running[0], done())])).await;
     let ask = place.claim(worker, 5);
-    assert!(within(place.store.claim(&ask)).await.is_empty(), "it is offered to who is held");
+    assert!(within(place.store.claim(&ask)).await.is_empty(), "the next job is held");
     held.rollback().await.unwrap();
     sound(&place).await;
-    let running = place.lease(worker, 5).await;
+    let running = lease_some(&place, worker).await;
     assert_eq!(ids(&running), [next]);
 
     let two_at_once = KindSpec { key_concurrency: 2, ..KindSpec::new("k", "Q") };
@@ -298,7 +295,8 @@ async fn one_whom_somebody_holds_is_waited_for_by_nobody() {
     let held = hold(&place, "ready where id = $1", then.0).await;
     within(place.store.settle(&[settlement(&running[0], done())])).await;
     held.rollback().await.unwrap();
-    assert_eq!(ids(&place.lease(worker, 5).await), [most], "of several slots one goes to who is free");
+    assert_eq!(ids(&lease_some(&place, worker).await), [then], "the order is kept");
+    assert_eq!(place.state(most).await, JobState::Pending);
     sound(&place).await;
     place.end().await;
 }
@@ -317,40 +315,7 @@ async fn one_who_was_held_when_a_claim_looked_is_not_forgotten() {
         held.rollback().await.unwrap();
         sound(&place).await;
     }
-    assert_eq!(ids(&place.lease(worker, 5).await), [only]);
-    assert_eq!(place.number("select count(*) from windlass.looks").await, 0, "nothing is left to look at");
-    sound(&place).await;
-    place.end().await;
-}
-
-/// Slots of another kind's lanes say nothing about it.
-#[tokio::test]
-async fn a_lowered_limit_is_forgotten_when_nobody_is_above_it() {
-    let (place, worker) = worked_place().await;
-    let lowered = "select key_lowered::int::bigint from windlass.kinds where name = 'k'";
-    let limits = async |k, other| {
-        let of = |name, key_concurrency| KindSpec { key_concurrency, ..KindSpec::new(name, "Q") };
-        place.store.sync_registry(&[], &[of("k", k), of("other", other)], None).await.unwrap();
-    };
-    limits(2, 2).await;
-    let (kind, ..) =
-        place.store.kinds().await.unwrap().into_iter().find(|(.., spec)| spec.name == "other").unwrap();
-    let of_other = NewJob { kind, ..keyed(&place, "a") };
-    place.store.enqueue(&[of_other.clone(), of_other]).await.unwrap();
-    let both = Claim { kinds: vec![place.kind, kind], ..place.claim(worker, 5) };
-    assert_eq!(place.store.claim(&both).await.unwrap().len(), 2, "both slots of the other kind are taken");
-    put(&place, "b").await;
-    put(&place, "b").await;
-    let running = place.lease(worker, 5).await;
-    assert_eq!(running.len(), 2);
-    limits(1, 2).await;
-    limits(1, 2).await;
-    assert_eq!(place.number(lowered).await, 1, "its second slot is taken");
-    for job in &running {
-        place.store.settle(&[settlement(job, done())]).await.unwrap();
-    }
-    limits(1, 2).await;
-    assert_eq!(place.number(lowered).await, 0);
+    assert_eq!(ids(&lease_some(&place, worker).await), [only]);
     sound(&place).await;
     place.end().await;
 }
@@ -417,6 +382,15 @@ async fn settling_in_an_open_transaction_locks_nobody_in_line() {
     place.end().await;
 }
 
+/// Once there is something: a lane whose next job was held is looked at again a moment later.
+async fn lease_some(place: &Place, worker: WorkerId) -> Vec<LeasedJob> {
+    let some = |jobs: &Vec<LeasedJob>| !jobs.is_empty();
+    wait_until("a job to lease", Duration::from_secs(5), || async {
+        Seen::when(place.lease(worker, 5).await, some)
+    })
+    .await
+}
+
 pub(crate) async fn worked_place() -> (Place, windlass_core::WorkerId) {
     let place = Place::new().await;
     let worker = place.worker().await;
@@ -430,90 +404,33 @@ async fn within<T, E: std::fmt::Debug>(call: impl Future<Output = Result<T, E>>)
         .unwrap()
 }
 
-const LANED: &str = "select count(*) from windlass.queues where laned";
-
-/// The first job of a lane says so in its queue's row, also when its own transaction is kept open.
+/// Each problem that `doctor` can name about lanes, and what it says to do.
 #[tokio::test]
-async fn a_queue_knows_that_it_has_lanes() {
+async fn doctor_sees_what_is_astray() {
     let (place, worker) = worked_place().await;
-    place.put(3).await;
-    assert_eq!((place.number(LANED).await, place.lease(worker, 9).await.len()), (0, 3));
-    let mut tx = place.store.begin().await.unwrap();
-    let first = place.store.enqueue_in(tx.tx(), &[keyed(&place, "a")]).await.unwrap()[0].id;
-    assert_eq!(place.number(LANED).await, 1);
-    assert!(place.lease(worker, 9).await.is_empty());
-    tx.commit().await.unwrap();
-    assert_eq!(ids(&place.lease(worker, 9).await), [first]);
-    place.end().await;
-}
-
-/// Each in a queue of which nobody has said so yet, by a process that has not either.
-#[tokio::test]
-async fn ticks_and_workflows_say_that_there_are_lanes() {
-    let (place, worker) = worked_place().await;
-    let member = NewMember {
-        name: "only".to_owned(),
-        job: keyed(&place, "workflow"),
-        parents: Vec::new(),
-        goes_on: false,
-        undo: None,
+    put(&place, "a").await;
+    let running = place.lease(worker, 1).await;
+    sound(&place).await;
+    let astray = async |wrong: &str, right: &str, said: &str| {
+        place.sql(wrong).await;
+        let findings = place.store.examine().await.unwrap();
+        let lanes = findings.into_iter().find(|finding| finding.name == "lanes").unwrap();
+        assert!(!lanes.ok && lanes.finding.contains(said), "{said}: {}", lanes.finding);
+        place.sql(right).await;
+        sound(&place).await;
+        lanes.remedy.unwrap()
     };
-    let workflow = NewWorkflow { name: None, on_failure: OnFailure::Stop, members: vec![member] };
-    for door in ["tick", "workflow", "workflow in a transaction"] {
-        place.sql("update windlass.queues set laned = false").await;
-        let other = place.other().await;
-        match door {
-            "tick" => tick(&place, &other).await,
-            "workflow" => drop(other.enqueue_workflow(&workflow).await.unwrap()),
-            _ => {
-                let mut tx = other.begin().await.unwrap();
-                other.enqueue_workflow_in(tx.tx(), &workflow).await.unwrap();
-                tx.commit().await.unwrap();
-            }
-        }
-        assert_eq!(place.number(LANED).await, 1, "{door}");
-        let fresh = place.other().await;
-        let leased = fresh.claim(&place.claim(worker, 9)).await.unwrap();
-        assert_eq!(leased.len(), 1, "{door}");
-        fresh.settle(&[settlement(&leased[0], done())]).await.unwrap();
-        fresh.close().await;
-        other.close().await;
-    }
-    place.end().await;
-}
-
-async fn tick(place: &Place, store: &PostgresStore) {
-    let spec = ScheduleSpec {
-        name: "s".to_owned(),
-        kind: "k".to_owned(),
-        payload: b"{}".to_vec(),
-        rules: vec![RuleSpec { expr: "@daily".to_owned(), ..RuleSpec::default() }],
-        ..ScheduleSpec::default()
-    };
-    let ScheduleRecord { name, revision, last_tick, next_at, .. } =
-        store.put_schedule(&spec, None).await.unwrap().record;
-    let tick = Tick {
-        name,
-        revision,
-        from: last_tick,
-        last_tick,
-        next_at,
-        missed: 0,
-        jobs: vec![keyed(place, "tick")],
-    };
-    assert_eq!(store.tick(&[tick]).await.unwrap(), [true]);
-}
-
-/// As after a change of the database under a process that had announced them.
-#[tokio::test]
-async fn a_poll_finds_lanes_nobody_announced() {
-    let (place, worker) = worked_place().await;
-    let first = put(&place, "a").await;
-    place.sql("update windlass.queues set laned = false").await;
-    let other = place.other().await;
-    assert!(other.claim(&place.claim(worker, 9)).await.unwrap().is_empty());
-    other.poll(worker, &place.served()).await.unwrap();
-    assert_eq!(ids(&other.claim(&place.claim(worker, 9)).await.unwrap()), [first]);
-    other.close().await;
+    let moved = ["update windlass.lane_slots set slot = 2", "update windlass.lane_slots set slot = 1"];
+    astray(moved[0], moved[1], "1 slots without a job, 1 jobs without a slot").await;
+    place.store.settle(&[settlement(&running[0], done())]).await.unwrap();
+    let blocked = put(&place, "b").await;
+    let remedy = astray(
+        "delete from windlass.lane_checks",
+        "insert into windlass.lane_checks (kind, at, lane, freed)
+         select kind, run_at, lane, false from windlass.ready",
+        "1 jobs blocked for ever",
+    )
+    .await;
+    assert!(remedy.contains(&format!("windlass jobs set {blocked} --priority 5")), "{remedy}");
     place.end().await;
 }

@@ -94,7 +94,7 @@ async fn two_processes_migrate_at_once() {
     let (here, there) = tokio::join!(place.store.migrate_up(None), other.migrate_up(None));
     let mut applied = [here.unwrap(), there.unwrap()].concat();
     applied.sort_unstable();
-    assert_eq!(applied, (1..=24).collect::<Vec<_>>(), "each step is applied by one of them");
+    assert_eq!(applied, [1], "the step is applied by one of them");
     other.close().await;
     place.end().await;
 }
@@ -131,8 +131,8 @@ async fn a_migration_gives_way_to_statements_under_way() {
         place.put(1).await;
         tx.commit().await.unwrap();
     };
-    let (reverted, ()) = tokio::join!(place.store.migrate_down(18), reader);
-    assert_eq!(reverted.unwrap(), [24, 23, 22, 21, 20, 19]);
+    let (reverted, ()) = tokio::join!(place.store.migrate_down(0), reader);
+    assert_eq!(reverted.unwrap(), [1]);
     place.store.migrate_up(None).await.unwrap();
     place.end().await;
 }

@@ -97,7 +97,6 @@ impl Place {
             concurrency_key: None,
             tags: Vec::new(),
             entity: None,
-            tenant: None,
         }
     }
 
@@ -161,7 +160,8 @@ pub(crate) fn settlement(job: &LeasedJob, verdict: Verdict) -> Settlement {
         attempt: job.attempt,
         started_at: job.claimed_at,
         workflow: job.workflow,
-        slot: job.slot,
+        lane: job.lane,
+        holds_key: job.holds_key,
         verdict,
     }
 }

@@ -87,17 +87,3 @@ async fn a_job_of_no_workflow_asks_for_none() {
     assert_eq!(place.state(ids[0]).await, JobState::Completed);
     place.end().await;
 }
-
-/// Jobs of a workflow that was written before they knew their children release them all the same.
-#[tokio::test]
-async fn a_workflow_of_before_ends_as_any() {
-    let place = Place::new().await;
-    let (child, one, two) = two_leased(&place).await;
-    assert_eq!(place.store.migrate_down(14).await.unwrap().last(), Some(&15));
-    place.store.migrate_up(None).await.unwrap();
-    place.store.settle(&[settlement(&one, done())]).await.unwrap();
-    assert_eq!(place.state(child).await, JobState::Scheduled);
-    place.store.settle(&[settlement(&two, done())]).await.unwrap();
-    assert_eq!(place.state(child).await, JobState::Pending);
-    place.end().await;
-}

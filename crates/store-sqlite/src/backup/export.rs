@@ -43,12 +43,10 @@ const READY: &str = leased!(
      from leased where not twin"
 );
 
-/// With those that slots of superseded jobs leave, and what is offered; a lane is looked at once at a time.
-const LOOKS: &str = leased!(
+/// With those for the slots of superseded jobs. A lane has one check at a time.
+const CHECKS: &str = leased!(
     "select kind, at, lane, max(freed) as freed
-     from (select kind, at, lane, freed from windlass_looks
-           union all
-           select t.kind, t.place, o.value ->> 0, 1 from windlass_turns t, json_each(t.offers) o
+     from (select kind, at, lane, freed from windlass_lane_checks
            union all
            select kind, claimed_at, lane, 1 from leased where twin and lane is not null) l
      group by kind, at, lane"
@@ -151,7 +149,7 @@ fn select(table: &Table) -> String {
     let source = match table.name {
         "ready" => format!("({READY})"),
         "finished" => format!("({FINISHED})"),
-        "looks" => format!("({LOOKS})"),
+        "lane_checks" => format!("({CHECKS})"),
         name => format!("windlass_{name}"),
     };
     let columns: Vec<&str> = table.columns.iter().map(|column| column.name).collect();

@@ -107,13 +107,9 @@ impl Import for SqliteImport {
     }
 }
 
-/// Those who wait in line, and the slots of those who do not.
+/// The slots of ready jobs, and of leased ones, which are restored as handed back.
 const LANES: &str = "
-    insert into windlass_lines (lane, priority, run_at, id, attempt)
-    select lane, priority, run_at, id, iif(suspect is null, attempt, null) from windlass_ready where queue < 0;
-    update windlass_kinds
-    set lined = coalesce((select min(r.priority) from windlass_ready r where r.queue < 0 and r.kind = windlass_kinds.id), 11);
-    insert into windlass_slots (lane, slot)
+    insert into windlass_lane_slots (lane, slot)
     select lane, row_number() over (partition by lane) from windlass_ready where queue > 0 and lane is not null";
 
 /// Each restored entity is a change of its own in the feed.

@@ -3,9 +3,9 @@
 
 use windlass_core::JobId;
 
+use crate::end::End;
 use crate::error::Answer;
 use crate::scope::Scope;
-use crate::settle::End;
 
 /// The entity whose newest box is job ?1. Nothing for a job that is no box.
 macro_rules! of_box {

@@ -125,7 +125,8 @@ CREATE TABLE windlass_claims (
     place      integer not null,
     first_id   integer not null,
     ids        text not null check (json_array_length(ids) > 0),
-    places     text, laned integer not null default 0 check (laned in (0, 1)), limited integer not null default 0 check (limited in (0, 1)),
+    places     text,
+    limited    integer not null default 0 check (limited in (0, 1)),
     check (alone = 0 or json_array_length(ids) = 1)
 ) strict;
 
@@ -225,8 +226,9 @@ CREATE TABLE windlass_idempotency (
     key         text primary key,
     job_id      integer not null,
     fingerprint blob not null,
-    created_at  integer not null
-, answer text) strict, without rowid;
+    created_at  integer not null,
+    answer      text
+) strict, without rowid;
 
 CREATE INDEX windlass_idempotency_job on windlass_idempotency (job_id);
 
@@ -264,7 +266,7 @@ select j.id, k.name as kind, q.name as queue,
        strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(c.claimed_at, f.started_at) / 1e6, 'unixepoch') as started_at,
        strftime('%Y-%m-%dT%H:%M:%fZ', f.finished_at / 1e6, 'unixepoch') as finished_at,
        coalesce(c.worker, f.worker) as worker, f.error, r.suspect,
-       j.unique_key, j.concurrency_key, j.tags, j.entity_type, j.entity_id, j.tenant, j.parent_id
+       j.unique_key, j.concurrency_key, j.tags, j.entity_type, j.entity_id, j.parent_id
 from windlass_jobs j
 join windlass_kinds k on k.id = j.kind
 join windlass_queues q on q.id = j.queue
@@ -278,47 +280,58 @@ CREATE TABLE windlass_jobs (
     queue           integer not null,
     priority        integer not null check (priority between 0 and 10),
     max_attempts    integer not null check (max_attempts > 0),
-    payload_key_id  integer,
-    waiting_on      integer not null default 0,
     created_at      integer not null,
     timeout_us      integer,
     parent_id       integer,
+    lane            integer,
     payload         blob not null,
     unique_key      text,
+    unique_until    text check (unique_until in ('started', 'finished')),
     concurrency_key text,
     tags            text,
     entity_type     text,
     entity_id       text,
-    tenant          text, lane integer,
     check ((entity_type is null) = (entity_id is null))
 ) strict;
 
 CREATE INDEX windlass_jobs_entity on windlass_jobs (entity_type, entity_id, id) where entity_type is not null;
 
 CREATE TABLE windlass_kinds (
-    id              integer primary key,
-    name            text not null unique,
-    queue           integer not null references windlass_queues (id),
-    priority        integer check (priority between 0 and 10),
-    max_attempts    integer not null check (max_attempts > 0),
-    timeout_us      integer,
-    backoff_base_us integer not null,
-    backoff_cap_us  integer not null,
-    description     text not null
-, key_concurrency integer not null default 1 check (key_concurrency > 0), rate text, live_rate text, resource text, key_lowered integer not null default 1 check (key_lowered in (0, 1)), configured_key_concurrency integer not null default 1, live_key_concurrency integer check (live_key_concurrency between 1 and 10000), lined integer not null default 0 check (lined between 0 and 11)) strict;
+    id                         integer primary key,
+    name                       text not null unique,
+    queue                      integer not null references windlass_queues (id),
+    priority                   integer check (priority between 0 and 10),
+    max_attempts               integer not null check (max_attempts > 0),
+    timeout_us                 integer,
+    backoff_base_us            integer not null,
+    backoff_cap_us             integer not null,
+    description                text not null,
+    key_concurrency            integer not null default 1 check (key_concurrency > 0),
+    configured_key_concurrency integer not null default 1,
+    live_key_concurrency       integer check (live_key_concurrency between 1 and 10000),
+    rate                       text,
+    -- 'none' lifts the limit.
+    live_rate                  text,
+    resource                   text
+) strict;
+
+CREATE TABLE windlass_lane_checks (
+    kind  integer not null,
+    at    integer not null,
+    lane  integer not null,
+    freed integer not null check (freed in (0, 1)),
+    primary key (kind, at, lane)
+) strict, without rowid;
+
+CREATE TABLE windlass_lane_slots (
+    lane integer not null,
+    slot integer not null check (slot > 0),
+    primary key (lane, slot)
+) strict, without rowid;
 
 CREATE VIEW windlass_leases as
 select c.first_id + e.value as id, c.token, c.worker, c.queue, c.attempt, c.crashes, c.alone, c.claimed_at
 from windlass_claims c, json_each(c.ids) e;
-
-CREATE TABLE windlass_lines (
-    lane     integer not null,
-    priority integer not null,
-    run_at   integer not null,
-    id       integer not null,
-    attempt  integer,
-    primary key (lane, priority, run_at, id)
-) strict, without rowid;
 
 CREATE TABLE windlass_logs (
     seq     integer primary key,
@@ -329,14 +342,6 @@ CREATE TABLE windlass_logs (
 ) strict;
 
 CREATE INDEX windlass_logs_job on windlass_logs (job_id, seq);
-
-CREATE TABLE windlass_looks (
-    kind  integer not null,
-    at    integer not null,
-    lane  integer not null,
-    freed integer not null check (freed in (0, 1)),
-    primary key (kind, at, lane)
-) strict, without rowid;
 
 CREATE TABLE windlass_migrations (
     version    integer primary key,
@@ -384,21 +389,30 @@ CREATE TABLE windlass_progress (
 ) strict;
 
 CREATE TABLE windlass_queues (
-    id                 integer primary key,
-    name               text not null unique,
-    priority           integer not null check (priority between 0 and 10),
-    concurrency        integer not null check (concurrency >= 0),
-    cadence_us         integer not null,
-    sla_us             integer,
-    owner              text not null,
-    colour             text not null,
-    depth_cap          integer,
-    paused             integer not null default 0 check (paused in (0, 1)),
-    live_concurrency   integer check (live_concurrency >= 0),
-    live_depth_cap     integer,
-    live_depth_cap_set integer not null default 0 check (live_depth_cap_set in (0, 1))
-, global_concurrency integer check (global_concurrency > 0), live_global_concurrency integer check (live_global_concurrency > 0), live_global_concurrency_set integer not null default 0
-    check (live_global_concurrency_set in (0, 1)), resource text, concurrency_min integer check (concurrency_min > 0), concurrency_max integer check (concurrency_max >= concurrency_min), live_concurrency_min integer check (live_concurrency_min > 0), live_concurrency_max integer check (live_concurrency_max >= live_concurrency_min), boost_after_us integer default 600000000 check (boost_after_us > 0), live_boost_after_us integer check (live_boost_after_us >= 0)) strict;
+    id                          integer primary key,
+    name                        text not null unique,
+    priority                    integer not null check (priority between 0 and 10),
+    concurrency                 integer not null check (concurrency >= 0),
+    concurrency_min             integer check (concurrency_min > 0),
+    concurrency_max             integer check (concurrency_max >= concurrency_min),
+    global_concurrency          integer check (global_concurrency > 0),
+    cadence_us                  integer not null,
+    sla_us                      integer,
+    owner                       text not null,
+    colour                      text not null,
+    depth_cap                   integer,
+    boost_after_us              integer default 600000000 check (boost_after_us > 0),
+    resource                    text,
+    paused                      integer not null default 0 check (paused in (0, 1)),
+    live_concurrency            integer check (live_concurrency >= 0),
+    live_concurrency_min        integer check (live_concurrency_min > 0),
+    live_concurrency_max        integer check (live_concurrency_max >= live_concurrency_min),
+    live_global_concurrency     integer check (live_global_concurrency > 0),
+    live_global_concurrency_set integer not null default 0 check (live_global_concurrency_set in (0, 1)),
+    live_depth_cap              integer,
+    live_depth_cap_set          integer not null default 0 check (live_depth_cap_set in (0, 1)),
+    live_boost_after_us         integer check (live_boost_after_us >= 0)
+) strict;
 
 CREATE TABLE windlass_rates (
     kind        integer primary key,
@@ -413,9 +427,12 @@ CREATE TABLE windlass_ready (
     kind       integer not null,
     attempt    integer not null default 0 check (attempt >= 0),
     suspect    integer check (suspect >= 0),
-    unique_key text, lane integer check (queue >= 0 or lane is not null),
+    unique_key text,
+    lane       integer check (queue >= 0 or lane is not null),
     primary key (queue, priority, run_at, id)
 ) strict, without rowid;
+
+CREATE INDEX windlass_ready_blocked on windlass_ready (lane, priority, run_at, id) where queue < 0;
 
 CREATE UNIQUE INDEX windlass_ready_id on windlass_ready (id);
 
@@ -471,29 +488,19 @@ CREATE TABLE windlass_schedules (
 
 CREATE INDEX windlass_schedules_next on windlass_schedules (next_at) where paused = 0 and next_at is not null;
 
-CREATE TABLE windlass_slots (
-    lane   integer not null,
-    slot   integer not null check (slot > 0),
-    primary key (lane, slot)
-) strict, without rowid;
-
-CREATE TABLE windlass_turns (
-    turn     integer primary key,
-    queue    integer not null,
-    priority integer not null,
-    place    integer not null,
-    kind     integer not null,
-    offers   text not null check (json_array_length(offers) > 0)
-) strict;
-
-CREATE INDEX windlass_turns_place on windlass_turns (queue, priority, place);
-
 CREATE TABLE windlass_types (
     id         integer primary key,
     name       text not null unique,
     spec       text not null check (json_valid(spec)),
     updated_at integer not null
 ) strict;
+
+CREATE TABLE windlass_unique_keys (
+    key    text primary key,
+    job_id integer not null
+) strict, without rowid;
+
+CREATE INDEX windlass_unique_keys_job on windlass_unique_keys (job_id);
 
 CREATE TABLE windlass_unique_windows (
     key    text primary key,
@@ -544,22 +551,24 @@ CREATE TABLE windlass_workers (
     started_at   integer not null,
     heartbeat_at integer not null,
     beats        integer not null default 0,
-    expires_at   integer not null
-, limits text not null default '{}' check (json_valid(limits))) strict;
+    expires_at   integer not null,
+    limits       text not null default '{}' check (json_valid(limits))
+) strict;
 
 CREATE TABLE windlass_workflow_jobs (
     workflow     integer not null,
     no           integer not null,
     job_id       integer not null,
     name         text not null,
-    state        integer not null default 0 check (state in (0, 1, 3, 4, 5, 6, 7)),
+    state        integer not null default 0 check (state between 0 and 7 and state <> 2),
     goes_on      integer not null check (goes_on in (0, 1)),
     parents      text not null check (json_valid(parents)),
     undoes       integer,
     run_at       integer,
     delay_us     integer,
     undo         text,
-    undo_payload blob, children text check (json_valid(children)),
+    undo_payload blob,
+    children     text not null check (json_valid(children)),
     primary key (workflow, no),
     check ((undo is null) = (undo_payload is null))
 ) strict, without rowid;
@@ -571,7 +580,7 @@ CREATE INDEX windlass_workflow_jobs_open on windlass_workflow_jobs (workflow, no
 CREATE TABLE windlass_workflows (
     id         integer primary key,
     name       text,
-    on_failure integer not null check (on_failure in (0, 1, 2)),
+    on_failure integer not null check (on_failure between 0 and 2),
     state      integer not null default 0 check (state between 0 and 5),
     created_at integer not null,
     ended_at   integer,

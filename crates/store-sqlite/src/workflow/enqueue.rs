@@ -46,9 +46,9 @@ pub(super) fn insert(
     scope
         .connection
         .prepare_cached(
-            "insert into windlass_jobs (id, kind, queue, priority, max_attempts, waiting_on, created_at, timeout_us,
-                 parent_id, payload, concurrency_key, tags, entity_type, entity_id, tenant, lane)
-             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+            "insert into windlass_jobs (id, kind, queue, priority, max_attempts, created_at, timeout_us,
+                 parent_id, payload, concurrency_key, tags, entity_type, entity_id, lane)
+             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
         )?
         .execute((
             id.0,
@@ -56,7 +56,6 @@ pub(super) fn insert(
             job.queue.0,
             job.priority,
             job.max_attempts,
-            parents.len() as i64,
             scope.now.0,
             job.timeout.map(micros),
             workflow.0,
@@ -65,7 +64,6 @@ pub(super) fn insert(
             tags_text(&job.tags),
             entity.map(|e| &e.entity_type),
             entity.map(|e| &e.entity_id),
-            &job.tenant,
             job.lane().map(|lane| lane.0),
         ))?;
     wait(scope, id, job.kind.0, job.priority)?;

@@ -11,11 +11,11 @@ use windlass_core::workflow::{
 use windlass_core::{JobId, JobState, QueueId, Time, WorkflowId};
 
 use super::enqueue::insert;
+use crate::end::{End, finish};
 use crate::error::{Answer, Fault};
-use crate::lane::{look, standing};
-use crate::line::get_in_line;
+use crate::lane::{check, stored_queue};
 use crate::scope::Scope;
-use crate::settle::{End, Waiting, insert_end, waiting_columns};
+use crate::settle::{Waiting, waiting_columns};
 
 /// The job at its place, if it waits and nobody is left to wait for.
 const RIPE: &str = "
@@ -191,8 +191,8 @@ pub(super) fn set_standing(
 fn release(scope: &mut Scope<'_>, workflow: WorkflowId, no: usize, place: &Place) -> Answer<()> {
     let Waiting { queue, lane, .. } = waiting_columns(scope.connection, place.job)?;
     let starts = place.starts(scope.now);
-    // One with a lane goes into the line, as any new job does.
-    let row = (place.job.0, starts, standing(queue, lane.is_some()), lane.map(|lane| lane.id.0));
+    // A job with a lane is blocked at first, as any new job is.
+    let row = (place.job.0, starts, stored_queue(queue, lane.is_some()), lane.map(|lane| lane.id.0));
     scope
         .connection
         .prepare_cached(
@@ -200,8 +200,7 @@ fn release(scope: &mut Scope<'_>, workflow: WorkflowId, no: usize, place: &Place
         )?
         .execute(row)?;
     if let Some(lane) = lane {
-        get_in_line(scope.connection, place.job)?;
-        look(scope, lane, Time(starts))?;
+        check(scope, lane, Time(starts))?;
     }
     scope.wake(Wake::Queue(QueueId(queue)));
     set_standing(scope, workflow, no, Standing::Live)
@@ -214,7 +213,8 @@ fn cancel(scope: &mut Scope<'_>, workflow: WorkflowId, no: usize, place: &Place)
         .query_row([place.job.0], |row| row.get(0))
         .optional()?;
     if let Some(attempt) = waited {
-        insert_end(scope, &End::waiting(place.job, JobState::Cancelled, attempt))?;
+        let end = End { in_workflow: false, ..End::waiting(place.job, JobState::Cancelled, attempt) };
+        finish(scope, &end)?;
     }
     set_standing(scope, workflow, no, Standing::Ended(JobState::Cancelled))
 }

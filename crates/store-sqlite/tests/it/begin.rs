@@ -54,7 +54,7 @@ async fn a_refused_call_leaves_the_rest_of_the_transaction() {
     let setup = Setup::new().await;
     let twin = || {
         let mut job = setup.job();
-        job.unique = Some(Unique::new("k", OnConflict::Reject));
+        job.unique = Some(Unique::until_started("k", OnConflict::Reject));
         job
     };
     let mut tx = setup.store.begin().await.unwrap();

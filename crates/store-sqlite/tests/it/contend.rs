@@ -17,7 +17,8 @@ pub(crate) fn done(job: &windlass_core::LeasedJob) -> Settlement {
         attempt: job.attempt,
         started_at: job.claimed_at,
         workflow: job.workflow,
-        slot: job.slot,
+        lane: job.lane,
+        holds_key: job.holds_key,
         verdict: Verdict::End { state: JobState::Completed, result: None, error: None },
     }
 }
@@ -28,7 +29,7 @@ async fn a_refused_command_undoes_only_itself() {
     let setup = Setup::new().await;
     let unique = || {
         let mut job = setup.job();
-        job.unique = Some(Unique::new("k", OnConflict::Reject));
+        job.unique = Some(Unique::until_started("k", OnConflict::Reject));
         job
     };
     let tx = setup.store.begin().await.unwrap();

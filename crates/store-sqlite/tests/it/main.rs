@@ -8,7 +8,6 @@ mod budgets;
 mod conformance;
 mod contend;
 mod disk;
-mod lines;
 mod open;
 mod processes;
 mod report;

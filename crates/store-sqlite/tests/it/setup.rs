@@ -67,7 +67,6 @@ pub(crate) fn job(queue: QueueId, kind: KindId) -> NewJob {
         concurrency_key: None,
         tags: Vec::new(),
         entity: None,
-        tenant: None,
     }
 }
 

@@ -83,7 +83,6 @@ async fn waiting(h: &Harness) -> JobId {
         concurrency_key: Some("lane".to_owned()),
         tags: vec!["a\"b\\".to_owned(), "tab\tand\nline".to_owned(), "ü".to_owned()],
         entity: Some(EntityRef { entity_type: "order".to_owned(), entity_id: "7".to_owned() }),
-        tenant: Some("t".to_owned()),
         ..h.unique("waits", OnConflict::Keep)
     };
     let id = h.put(full).await;

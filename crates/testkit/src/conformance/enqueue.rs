@@ -19,7 +19,6 @@ pub async fn one(h: Harness) {
         concurrency_key: Some("customer 1".to_owned()),
         tags: vec!["red".to_owned(), "blue".to_owned()],
         entity: Some(EntityRef { entity_type: "Post".to_owned(), entity_id: "ä 1".to_owned() }),
-        tenant: Some("acme".to_owned()),
         ..h.unique("key", OnConflict::Keep)
     };
     let id = h.put(job.clone()).await;
@@ -36,7 +35,6 @@ pub async fn one(h: Harness) {
     assert_eq!(got.concurrency_key, job.concurrency_key);
     assert_eq!(got.tags, job.tags);
     assert_eq!(got.entity, job.entity);
-    assert_eq!(got.tenant, job.tenant);
     assert!((before..=after).contains(&got.created_at), "{before} {} {after}", got.created_at);
     let run_at = got.run_at.expect("a waiting job has its time");
     assert!((before..=after).contains(&run_at), "{before} {run_at} {after}");

@@ -132,7 +132,6 @@ impl Harness {
             concurrency_key: None,
             tags: Vec::new(),
             entity: None,
-            tenant: None,
         }
     }
 
@@ -141,7 +140,7 @@ impl Harness {
     }
 
     pub fn unique(&self, key: &str, on_conflict: OnConflict) -> NewJob {
-        NewJob { unique: Some(Unique::new(key, on_conflict)), ..self.job() }
+        NewJob { unique: Some(Unique::until_started(key, on_conflict)), ..self.job() }
     }
 
     /// Enqueues a job that must be new.
@@ -262,7 +261,8 @@ pub fn settlement(job: &LeasedJob, outcome: Outcome) -> Settlement {
         attempt: job.attempt,
         started_at: job.claimed_at,
         workflow: job.workflow,
-        slot: job.slot,
+        lane: job.lane,
+        holds_key: job.holds_key,
         verdict: decide(job, outcome, &Backoff::default(), 0.5),
     }
 }

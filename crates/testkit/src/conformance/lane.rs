@@ -227,7 +227,8 @@ pub async fn more_room_is_used_at_once_and_less_in_time(h: Harness) {
 }
 
 pub async fn a_lined_job_holds_its_unique_key(h: Harness) {
-    let job = |on_conflict| NewJob { unique: Some(Unique::new("u", on_conflict)), ..keyed(&h, "a") };
+    let job =
+        |on_conflict| NewJob { unique: Some(Unique::until_started("u", on_conflict)), ..keyed(&h, "a") };
     put_keyed(&h, "a", 1).await;
     let worker = h.worker().await;
     let leased = h.claim_one(worker).await;

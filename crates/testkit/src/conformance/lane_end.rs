@@ -168,7 +168,10 @@ pub async fn a_scheduled_one_can_be_run_now(h: Harness) {
 }
 
 pub async fn a_replaced_head_gives_back_its_slot(h: Harness) {
-    let job = |key: &str| NewJob { unique: Some(Unique::new("u", OnConflict::Replace)), ..keyed(&h, key) };
+    let job = |key: &str| NewJob {
+        unique: Some(Unique::until_started("u", OnConflict::Replace)),
+        ..keyed(&h, key)
+    };
     let worker = h.worker().await;
     let old = h.put(job("a")).await;
     let behind = h.put(keyed(&h, "a")).await;

@@ -165,7 +165,7 @@ async fn raced(h: &Harness, what: impl AsyncFn(&dyn Handle, JobId)) {
     let second = h.open().await;
     let worker = h.worker().await;
     for round in 0..40 {
-        let unique = Some(Unique::new(format!("u {round}"), OnConflict::Reject));
+        let unique = Some(Unique::until_started(format!("u {round}"), OnConflict::Reject));
         let first = h.put(keyed(h, "a")).await;
         let target = h.put(NewJob { unique, ..keyed(h, "a") }).await;
         let last = h.put(keyed(h, "a")).await;
@@ -217,7 +217,7 @@ pub async fn replacing_races_promoting(h: Harness) {
     let job = h.unique("", OnConflict::Replace);
     raced(&h, async |store, target| {
         let key = store.job(target).await.unwrap().unwrap().job.unique_key.unwrap();
-        let unique = Some(Unique::new(key, OnConflict::Replace));
+        let unique = Some(Unique::until_started(key, OnConflict::Replace));
         let put = store.enqueue(&[NewJob { unique, ..job.clone() }]).await.unwrap();
         store.act(&super::only(put[0].id), Action::Cancel, 1, None).await.unwrap();
     })

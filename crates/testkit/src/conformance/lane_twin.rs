@@ -16,7 +16,7 @@ struct Met {
 }
 
 async fn meeting(h: &Harness) -> Met {
-    let unique = Some(Unique::new("k", OnConflict::Reject));
+    let unique = Some(Unique::until_started("k", OnConflict::Reject));
     let job = NewJob { unique, ..keyed(h, "a") };
     let worker = h.worker().await;
     h.put(job.clone()).await;

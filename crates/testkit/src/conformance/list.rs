@@ -348,10 +348,10 @@ macro_rules! conformance_cases {
                 without_a_boost_it_would_starve
                 low_priority_is_served_within_its_bound_inside_one_lane
                 low_priority_is_served_beside_the_most_urgent
-                one_ahead_of_his_time_keeps_nobody_from_going_ahead
+                a_delayed_job_of_the_lane_changes_nothing
                 without_a_boost_it_would_starve_inside_one_lane
-                one_of_each_line_goes_ahead
-                nobody_in_line_is_passed_twice
+                an_overdue_job_does_not_pass_a_more_urgent_one_at_once
+                overdue_jobs_of_each_lane_go_first
             }
             pack {
                 up_down_and_up_again
@@ -545,6 +545,18 @@ macro_rules! conformance_cases {
                 two_racing_enqueues_leave_one_waiting
                 racing_replacements_leave_one_waiting
                 replacing_races_claiming
+            }
+            unique_finished {
+                a_running_job_keeps_its_key
+                a_key_is_free_when_its_job_ends
+                a_retry_keeps_its_key
+                keep_answers_with_the_holder
+                replace_takes_the_place_of_a_waiting_holder_only
+                twins_of_one_call_meet_in_order
+                a_replay_takes_its_key_again
+                a_rolled_back_enqueue_leaves_no_key
+                racing_enqueues_accept_one
+                both_ways_of_holding_a_key_meet
             }
             unique_window {
                 a_finished_one_is_still_the_one

@@ -62,6 +62,7 @@ mod timetable;
 pub mod transaction;
 pub mod trunk;
 pub mod unique;
+pub mod unique_finished;
 pub mod unique_window;
 mod witness;
 pub mod worker;

@@ -78,7 +78,7 @@ impl Walk {
             priority: 5 * self.seed.below(3) as u8,
             max_attempts: 1 + self.seed.below(4) as u16,
             run_at: if delay.is_zero() { RunAt::Now } else { RunAt::In(delay) },
-            unique: key.clone().map(|key| Unique::new(key, on_conflict)),
+            unique: key.clone().map(|key| Unique::until_started(key, on_conflict)),
             concurrency_key: lane.clone(),
             ..self.h.job()
         };

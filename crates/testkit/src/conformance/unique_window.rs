@@ -10,7 +10,7 @@ use super::Harness;
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn windowed(h: &Harness, key: &str, on_conflict: OnConflict) -> NewJob {
-    let unique = Some(Unique { window: Some(10 * MINUTE), ..Unique::new(key, on_conflict) });
+    let unique = Some(Unique { window: Some(10 * MINUTE), ..Unique::until_started(key, on_conflict) });
     NewJob { unique, ..h.job() }
 }
 

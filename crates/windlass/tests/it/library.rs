@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use windlass::{
     Backoff, Builder, Completion, Context, EnqueueError, Job, JobError, JobState, KindSpec, OnConflict,
-    QueueSpec, Request, TestMode, Waited, Windlass, WorkerOptions,
+    QueueSpec, Request, TestMode, UniqueUntil, Waited, Windlass, WorkerOptions,
 };
 use windlass_core::store::{Action, JobFilter, QueueUpdate};
 use windlass_testkit::signal::{Seen, wait_until};
@@ -133,27 +133,27 @@ on_both! {
         world.end().await;
     }
 
-    async fn while_one_runs_exactly_one_waits_behind_it(world: World) {
+    async fn a_unique_key_is_held_until_the_job_has_finished_or_until_it_starts(world: World) {
         let windlass = builder(&world).build().await.unwrap();
         let workers = windlass.start().await.unwrap();
-        let unique = |ask: Ask| Request::from(ask).unique_key("k", OnConflict::Keep);
-        let first = windlass.enqueue(unique(Ask::Hang)).await.unwrap().id;
-        wait_until("the first to run", SOON, || async {
-            Seen::when(state_of(&windlass, first).await, |state| *state == JobState::Running)
-        })
-        .await;
-        let second = windlass.enqueue(unique(Ask::Double(1))).await.unwrap();
-        assert!(!second.duplicate);
-        // Enqueued later and finished: there were free slots, and the second was not put into one.
-        finished(&windlass, Ask::Double(2)).await;
-        assert_eq!(state_of(&windlass, second.id).await, JobState::Pending);
-        let third = windlass.enqueue(unique(Ask::Double(3))).await.unwrap();
-        assert_eq!((third.duplicate, third.id), (true, second.id));
-
-        let filter = JobFilter { ids: vec![first], ..JobFilter::default() };
-        windlass.client().store().act(&filter, Action::Cancel, 1, None).await.unwrap();
-        let Waited::Finished(second) = windlass.wait(second.id, SOON).await.unwrap() else { panic!("not finished") };
-        assert_eq!((second.state, second.result.as_deref()), (JobState::Completed, Some(&b"2"[..])));
+        for until in [UniqueUntil::Finished, UniqueUntil::Started] {
+            let unique = |ask: Ask| {
+                let key = until.name();
+                Request::from(ask).unique_key(key, OnConflict::Keep).unique_until(until)
+            };
+            let first = windlass.enqueue(unique(Ask::Hang)).await.unwrap().id;
+            wait_until("the first to run", SOON, || async {
+                Seen::when(state_of(&windlass, first).await, |state| *state == JobState::Running)
+            })
+            .await;
+            let second = windlass.enqueue(unique(Ask::Double(1))).await.unwrap();
+            assert_eq!(second.duplicate, until == UniqueUntil::Finished, "{}", until.name());
+            let filter = JobFilter { ids: vec![first], ..JobFilter::default() };
+            windlass.client().store().act(&filter, Action::Cancel, 1, None).await.unwrap();
+            windlass.wait(first, SOON).await.unwrap();
+            let after = windlass.enqueue(unique(Ask::Double(2))).await.unwrap();
+            windlass.wait(after.id, SOON).await.unwrap();
+        }
         workers.shutdown().await.unwrap();
         world.end().await;
     }

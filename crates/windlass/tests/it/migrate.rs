@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use windlass::pack::{PackStep, SqlText};
 use windlass::{EnqueueError, JobId, JobState, Windlass, WorkerOptions};
 use windlass_testkit::process::Process;
 use windlass_testkit::signal::{Seen, wait_until};
@@ -15,6 +16,20 @@ use crate::world::{World, wait_all_finished};
 use crate::{count, on_both};
 
 const SOON: Duration = Duration::from_secs(30);
+const GUEST: [PackStep; 2] = [
+    PackStep {
+        version: 1,
+        name: "entries",
+        up: SqlText::Same("create table windlass.guest_entries (id bigint)"),
+        down: SqlText::Same("drop table windlass.guest_entries"),
+    },
+    PackStep {
+        version: 2,
+        name: "names",
+        up: SqlText::Same("create table windlass.guest_names (name text)"),
+        down: SqlText::Same("drop table windlass.guest_names"),
+    },
+];
 const MEMBER: &str = "WINDLASS_CHILD_MIGRATE_MEMBER";
 
 on_both! {
@@ -36,22 +51,19 @@ on_both! {
         };
         let other = world.windlass().await;
         let store = other.client().store();
-        let versions: Vec<i64> = store.migrations().await.unwrap().iter().map(|m| m.version).collect();
-        assert!(versions.len() >= 2, "nothing can be taken back without losing the jobs");
-        // On Postgres the tokens double whenever lanes are taken back: they last for some fifty times, not for ten rounds.
-        for _ in 0..count(1, 3) {
-            // The first holds the jobs; every other comes and goes without touching them.
-            for steps in (1..versions.len()).rev() {
-                let before = world.entries().lines.len();
-                let reverted = store.migrate_down(versions[steps - 1]).await.unwrap();
-                assert_eq!(reverted.len(), versions.len() - steps);
-                assert_eq!(store.migrate_up(None).await.unwrap().len(), reverted.len());
-                wait_until("work to go on", SOON, || async {
-                    Seen::when(world.entries().lines.len(), |lines| *lines > before)
-                })
-                .await;
-            }
+        // The schema's one step holds the jobs; the steps of a pack come and go without touching them.
+        assert_eq!(store.migrate_pack_up("guest", &GUEST).await.unwrap(), [1, 2]);
+        for to in [1, 0].repeat(count(2, 10)) {
+            let before = world.entries().lines.len();
+            let reverted = store.migrate_pack_down("guest", &GUEST, to).await.unwrap();
+            assert_eq!(reverted.len() as i64, 2 - to);
+            assert_eq!(store.migrate_pack_up("guest", &GUEST).await.unwrap().len(), reverted.len());
+            wait_until("work to go on", SOON, || async {
+                Seen::when(world.entries().lines.len(), |lines| *lines > before)
+            })
+            .await;
         }
+        store.migrate_pack_down("guest", &GUEST, 0).await.unwrap();
         stop.store(true, Ordering::Relaxed);
         let accepted = producer.await.unwrap();
         wait_all_finished(&other, SOON).await;
@@ -72,7 +84,7 @@ on_both! {
             wait_for_work(&world, &windlass, &members).await;
             let before: Vec<_> = members.iter().map(hole_met).collect();
             let reverted = store.migrate_down(0).await.unwrap();
-            assert!(reverted.len() >= 2, "{reverted:?}");
+            assert!(!reverted.is_empty());
             // Every process must meet the hole, not just live on both sides of it.
             wait_until("every producer to be refused and every worker to miss its schema", SOON, || async {
                 let met = members.iter().map(hole_met).zip(&before).all(|(now, old)| now.0 > old.0 && now.1 > old.1);

@@ -35,6 +35,8 @@ struct NewJob<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     unique_key: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    unique_until: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     on_conflict: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     unique_for: Option<String>,
@@ -66,6 +68,7 @@ async fn one(session: &Session, args: &args::Enqueue, kind: &str) -> Result<(), 
         run_at: args.at.map(|at| at.to_string()),
         delay: args.delay.map(exact),
         unique_key: args.unique_key.as_deref(),
+        unique_until: args.unique_until.as_deref(),
         on_conflict: args.on_conflict.as_deref(),
         unique_for: args.unique_for.map(exact),
         idempotency_key: args.idempotency_key.as_deref(),

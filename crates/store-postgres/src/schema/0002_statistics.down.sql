@@ -1,2 +1,0 @@
-drop view windlass.job_view;
-drop table windlass.rollups;

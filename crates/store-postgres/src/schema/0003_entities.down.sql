@@ -1,3 +1,0 @@
-drop table windlass.vectors;
-drop table windlass.entities;
-drop table windlass.types;

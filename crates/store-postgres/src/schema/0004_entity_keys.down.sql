@@ -1,2 +1,0 @@
-delete from windlass.idempotency where answer is not null;
-alter table windlass.idempotency drop column answer;

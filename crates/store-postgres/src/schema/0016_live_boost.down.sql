@@ -1,1 +1,0 @@
-alter table windlass.queues drop column live_boost_after_us;

@@ -1,1 +1,0 @@
-drop table windlass.pack_migrations;

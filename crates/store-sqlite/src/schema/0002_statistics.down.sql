@@ -1,2 +1,0 @@
-drop view windlass_job_view;
-drop table windlass_rollups;

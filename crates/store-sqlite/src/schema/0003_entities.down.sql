@@ -1,3 +1,0 @@
-drop table windlass_vectors;
-drop table windlass_entities;
-drop table windlass_types;

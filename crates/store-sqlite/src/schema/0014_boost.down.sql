@@ -1,1 +1,0 @@
-alter table windlass_queues drop column boost_after_us;

@@ -1,2 +1,0 @@
--- Nothing here: Postgres notes which queues have lanes.
-select 1;

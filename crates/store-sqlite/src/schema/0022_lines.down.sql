@@ -1,1 +1,0 @@
-alter table windlass_kinds drop column lined;

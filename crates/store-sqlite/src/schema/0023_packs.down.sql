@@ -1,1 +1,0 @@
-drop table windlass_pack_migrations;
