@@ -136,20 +136,20 @@ fn fits(result: &[u8]) -> bool {
 #[derive(Clone)]
 pub struct Context {
     pub(crate) job: Arc<LeasedJob>,
-    pub(crate) desk: Desk,
+    pub(crate) env: RunEnv,
 }
 
 /// What every run of one worker shares.
 #[derive(Clone)]
-pub(crate) struct Desk {
+pub(crate) struct RunEnv {
     pub(crate) client: Client,
     pub(crate) reports: ReportSender,
     pub(crate) inside: SettledInside,
 }
 
-impl Desk {
-    pub(crate) fn new(client: Client) -> Desk {
-        Desk { client, reports: ReportSender::default(), inside: SettledInside::default() }
+impl RunEnv {
+    pub(crate) fn new(client: Client) -> RunEnv {
+        RunEnv { client, reports: ReportSender::default(), inside: SettledInside::default() }
     }
 }
 
@@ -183,7 +183,7 @@ impl Context {
 
     /// For enqueueing further work.
     pub fn client(&self) -> &Client {
-        &self.desk.client
+        &self.env.client
     }
 
     /// Shown by `jobs show`; written in the background, dropped if the lease was lost.
@@ -199,7 +199,7 @@ impl Context {
     }
 
     fn report(&self, body: ReportBody) {
-        self.desk.reports.send(Report {
+        self.env.reports.send(Report {
             id: self.job.id,
             token: self.job.token,
             attempt: self.job.attempt,
@@ -209,7 +209,7 @@ impl Context {
 
     /// How this run would be settled, for a handler whose store settles many runs together with their effects.
     pub fn settlement(&self, result: HandlerResult) -> Settlement {
-        let catalog = self.desk.client.catalog();
+        let catalog = self.env.client.catalog();
         let backoff = catalog.kind(self.job.kind).map(|kind| kind.spec.backoff).unwrap_or_default();
         let verdict = outcome::decide(&self.job, outcome_of(result), &backoff, fastrand::f64());
         settlement(&self.job, self.job.claimed_at, verdict)
@@ -217,7 +217,7 @@ impl Context {
 
     /// The store has completed this run with its effect; what the handler returns changes nothing any more.
     pub fn settled(&self) {
-        self.desk.inside.put(&self.job);
+        self.env.inside.put(&self.job);
     }
 
     /// Completes this job inside the caller's transaction, so that its effect and its completion are one commit.
@@ -235,9 +235,9 @@ impl Context {
     pub async fn settle_in_with(&self, tx: TxRef<'_>, completion: Completion) -> Result<bool, StoreError> {
         let verdict = Verdict::End { state: JobState::Completed, result: completion.kept(), error: None };
         let settlement = settlement(&self.job, self.job.claimed_at, verdict);
-        let settled = self.desk.client.store().settle_in(tx, &settlement).await?;
+        let settled = self.env.client.store().settle_in(tx, &settlement).await?;
         if settled == Settled::Accepted {
-            self.desk.inside.put(&self.job);
+            self.env.inside.put(&self.job);
         }
         Ok(settled == Settled::Accepted)
     }
