@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, RwLock, Weak};
 use std::time::{Duration, Instant};
 
 use windlass_core::input::MAX_BATCH;
@@ -25,6 +25,8 @@ pub struct Client {
 /// How long a change an operator makes to a queue may go unnoticed by a producer.
 const CATALOG_FRESH: Duration = Duration::from_secs(10);
 const MAX_CONCURRENCY: u32 = 10_000;
+/// Single enqueues in one commit.
+const MAX_COALESCED: usize = 1_000;
 
 struct Inner {
     store: Arc<dyn Store>,
@@ -32,7 +34,7 @@ struct Inner {
     refreshing: AtomicBool,
     /// The schema was found missing: when it is back, its numbers for kinds and queues may be others.
     distrusted: AtomicBool,
-    coalescer: Coalescer,
+    enqueues: Coalescer<NewJob, Result<Enqueued, EnqueueError>>,
     depth: DepthCaps,
     waiters: Waiters,
     meter: Meter,
@@ -52,13 +54,13 @@ impl Client {
         check_registry(queues, kinds, &registered)?;
         store.sync_registry(queues, kinds, None).await?;
         let catalog = RwLock::new((Arc::new(Catalog::load(store.as_ref()).await?), Instant::now()));
-        let coalescer = Coalescer::start(&store);
+        let enqueues = coalesced(Arc::downgrade(&store));
         let inner = Inner {
             store,
             catalog,
             refreshing: AtomicBool::new(false),
             distrusted: AtomicBool::new(false),
-            coalescer,
+            enqueues,
             depth: DepthCaps::default(),
             waiters: Waiters::default(),
             meter: Meter::default(),
@@ -135,7 +137,7 @@ impl Client {
             None => return Err(Invalid::one("jobs", "must not be empty").into()),
         };
         if job.is_plain() {
-            return self.noted(self.inner.coalescer.enqueue(job).await);
+            return self.noted(self.inner.enqueues.ask(job).await.unwrap_or_else(|| Err(closed())));
         }
         let enqueued = self.noted(self.inner.store.enqueue(std::slice::from_ref(&job)).await)?;
         enqueued.into_iter().next().ok_or_else(|| Invalid::one("jobs", "were not written").into())
@@ -222,6 +224,29 @@ impl Client {
         self.admit(&catalog, &jobs).await?;
         Ok(jobs)
     }
+}
+
+/// Plain jobs of many callers in one commit: nothing about one of them can make the store refuse the others.
+fn coalesced(store: Weak<dyn Store>) -> Coalescer<NewJob, Result<Enqueued, EnqueueError>> {
+    Coalescer::start(MAX_COALESCED, 1, move |jobs: Vec<NewJob>| {
+        // Held only during a call, so that the database is closed when the client is dropped.
+        let store = store.upgrade();
+        async move {
+            let enqueued = match store {
+                Some(store) => store.enqueue(&jobs).await.map_err(EnqueueError::from),
+                None => Err(closed()),
+            };
+            match enqueued {
+                Ok(enqueued) => enqueued.into_iter().map(Ok).collect(),
+                Err(error) => jobs.iter().map(|_| Err(error.clone())).collect(),
+            }
+        }
+    })
+}
+
+fn closed() -> EnqueueError {
+    let (what, why) = ("the client".to_owned(), "it was closed".to_owned());
+    StoreError::Open { what, why }.into()
 }
 
 fn resolve_all(requests: Vec<JobRequest>, catalog: &Catalog, each: bool) -> Result<Vec<NewJob>, Invalid> {

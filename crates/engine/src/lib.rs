@@ -29,6 +29,7 @@ pub use alert::AlertWatch;
 pub use budget::{Reservation, ReserveError};
 pub use catalog::Catalog;
 pub use client::Client;
+pub use coalesce::Coalescer;
 pub use error::{EngineError, EnqueueError};
 pub use handler::{
     Assignment, Completion, Context, Handler, HandlerResult, Handlers, JobError, batch_handler, handler,

@@ -13,7 +13,6 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, SqlStr};
 use windlass_core::StoreError;
 use windlass_core::order::Passed;
 
-use crate::entity::Together;
 use crate::hint::{Hints, Noted};
 use crate::line::Remembered;
 use crate::pool::{Pool, settings};
@@ -68,7 +67,6 @@ pub struct PostgresStore {
     pub(crate) lines: Arc<Remembered>,
     /// Who let a late job ahead in line.
     pub(crate) passed: Arc<Mutex<Passed>>,
-    pub(crate) together: Arc<Together>,
     offset: Arc<AtomicI64>,
     rendered: Arc<RwLock<Rendered>>,
     _listens: Arc<Listens>,
@@ -159,7 +157,6 @@ impl PostgresStore {
             turned: Arc::default(),
             lines: Arc::default(),
             passed: Arc::default(),
-            together: Arc::default(),
             offset: Arc::default(),
             rendered: Arc::default(),
         })

@@ -18,7 +18,6 @@ mod pooler;
 mod scratch;
 mod sql;
 mod tls;
-mod together;
 mod turns;
 mod views;
 mod wake;
