@@ -363,7 +363,6 @@ mod tests {
 
     use futures_util::future::try_join_all;
     use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
-    use windlass_core::queue;
     use windlass_store_postgres::{Options, PostgresStore};
     use windlass_testkit::signal::{Seen, wait_until};
 
@@ -409,7 +408,7 @@ mod tests {
             PostgresStore::connect(&format!("{url}?schema={schema}"), Options::default()).await.unwrap();
         store.migrate_up(None).await.unwrap();
         let kinds = [KindSpec::new("OLD", "DEFAULT")];
-        let client = Client::open(Arc::new(store), &queue::families(), &kinds).await.unwrap();
+        let client = Client::open(Arc::new(store), &[QueueSpec::named("DEFAULT")], &kinds).await.unwrap();
         let old = Instant::now().checked_sub(CATALOG_FRESH * 2).unwrap();
         *client.inner.catalog.write().unwrap() = (client.catalog(), old);
 

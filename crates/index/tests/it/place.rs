@@ -8,7 +8,6 @@ use std::time::Duration;
 use serde_json::Value;
 use windlass_core::Store;
 use windlass_core::entity::{Change, IndexState, Strategy};
-use windlass_core::queue;
 use windlass_engine::{Client, Handlers, Worker, WorkerHandle, WorkerOptions};
 use windlass_index::embed::{EmbedError, Embedder, StaticTable};
 use windlass_index::service::queues;
@@ -65,9 +64,7 @@ impl Place {
         let indexing = Indexing::new(embedder.clone());
         let mut handlers = Handlers::default();
         indexing.add_to(&mut handlers);
-        let mut all = queue::families();
-        all.extend(queues());
-        let client = Client::open(store, &all, &handlers.specs()).await.unwrap();
+        let client = Client::open(store, &queues(), &handlers.specs()).await.unwrap();
         let entities = Entities::open(client.clone(), &indexing, &[]).await.unwrap();
         Place { entities, client, embedder, handlers }
     }
