@@ -1,6 +1,6 @@
 //! Merges requests of many callers into shared calls.
 //!
-//! A batch is whatever arrived while the calls before it were under way. There is no timer, so a lone request is sent at
+//! A batch is what arrived while the calls before it were under way. There is no timer, so a lone request is sent at
 //! once; a fixed linger of 2 ms was measured at a third of the rate.
 
 use std::sync::Arc;

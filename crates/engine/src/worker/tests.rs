@@ -275,7 +275,7 @@ impl Bench {
         self.set_pace(1_000_000, Duration::ZERO);
     }
 
-    /// As if so many jobs had ended in the last second, having taken so long together.
+    /// As if `jobs` jobs had ended in the last second, having taken `took` together.
     fn set_pace(&mut self, jobs: u32, took: Duration) {
         for group in self.dispatcher.queues.iter_mut().flat_map(|queue| &mut queue.groups) {
             group.pace = Pace::new(self.now - SECOND);

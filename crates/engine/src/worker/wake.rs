@@ -97,6 +97,6 @@ mod tests {
         assert_eq!((hints.queues, hints.due), (vec![QueueId(7)], vec![QueueId(7)]));
         assert_eq!((hints.any, hints.cancel), (false, true));
         drop(wakes);
-        assert!(!listener(Wake::Any), "nobody is left to wake");
+        assert!(!listener(Wake::Any), "the box is gone");
     }
 }

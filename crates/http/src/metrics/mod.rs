@@ -12,7 +12,7 @@ mod text;
 
 use windlass_core::store::QueueState;
 use windlass_core::{JobState, StoreError};
-use windlass_engine::meter::{RUN_BUCKETS, RunSeries, Times};
+use windlass_engine::meter::{Histogram, RUN_BUCKETS, RunSeries};
 use windlass_engine::operate::desired;
 
 use crate::app::App;
@@ -190,7 +190,7 @@ fn runs(text: &mut Text, app: &App) {
     }
 }
 
-fn times(text: &mut Text, name: &str, labels: &[(&str, &str)], times: &Times) {
+fn times(text: &mut Text, name: &str, labels: &[(&str, &str)], times: &Histogram) {
     text.buckets(name, labels, &RUN_BUCKETS, &times.buckets, times.time.as_secs_f64());
 }
 
