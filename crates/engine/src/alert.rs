@@ -1,7 +1,7 @@
 //! Raises a budget's alerts: in the log, at their level, and in the metrics.
 //!
-//! Also watches for alerts that fired in other processes, which may not be scraped or may have ended: an application, or
-//! a command. `core::budget` decides when an alert is due.
+//! Also watches for alerts that fired in other processes, which may not be scraped or may have ended: an application,
+//! or a command. `core::budget` decides when an alert is due.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use crate::{Client, Meter};
 /// A late charge may fire an alert of the month before; older months are closed.
 const LOOK_BACK: Duration = Duration::from_secs(40 * 24 * 60 * 60);
 
-/// Raises alerts that fired in other processes. Those that fired before the first look are not raised: a restart must not
-/// repeat them.
+/// Raises alerts that fired in other processes. Those that fired before the first look are not raised: a restart must
+/// not repeat them.
 pub struct AlertWatch {
     client: Client,
     /// Set by the first look.

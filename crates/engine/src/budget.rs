@@ -13,8 +13,8 @@ use windlass_core::{Invalid, ReservationId, StoreError, Token};
 use crate::alert::raise;
 use crate::{Client, Context, EngineError, JobError};
 
-/// Why there is no reservation. Not a `std::error::Error`, so that `?` turns a refusal into a snooze that burns no attempt
-/// instead of a retry.
+/// Why there is no reservation. Not a `std::error::Error`, so that `?` turns a refusal into a snooze that burns no
+/// attempt instead of a retry.
 #[derive(Clone, Debug)]
 pub enum ReserveError {
     /// The call must wait.
@@ -99,8 +99,8 @@ impl Reservation {
 }
 
 impl Context {
-    /// Reserves what a provider call may cost, bound to this job's lease. With `?` a refusal snoozes the job: to the next
-    /// hour, or to the next month when this month's money is spent.
+    /// Reserves what a provider call may cost, bound to this job's lease. With `?` a refusal snoozes the job: to the
+    /// next hour, or to the next month when this month's money is spent.
     pub async fn reserve(&self, budget: &str, mut estimate: Estimate) -> Result<Reservation, ReserveError> {
         if estimate.trigger.is_none() && Trigger::is_manual_in(self.payload()) {
             estimate.trigger = Some(Trigger::Manual);
@@ -125,8 +125,8 @@ impl Context {
         }
     }
 
-    /// What triggered this run, as [`Context::reserve`] assumes where the estimate has no trigger: a person if the job's tag
-    /// `trigger:manual` or the field `trigger` of its payload says so, else a schedule.
+    /// What triggered this run, as [`Context::reserve`] assumes where the estimate has no trigger: a person if the
+    /// job's tag `trigger:manual` or the field `trigger` of its payload says so, else a schedule.
     pub async fn trigger(&self) -> Result<Trigger, StoreError> {
         if Trigger::is_manual_in(self.payload()) {
             return Ok(Trigger::Manual);

@@ -1,7 +1,7 @@
 //! One action on every job that matches, in short transactions.
 //!
-//! Works in chunks, so that acting on a million jobs does not block the workers. Never touches more jobs than matched when
-//! it began.
+//! Works in chunks, so that acting on a million jobs does not block the workers. Never touches more jobs than matched
+//! when it began.
 
 use windlass_core::audit::Actor;
 use windlass_core::store::{Action, Bulk, JobFilter};
@@ -29,9 +29,9 @@ pub fn why_unchanged(job: &JobRecord) -> String {
     }
 }
 
-/// `filter` names states out of [`fitting`]; `total` is how many jobs matched. Waiting jobs are acted on first, in chunks.
-/// Running ones come last and in one call, because they still match after they were asked to stop. Each transaction leaves
-/// an audit line.
+/// `filter` names states out of [`fitting`]; `total` is how many jobs matched. Waiting jobs are acted on first, in
+/// chunks. Running ones come last and in one call, because they still match after they were asked to stop. Each
+/// transaction leaves an audit line.
 pub async fn act_on_all(
     store: &dyn Store,
     filter: JobFilter,

@@ -112,8 +112,8 @@ impl Client {
         Ok(fresh)
     }
 
-    /// Refreshes in the background, once at a time: thousands of callers may find the catalog old at the same moment, and
-    /// none of them has to wait.
+    /// Refreshes in the background, once at a time: thousands of callers may find the catalog old at the same moment,
+    /// and none of them has to wait.
     fn refresh_behind(&self) {
         if self.inner.refreshing.swap(true, Ordering::AcqRel) {
             return;
@@ -186,8 +186,8 @@ impl Client {
         self.inner.waiters.finished(id);
     }
 
-    /// The catalog, read again if the schema was missing or a kind is unknown. An old one is used as it is and refreshed in
-    /// the background.
+    /// The catalog, read again if the schema was missing or a kind is unknown. An old one is used as it is and
+    /// refreshed in the background.
     pub(crate) async fn catalog_for<'k>(
         &self,
         mut kinds: impl Iterator<Item = &'k str>,
@@ -207,7 +207,8 @@ impl Client {
         Ok(catalog)
     }
 
-    /// Every rule that the requests break. With `each`, fields are prefixed with the index of their request: `[3].kind`.
+    /// Every rule that the requests break. With `each`, fields are prefixed with the index of their request:
+    /// `[3].kind`.
     pub async fn check_jobs(&self, requests: Vec<JobRequest>, each: bool) -> Result<Invalid, StoreError> {
         let catalog = self.catalog_for(requests.iter().map(|request| request.kind.as_str())).await?;
         Ok(resolve_all(requests, &catalog, each).err().unwrap_or_default())
@@ -334,8 +335,8 @@ fn check_resources(queues: &[QueueSpec], kinds: &[KindSpec], invalid: &mut Inval
     }
 }
 
-/// Refuses two jobs of one call with the same unique key where the second would be rejected: the store's error would name
-/// a job that is never written. Repeats of earlier requests are found by the store.
+/// Refuses two jobs of one call with the same unique key where the second would be rejected: the store's error would
+/// name a job that is never written. Repeats of earlier requests are found by the store.
 fn no_duplicate_keys(jobs: &[NewJob]) -> Result<(), Invalid> {
     let mut invalid = Invalid::default();
     let mut seen: HashMap<&str, usize> = HashMap::new();

@@ -1,8 +1,8 @@
 //! Depth caps: refuses enqueues into a queue that holds too much.
 //!
-//! A capped queue is counted at most once a second per process while it has room, and again before an enqueue is refused.
-//! Between counts each process adds its own enqueues. So one producer meets the cap exactly; several may exceed it by what
-//! they enqueue within that second. Uncapped queues cost nothing.
+//! A capped queue is counted at most once a second per process while it has room, and again before an enqueue is
+//! refused. Between counts each process adds its own enqueues. So one producer meets the cap exactly; several may
+//! exceed it by what they enqueue within that second. Uncapped queues cost nothing.
 
 use std::collections::HashMap;
 use std::sync::Mutex;

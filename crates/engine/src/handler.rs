@@ -25,8 +25,8 @@ pub trait Handler: Send + Sync + 'static {
         1
     }
 
-    /// One answer per job, in order. A missing answer, a panic or a timeout fails the whole call; a failed call of several
-    /// jobs is repeated in halves until the bad job is alone.
+    /// One answer per job, in order. A missing answer, a panic or a timeout fails the whole call; a failed call of
+    /// several jobs is repeated in halves until the bad job is alone.
     fn run(&self, jobs: Vec<Assignment>) -> BoxFuture<'static, Vec<HandlerResult>>;
 }
 
@@ -220,18 +220,18 @@ impl Context {
         self.env.inside.put(&self.job);
     }
 
-    /// Completes this job inside the caller's transaction, so that its effect and its completion are one commit. False when
-    /// the lease was lost: the caller must roll back.
+    /// Completes this job inside the caller's transaction, so that its effect and its completion are one commit. False
+    /// when the lease was lost: the caller must roll back.
     ///
-    /// Call it last before the commit. Jobs claimed together share one lease row, which makes a claim of hundreds cheap. On
-    /// Postgres that row stays locked until the transaction ends, and the settlements of the other jobs wait that long. (On
-    /// SQLite all writes wait for an open transaction anyway.)
+    /// Call it last before the commit. Jobs claimed together share one lease row, which makes a claim of hundreds
+    /// cheap. On Postgres that row stays locked until the transaction ends, and the settlements of the other jobs wait
+    /// that long. (On SQLite all writes wait for an open transaction anyway.)
     pub async fn settle_in(&self, tx: TxRef<'_>) -> Result<bool, StoreError> {
         self.settle_in_with(tx, Completion::done()).await
     }
 
-    /// The same with a result: `context.settle_in_with(tx, Completion::with(&result)?)`. What the handler returns after the
-    /// commit is ignored.
+    /// The same with a result: `context.settle_in_with(tx, Completion::with(&result)?)`. What the handler returns after
+    /// the commit is ignored.
     pub async fn settle_in_with(&self, tx: TxRef<'_>, completion: Completion) -> Result<bool, StoreError> {
         let verdict = Verdict::End { state: JobState::Completed, result: completion.kept(), error: None };
         let settlement = settlement(&self.job, self.job.claimed_at, verdict);

@@ -1,7 +1,7 @@
 //! The engine: accepts jobs, runs them and settles them, on any [`windlass_core::Store`].
 //!
-//! Owns the loops (dispatch, heartbeat, tick, sweep) and the rules of pacing. Knows no SQL, no HTTP and no configuration
-//! file. Each loop is steppable: `tick` does one round, `run` only repeats it.
+//! Owns the loops (dispatch, heartbeat, tick, sweep) and the rules of pacing. Knows no SQL, no HTTP and no
+//! configuration file. Each loop is steppable: `tick` does one round, `run` only repeats it.
 
 #![forbid(unsafe_code)]
 

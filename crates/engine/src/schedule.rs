@@ -1,8 +1,8 @@
 //! The ticker: enqueues the jobs of schedules that are due.
 //!
-//! Any number of tickers may run: the store lets only one of them advance a schedule, so there is no leader. A ticker asks
-//! nothing while nothing is due: the dispatcher's poll tells when the next schedule is. Depth caps do not apply to ticks:
-//! each adds one job, and a unique key keeps it to that.
+//! Any number of tickers may run: the store lets only one of them advance a schedule, so there is no leader. A ticker
+//! asks nothing while nothing is due: the dispatcher's poll tells when the next schedule is. Depth caps do not apply to
+//! ticks: each adds one job, and a unique key keeps it to that.
 
 mod plans;
 mod verbs;
@@ -17,8 +17,8 @@ use plans::Plans;
 
 /// Schedules read at once.
 const BATCH: usize = 500;
-/// A ticker that found nothing left waits this long after the next due time. So of many processes one does the work, and
-/// the others do not compete with it.
+/// A ticker that found nothing left waits this long after the next due time. So of many processes one does the work,
+/// and the others do not compete with it.
 const PATIENCE: Duration = Duration::from_millis(25);
 /// Jobs written in one transaction, unless one schedule alone has more to catch up on.
 const MAX_JOBS: usize = 1_000;
@@ -40,8 +40,8 @@ impl Ticker {
         if self.late { PATIENCE } else { Duration::ZERO }
     }
 
-    /// Enqueues what is due at `now`, by the database's clock. Returns when the next schedule is due, as far as this ticker
-    /// knows: the next poll tells about schedules that another ticker advanced.
+    /// Enqueues what is due at `now`, by the database's clock. Returns when the next schedule is due, as far as this
+    /// ticker knows: the next poll tells about schedules that another ticker advanced.
     pub async fn tick(&mut self, now: Time) -> Result<Option<Time>, StoreError> {
         let mut next: Option<Time> = None;
         self.late = true;

@@ -1,5 +1,5 @@
-//! Takes back the jobs of dead workers, books reservations whose lease has ended, repairs workflows, and moves late jobs
-//! ahead in their lanes.
+//! Takes back the jobs of dead workers, books reservations whose lease has ended, repairs workflows, and moves late
+//! jobs ahead in their lanes.
 //!
 //! A lease ends when the database's clock says so *and* the owner's heartbeat stood still for a lease's length of this
 //! process's monotonic clock: a stepped clock alone expires nothing. Where a store can prove a death without a clock (a
@@ -132,7 +132,8 @@ impl Sweeper {
                 Ok(None) => continue,
                 Err(error) => {
                     // The other dead workers are handled all the same.
-                    tracing::warn!(worker = %beat.worker, error = error.chain(), "a dead worker's jobs could not be taken back yet");
+                    let error = error.chain();
+                    tracing::warn!(worker = %beat.worker, error, "a dead worker's jobs could not be taken back yet");
                     continue;
                 }
             };

@@ -1,7 +1,7 @@
 //! Workflows as a caller describes them and as a handler sees them.
 //!
-//! Resolves names into a checked [`NewWorkflow`], and gives a job the results of its parents. What the end of a job means
-//! for the others is decided by `core::workflow` and written by the store.
+//! Resolves names into a checked [`NewWorkflow`], and gives a job the results of its parents. What the end of a job
+//! means for the others is decided by `core::workflow` and written by the store.
 
 use std::collections::BTreeMap;
 
@@ -150,8 +150,8 @@ impl Client {
 }
 
 impl Context {
-    /// The parents of this job, or the job that it undoes, in order; empty for a job without a workflow. Where the workflow
-    /// continues after failures, some may have failed.
+    /// The parents of this job, or the job that it undoes, in order; empty for a job without a workflow. Where the
+    /// workflow continues after failures, some may have failed.
     pub async fn parents(&self) -> Result<Vec<Parent>, StoreError> {
         if self.job.workflow.is_none() {
             return Ok(Vec::new());

@@ -9,8 +9,8 @@ use windlass_core::backup::{Holdings, Sum};
 use super::read::{Contents, TableContents};
 use super::{BackupError, Progress, restore};
 
-/// Restores the file into `scratch`, which has to be empty. Compares for each table the count and the digest of its rows
-/// with those in the file.
+/// Restores the file into `scratch`, which has to be empty. Compares for each table the count and the digest of its
+/// rows with those in the file.
 pub async fn verify(
     scratch: &dyn Store,
     holdings: &Holdings,

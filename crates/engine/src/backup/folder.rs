@@ -61,8 +61,8 @@ impl BackupFolder {
         Ok(files)
     }
 
-    /// Removes all but the newest `keep` copies. The newest verified copy stays, however old: it is the only one known to
-    /// be good.
+    /// Removes all but the newest `keep` copies. The newest verified copy stays, however old: it is the only one known
+    /// to be good.
     pub async fn rotate(&self, store: &dyn Store) -> Result<Vec<PathBuf>, BackupError> {
         let notes = store.backups(NOTES).await?;
         let gone = surplus(&self.copies()?, &notes, self.keep);

@@ -1,7 +1,8 @@
 //! Unique file names, and whether the process that made a file still lives.
 //!
-//! A process holds a lock on a file for as long as it works on it. The lock belongs to the open file, so it ends with the
-//! process, however that ends: a file that can be locked was abandoned. Where the file system has no locks, age decides.
+//! A process holds a lock on a file for as long as it works on it. The lock belongs to the open file, so it ends with
+//! the process, however that ends: a file that can be locked was abandoned. Where the file system has no locks, age
+//! decides.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};

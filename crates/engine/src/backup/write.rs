@@ -211,7 +211,8 @@ impl Draft {
         self.file.flush().map_err(&failed)?;
         self.file.get_ref().sync_all().map_err(&failed)?;
         let Some(draft) = self.unfinished.0.as_ref() else { return Ok((digest, self.bytes)) };
-        // A link fails where another process was faster; a rename would replace its file. Not every file system has links.
+        // A link fails where another process was faster; a rename would replace its file. Not every file system has
+        // links.
         match std::fs::hard_link(draft, path) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

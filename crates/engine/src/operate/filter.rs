@@ -34,8 +34,8 @@ impl FilterWords {
 }
 
 impl Client {
-    /// `only` lists the states that are allowed; empty allows all. `within` is the prefix of field names. The filter may be
-    /// used only if no problem is reported.
+    /// `only` lists the states that are allowed; empty allows all. `within` is the prefix of field names. The filter
+    /// may be used only if no problem is reported.
     pub async fn job_filter(
         &self,
         words: &FilterWords,

@@ -19,8 +19,8 @@ pub struct KindPut {
 }
 
 impl Client {
-    /// Registers a kind, changes its limits, or both; also returns whether it is new. Each of the two is its own transaction
-    /// with its own audit line.
+    /// Registers a kind, changes its limits, or both; also returns whether it is new. Each of the two is its own
+    /// transaction with its own audit line.
     pub async fn put_kind(
         &self,
         name: &str,

@@ -1,7 +1,7 @@
 //! What operators read and change: the use cases behind routes and commands, so that neither talks to the store.
 //!
-//! Each checks its input. A change takes its actor, and its audit line is part of the same transaction. A caller that has
-//! found problems of its own passes them as `found`: all are reported at once, before anything is written.
+//! Each checks its input. A change takes its actor, and its audit line is part of the same transaction. A caller that
+//! has found problems of its own passes them as `found`: all are reported at once, before anything is written.
 
 mod budgets;
 mod error;

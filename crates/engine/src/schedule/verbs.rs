@@ -1,5 +1,5 @@
-//! What a caller does with schedules: put, pause, run now, delete. A call of the application itself has no actor and leaves
-//! no audit line.
+//! What a caller does with schedules: put, pause, run now, delete. A call of the application itself has no actor and
+//! leaves no audit line.
 
 use windlass_core::audit::{Actor, Note};
 use windlass_core::schedule::{ScheduleSpec, check_free};
@@ -10,8 +10,8 @@ use super::plans::request;
 use crate::{Client, EngineError, EnqueueError};
 
 impl Client {
-    /// Adds or replaces a schedule; a replaced one keeps its last tick. Everything is checked before anything is written.
-    /// Names that begin with `windlass-` are refused.
+    /// Adds or replaces a schedule; a replaced one keeps its last tick. Everything is checked before anything is
+    /// written. Names that begin with `windlass-` are refused.
     pub async fn put_schedule(
         &self,
         spec: &ScheduleSpec,
@@ -55,8 +55,8 @@ impl Client {
         self.store().pause_schedule(name, paused, actor).await
     }
 
-    /// Enqueues one job of the schedule now, tagged as requested by hand. Its ticks are not affected. `None` when there is no
-    /// such schedule.
+    /// Enqueues one job of the schedule now, tagged as requested by hand. Its ticks are not affected. `None` when there
+    /// is no such schedule.
     pub async fn run_schedule(
         &self,
         name: &str,

@@ -368,7 +368,8 @@ impl Dispatcher {
 
     /// The lease is lost: other workers own everything that was leased here, so nothing of it is written.
     fn abandon(&mut self, why: &str) {
-        tracing::warn!(worker = %self.worker_id(), running = self.runs.len(), "lease lost: {why}; starting over as a new worker");
+        let (worker, running) = (self.worker_id(), self.runs.len());
+        tracing::warn!(%worker, running, "lease lost: {why}; starting over as a new worker");
         self.heart.stop();
         for (_, run) in self.runs.drain() {
             run.abort.abort();

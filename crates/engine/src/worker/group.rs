@@ -237,8 +237,8 @@ pub(super) struct Grouping {
 }
 
 impl Grouping {
-    /// Regroups the kinds of a queue by the limits in force. Leased jobs go with their kinds. A new group starts without
-    /// knowing what is due; it is marked due, so that a claim finds out. `running` counts the runs of a kind.
+    /// Regroups the kinds of a queue by the limits in force. Leased jobs go with their kinds. A new group starts
+    /// without knowing what is due; it is marked due, so that a claim finds out. `running` counts the runs of a kind.
     pub(super) fn follow(
         &mut self,
         queue: &mut QueueWork,

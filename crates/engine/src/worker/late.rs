@@ -55,8 +55,8 @@ impl LateReserve {
         self.after = late_after(boost_after, self.sla);
     }
 
-    /// The share of a claim for `slots` slots. In a queue with a global concurrency late jobs are claimed first: there a
-    /// short answer proves only that other workers use the rest, not that no job waits.
+    /// The share of a claim for `slots` slots. In a queue with a global concurrency late jobs are claimed first: there
+    /// a short answer proves only that other workers use the rest, not that no job waits.
     pub(super) fn share(&mut self, slots: u32, limited: bool, now: Instant) -> Option<LateShare> {
         let after = self.after?;
         let most = self.reserve.share(slots);

@@ -1,7 +1,7 @@
 //! A worker process: leases jobs, runs them, settles them.
 //!
-//! One dispatcher task owns all state and makes all decisions. Everything slow (claim, run, settle, poll, tick) happens in
-//! tasks that answer it with an event. So there are no locks, and each step can be read by itself.
+//! One dispatcher task owns all state and makes all decisions. Everything slow (claim, run, settle, poll, tick) happens
+//! in tasks that answer it with an event. So there are no locks, and each step can be read by itself.
 
 mod claims;
 mod dispatch;
@@ -218,7 +218,8 @@ impl WorkerHandle {
         self.claims.take()
     }
 
-    /// Stops claiming, lets running jobs end within the grace period, and hands the rest back without counting an attempt.
+    /// Stops claiming, lets running jobs end within the grace period, and hands the rest back without counting an
+    /// attempt.
     pub async fn shutdown(self) -> Result<(), EngineError> {
         let _ = self.stop.send(true);
         self.ended().await

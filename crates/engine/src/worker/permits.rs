@@ -1,7 +1,8 @@
 //! Permits: how many jobs of this process may use a resource at once, and how many do.
 //!
-//! One pool per resource and client, so that several workers of one process share it. A permit is taken before the claim
-//! of the job that needs it. It returns when it is dropped: when the job is settled, handed back or lost. Never waits.
+//! One pool per resource and client, so that several workers of one process share it. A permit is taken before the
+//! claim of the job that needs it. It returns when it is dropped: when the job is settled, handed back or lost. Never
+//! waits.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,8 +1,9 @@
 //! When a suspect may run alone. Pure.
 //!
-//! A suspect is a job that was running when its worker died. A crash counts against it only when nothing else ran in its
-//! process. So the process first finishes what it has, then runs one suspect alone for a while. If the process never
-//! falls idle, the suspect runs beside other jobs: a crash then counts for nothing, but the suspect does not wait for ever.
+//! A suspect is a job that was running when its worker died. A crash counts against it only when nothing else ran in
+//! its process. So the process first finishes what it has, then runs one suspect alone for a while. If the process
+//! never falls idle, the suspect runs beside other jobs: a crash then counts for nothing, but the suspect does not wait
+//! for ever.
 
 use std::time::{Duration, Instant};
 

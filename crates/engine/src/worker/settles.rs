@@ -237,7 +237,8 @@ impl Dispatcher {
             return;
         }
         for ended in batch {
-            tracing::error!(job = %ended.settlement.id, error = error.chain(), "the store refuses this outcome; it is kept and offered again");
+            let (job, error) = (ended.settlement.id, error.chain());
+            tracing::error!(%job, error, "the store refuses this outcome; it is kept and offered again");
             // The job no longer runs and may be offered for ever, so it gives its permit back.
             self.settles.refused.push(EndedAttempt { permit: None, ..ended });
         }

@@ -1,8 +1,8 @@
 //! How the groups of a queue share its slots. Pure.
 //!
-//! A slot is one run of the queue's concurrency. Each group that wants slots is entitled to an equal part; remainders go
-//! round robin, and slots a group does not use go to the others. So no group can starve the rest of its queue, and no
-//! slot stays empty while a group has something to run.
+//! A slot is one run of the queue's concurrency. Each group that wants slots is entitled to an equal part; remainders
+//! go round robin, and slots a group does not use go to the others. So no group can starve the rest of its queue, and
+//! no slot stays empty while a group has something to run.
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct GroupLoad {

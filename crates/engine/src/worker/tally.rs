@@ -1,7 +1,7 @@
 //! Counts how this worker's runs ended, per minute and kind, for the rollups that statistics read.
 //!
-//! Counts what the store answered, not what it was asked. A dead worker's jobs are counted by the sweeper that takes them
-//! back. Also keeps which runs were settled by their own handler, and how long claims took.
+//! Counts what the store answered, not what it was asked. A dead worker's jobs are counted by the sweeper that takes
+//! them back. Also keeps which runs were settled by their own handler, and how long claims took.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex};

@@ -1,7 +1,8 @@
 //! The dispatcher, step by step, against a real SQLite store.
 //!
 //! Time is the test's, for dispatcher and database: it passes when a test says so, or from timer to timer while a test
-//! waits. Jobs run until the test lets them end. What is asserted is seen from outside: what the store was asked, which handlers started, what the store holds.
+//! waits. Jobs run until the test lets them end. What is asserted is seen from outside: what the store was asked, which
+//! handlers started, what the store holds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,7 +1,8 @@
 //! The rate tokens one process holds for one kind: when to ask for more, and when they expire. Pure but for jitter.
 //!
-//! Tokens are asked for in bulk when the last are spent. After a full grant the next is asked for at once. After a short
-//! one the process rests for a random time between 100 and 200 ms, so that no process is always first to find new tokens.
+//! Tokens are asked for in bulk when the last are spent. After a full grant the next is asked for at once. After a
+//! short one the process rests for a random time between 100 and 200 ms, so that no process is always first to find new
+//! tokens.
 
 use std::time::{Duration, Instant};
 

@@ -344,8 +344,9 @@ on_both! {
         worker.shutdown().await.unwrap();
     }
 
-    /// Leases do not outlive their database: what a living worker ran, what a dead one left behind, suspects, a line and a workflow
-    /// are all completed by a worker on the restored one, of either kind, even when another dies there first.
+    /// Leases do not outlive their database: what a living worker ran, what a dead one left behind, suspects, a line
+    /// and a workflow are all completed by a worker on the restored one, of either kind, even when another dies there
+    /// first.
     async fn what_ran_is_completed_on_the_restored_database(place: Place) {
         let gate = Arc::new(Semaphore::new(0));
         let (client, handlers) = gated(place, gate.clone()).await;

@@ -132,7 +132,8 @@ on_both! {
         assert_eq!(warnings(&library), [of(Level::Info, 1), of(Level::Warning, 1)]);
     }
 
-    /// By the tag that `schedules run` gives, or by the payload with its field `trigger`; the estimate's own trigger wins.
+    /// By the tag that `schedules run` gives, or by the payload with its field `trigger`; the estimate's own trigger
+    /// wins.
     async fn a_persons_run_goes_to_the_limit(place: Place) {
         let client = client(place).await;
         run(&client, r#"{"asks": 900, "costs": 900}"#).await;
