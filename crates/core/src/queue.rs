@@ -1,4 +1,4 @@
-//! Queues (families): the five that are always there, and what one carries.
+//! Queues: what one carries, and the rules about its limits.
 
 use std::time::Duration;
 
@@ -54,7 +54,6 @@ pub fn parse_boost(text: &str) -> Result<Option<Duration>, BadBoost> {
 pub const NO_QUEUE: crate::QueueId = crate::QueueId(0);
 
 pub const MAX_PRIORITY: u8 = 10;
-pub const DEFAULT_QUEUE: &str = "DEFAULT";
 pub const MAX_GLOBAL_CONCURRENCY: u32 = 1_000_000;
 
 /// How many of the jobs a claim asks for it may lease where so many are leased already. A limit that was lowered waits
@@ -63,11 +62,9 @@ pub fn room(global_concurrency: u32, leased: u64, wanted: u32) -> u32 {
     let free = u64::from(global_concurrency).saturating_sub(leased);
     u32::try_from(free).unwrap_or(u32::MAX).min(wanted)
 }
-/// What jobs of the family SCREENSHOT hold while they run.
-pub const SCREENSHOT_RESOURCE: &str = "screenshot";
 
 impl QueueSpec {
-    /// A queue nobody described: DEFAULT's figures under another name.
+    /// A queue with the usual figures.
     pub fn named(name: &str) -> QueueSpec {
         QueueSpec {
             name: name.to_owned(),
@@ -84,36 +81,6 @@ impl QueueSpec {
             boost_after: Some(DEFAULT_BOOST_AFTER),
         }
     }
-}
-
-/// The families of document 002 §1 with the cadences of §4. Who owns one is the installation's word, not ours.
-pub fn families() -> Vec<QueueSpec> {
-    let family = |name: &str, priority, concurrency, cadence, sla: Option<u64>, colour: &str| QueueSpec {
-        name: name.to_owned(),
-        priority,
-        concurrency,
-        bounds: None,
-        cadence: Duration::from_secs(cadence),
-        sla: sla.map(Duration::from_secs),
-        owner: String::new(),
-        colour: colour.to_owned(),
-        depth_cap: None,
-        global_concurrency: None,
-        resource: None,
-        boost_after: Some(DEFAULT_BOOST_AFTER),
-    };
-    // Policy P12: three browsers in one process are as much as its memory holds, whatever the concurrency says.
-    let screenshot = QueueSpec {
-        resource: Some(Resource::new(SCREENSHOT_RESOURCE, 3)),
-        ..family("SCREENSHOT", 6, 3, 10, Some(120), "lavender")
-    };
-    vec![
-        family("HIGH", 0, 20, 5, Some(30), "salmon"),
-        family("DEFAULT", 5, 10, 10, Some(300), "blue"),
-        screenshot,
-        family("LOW", 7, 5, 30, Some(1_800), "green"),
-        family("BULK", 8, 8, 60, None, "yellow"),
-    ]
 }
 
 #[cfg(test)]

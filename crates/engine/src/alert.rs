@@ -1,7 +1,7 @@
-//! Where a budget's alert goes: the log, at its level, and the meter.
+//! Raises a budget's alerts: in the log, at their level, and in the metrics.
 //!
-//! Owns what a process has raised, and the watch for alerts that arose in others: in a library process that nobody
-//! scrapes, or in a verb of the command line that answers and ends. Never decides when one is due: `core::budget` does.
+//! Also watches for alerts that fired in other processes, which may not be scraped or may have ended: an application,
+//! or a command. `core::budget` decides when an alert is due.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use windlass_core::{StoreError, Time};
 
 use crate::{Client, Meter};
 
-/// A charge may come late and set off an alert of the month before; older months are over for good.
+/// A late charge may fire an alert of the month before; older months are closed.
 const LOOK_BACK: Duration = Duration::from_secs(40 * 24 * 60 * 60);
 
-/// Raises here what was set off elsewhere. What fired before the first look is known and raises nothing: a restart is no
-/// news.
+/// Raises alerts that fired in other processes. Those that fired before the first look are not raised: a restart must
+/// not repeat them.
 pub struct AlertWatch {
     client: Client,
     /// Set by the first look.
@@ -26,7 +26,7 @@ impl AlertWatch {
         AlertWatch { client, since: None }
     }
 
-    /// One look. By keys, not by times: an alert that was committed late is as new as any.
+    /// One look. Alerts are told apart by key, not by time, so one that was committed late is found too.
     pub async fn tick(&mut self) -> Result<(), StoreError> {
         let store = self.client.store();
         match self.since {
@@ -41,7 +41,7 @@ impl AlertWatch {
     }
 }
 
-/// Each alert once in this process, whoever brings it first: the call that set it off, or the look that finds it.
+/// Raises each alert once in this process, whether the call that fired it or the watch brings it first.
 pub(crate) fn raise(meter: &Meter, alerts: &[Alert]) {
     for alert in alerts.iter().filter(|alert| meter.alerted(alert)) {
         let (budget, month) = (alert.budget.as_str(), alert.standing.month);

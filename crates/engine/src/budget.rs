@@ -1,7 +1,6 @@
 //! Budgets as a handler and an operator use them: reserve before a provider call, settle after it.
 //!
-//! Owns how a refusal becomes a snooze. Never decides whether a call fits: `core::budget` does, in the store, under the
-//! month's lock.
+//! A refusal becomes a snooze here. `core::budget` decides whether a call fits, in the store, under the month's lock.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,8 +13,8 @@ use windlass_core::{Invalid, ReservationId, StoreError, Token};
 use crate::alert::raise;
 use crate::{Client, Context, EngineError, JobError};
 
-/// Why there is no reservation. Not a `std::error::Error`, because `?` must make of a refusal what it is: a snooze that
-/// burns no attempt.
+/// Why there is no reservation. Not a `std::error::Error`, so that `?` turns a refusal into a snooze that burns no
+/// attempt instead of a retry.
 #[derive(Clone, Debug)]
 pub enum ReserveError {
     /// The call must wait.
@@ -23,7 +22,7 @@ pub enum ReserveError {
         budget: String,
         refusal: Refusal,
     },
-    /// The lease was lost: whatever this run says from here on changes nothing.
+    /// The lease was lost: nothing this run does from here on is recorded.
     Stale,
     Unknown {
         budget: String,
@@ -48,7 +47,7 @@ impl fmt::Display for ReserveError {
     }
 }
 
-/// A database that cannot be asked burns no attempt either.
+/// Snooze while the database is unavailable: that burns no attempt either.
 const SOON: Duration = Duration::from_secs(10);
 
 impl From<ReserveError> for JobError {
@@ -64,8 +63,8 @@ impl From<ReserveError> for JobError {
     }
 }
 
-/// Money set aside for one provider call. Settle it with what the call did cost. One that is dropped is booked in full by
-/// the sweep once the job's lease has ended: nobody can tell whether the call was made.
+/// Money reserved for one provider call. Settle it with the actual cost. A dropped reservation is booked in full by the
+/// sweeper once the job's lease has ended, because the call may have been made.
 #[must_use = "a reservation that is not settled is booked in full"]
 pub struct Reservation {
     client: Client,
@@ -75,17 +74,17 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// The call's key in the ledger; good as the provider's idempotency key.
+    /// The call's key in the ledger; can serve as the provider's idempotency key.
     pub fn id(&self) -> ReservationId {
         self.id
     }
 
-    /// The budget's state with this call in it.
+    /// The budget's state, this call included.
     pub fn state(&self) -> BudgetState {
         self.state
     }
 
-    /// Books what the call did cost; a call that was not made, or not charged, cost nothing (`Usage::default()`).
+    /// Books the actual cost; `Usage::default()` for a call that was not made or not charged.
     pub async fn settle(self, usage: Usage) -> Result<Charged, EngineError> {
         usage.check()?;
         let charged = self.client.store().settle_reservation(self.id, self.token, &usage).await?;
@@ -100,8 +99,8 @@ impl Reservation {
 }
 
 impl Context {
-    /// Sets aside what a provider call may cost, bound to this job's lease. With `?` a refusal snoozes the job: to the next
-    /// hour, or to the next month when this one's money is spent.
+    /// Reserves what a provider call may cost, bound to this job's lease. With `?` a refusal snoozes the job: to the
+    /// next hour, or to the next month when this month's money is spent.
     pub async fn reserve(&self, budget: &str, mut estimate: Estimate) -> Result<Reservation, ReserveError> {
         if estimate.trigger.is_none() && Trigger::is_manual_in(self.payload()) {
             estimate.trigger = Some(Trigger::Manual);
@@ -126,8 +125,8 @@ impl Context {
         }
     }
 
-    /// Who asked for this run, as [`Context::reserve`] takes it where the estimate says nothing: a person when the job's tag
-    /// `trigger:manual` or the field `trigger` of its payload says so.
+    /// What triggered this run, as [`Context::reserve`] assumes where the estimate has no trigger: a person if the
+    /// job's tag `trigger:manual` or the field `trigger` of its payload says so, else a schedule.
     pub async fn trigger(&self) -> Result<Trigger, StoreError> {
         if Trigger::is_manual_in(self.payload()) {
             return Ok(Trigger::Manual);
@@ -136,7 +135,7 @@ impl Context {
         Ok(found.map_or(Trigger::Scheduled, |found| Trigger::of_tags(&found.job.tags)))
     }
 
-    /// Where a budget stands: its state, and how many items a run may take at once.
+    /// A budget with its state and how many items a run may take at once.
     pub async fn budget(&self, budget: &str) -> Result<Budget, ReserveError> {
         let found = self.client().budget(budget).await.map_err(|e| ReserveError::Store(Arc::new(e)))?;
         found.ok_or_else(|| ReserveError::Unknown { budget: budget.to_owned() })
@@ -144,7 +143,7 @@ impl Context {
 }
 
 impl Client {
-    /// Registers budgets, as configured. Limits an operator changed live are kept.
+    /// Registers configured budgets. Limits that an operator changed live are kept.
     pub async fn set_budgets(&self, specs: &[BudgetSpec]) -> Result<(), EngineError> {
         check_specs(specs)?;
         if !specs.is_empty() {
@@ -159,7 +158,7 @@ impl Client {
         Ok(budgets.into_iter().find(|budget| budget.spec.name == name))
     }
 
-    /// An operator's change; the alerts it sets off are raised here.
+    /// An operator's change; raises the alerts it fires.
     pub async fn change_budget(&self, change: &BudgetChange) -> Result<Changed, EngineError> {
         change.check()?;
         let changed = self.store().change_budget(change).await?;

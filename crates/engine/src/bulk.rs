@@ -1,7 +1,7 @@
 //! One action on every job that matches, in short transactions.
 //!
-//! Owns the loop over chunks, so that a million jobs do not hold up the
-//! workers. Never touches more jobs than matched when it began.
+//! Works in chunks, so that acting on a million jobs does not block the workers. Never touches more jobs than matched
+//! when it began.
 
 use windlass_core::audit::Actor;
 use windlass_core::store::{Action, Bulk, JobFilter};
@@ -9,12 +9,12 @@ use windlass_core::{JobRecord, JobState, Store, StoreError};
 
 const CHUNK: u32 = 5_000;
 
-/// The states in which `action` means something, as the contract describes it.
+/// The states in which `action` applies.
 pub fn fitting(action: Action) -> Vec<JobState> {
     JobState::ALL.into_iter().filter(|state| action.fits(*state)).collect()
 }
 
-/// Jobs that are no longer what they were.
+/// Jobs that were changed.
 pub fn touched(bulk: &Bulk) -> u64 {
     bulk.done + bulk.requested + bulk.superseded
 }
@@ -29,8 +29,9 @@ pub fn why_unchanged(job: &JobRecord) -> String {
     }
 }
 
-/// `filter` names the states meant, out of [`fitting`]; `total` is how many matched. What waits goes first and chunk by
-/// chunk, what runs last and once: a running job still matches after it was asked. Each transaction leaves its own line in the audit.
+/// `filter` names states out of [`fitting`]; `total` is how many jobs matched. Waiting jobs are acted on first, in
+/// chunks. Running ones come last and in one call, because they still match after they were asked to stop. Each
+/// transaction leaves an audit line.
 pub async fn act_on_all(
     store: &dyn Store,
     filter: JobFilter,

@@ -35,7 +35,7 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// What `self` knows and `other` does not: nothing, unless the registry was emptied since.
+    /// Entries of `self` that `other` lacks: none, unless the registry was emptied since.
     pub(crate) fn missing_in(&self, other: &Catalog) -> (Vec<QueueSpec>, Vec<KindSpec>) {
         let queues = self.queues.values().map(|state| &state.spec);
         let kinds = self.kinds.values().map(|entry| &entry.spec);
@@ -57,7 +57,7 @@ impl Catalog {
         self.queues.get(&id)
     }
 
-    /// Queue names are matched whatever their case: people type `high`.
+    /// Ignores case: people type `high`.
     pub fn queue_named(&self, name: &str) -> Option<&QueueState> {
         let exact = self.queue_ids.get(name);
         let loose =
@@ -71,7 +71,7 @@ impl Catalog {
         names
     }
 
-    /// The rule broken by naming a kind nobody registered.
+    /// The message for a kind that is not registered.
     pub(crate) fn unknown_kind(&self, name: &str) -> String {
         format!("`{}` is not registered; known kinds: {}", shown(name), self.kind_names().join(", "))
     }

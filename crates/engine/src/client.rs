@@ -1,8 +1,8 @@
-//! The producer's and operator's side: enqueue, wait, look, act.
+//! The client: enqueue jobs, wait for them, read and change them.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, RwLock, Weak};
 use std::time::{Duration, Instant};
 
 use windlass_core::input::MAX_BATCH;
@@ -22,17 +22,19 @@ pub struct Client {
     inner: Arc<Inner>,
 }
 
-/// How long a change an operator makes to a queue may go unnoticed by a producer.
+/// How long a producer may miss an operator's change of a queue.
 const CATALOG_FRESH: Duration = Duration::from_secs(10);
 const MAX_CONCURRENCY: u32 = 10_000;
+/// Single enqueues in one commit.
+const MAX_COALESCED: usize = 1_000;
 
 struct Inner {
     store: Arc<dyn Store>,
     catalog: RwLock<(Arc<Catalog>, Instant)>,
     refreshing: AtomicBool,
-    /// The schema was found missing: when it is back, its numbers for kinds and queues may be others.
+    /// The schema was found missing. When it is back, kinds and queues may have other numbers.
     distrusted: AtomicBool,
-    coalescer: Coalescer,
+    enqueues: Coalescer<NewJob, Result<Enqueued, EnqueueError>>,
     depth: DepthCaps,
     waiters: Waiters,
     meter: Meter,
@@ -40,7 +42,7 @@ struct Inner {
 }
 
 impl Client {
-    /// Checks the schema, registers `queues` and `kinds`, and loads what others registered.
+    /// Checks the schema, registers `queues` and `kinds`, and loads the whole registry.
     pub async fn open(
         store: Arc<dyn Store>,
         queues: &[QueueSpec],
@@ -52,13 +54,13 @@ impl Client {
         check_registry(queues, kinds, &registered)?;
         store.sync_registry(queues, kinds, None).await?;
         let catalog = RwLock::new((Arc::new(Catalog::load(store.as_ref()).await?), Instant::now()));
-        let coalescer = Coalescer::start(&store);
+        let enqueues = coalesced(Arc::downgrade(&store));
         let inner = Inner {
             store,
             catalog,
             refreshing: AtomicBool::new(false),
             distrusted: AtomicBool::new(false),
-            coalescer,
+            enqueues,
             depth: DepthCaps::default(),
             waiters: Waiters::default(),
             meter: Meter::default(),
@@ -76,7 +78,7 @@ impl Client {
         &self.inner.meter
     }
 
-    /// What the workers on this client share of each resource.
+    /// Permits of each resource, shared by all workers on this client.
     pub(crate) fn pools(&self) -> &Pools {
         &self.inner.pools
     }
@@ -92,8 +94,8 @@ impl Client {
         }
     }
 
-    /// Reads the registry again: another process may have added kinds or changed a queue. Nobody removes any, so what
-    /// is missing went with a schema that was dropped and made again, and is registered anew.
+    /// Reads the registry again: another process may have added kinds or changed a queue. Entries are never removed, so
+    /// missing ones went with a schema that was dropped and made again; they are registered again.
     pub async fn refresh(&self) -> Result<Arc<Catalog>, StoreError> {
         let store = self.store().as_ref();
         let mut fresh = Catalog::load(store).await?;
@@ -110,8 +112,8 @@ impl Client {
         Ok(fresh)
     }
 
-    /// Refreshes in the background, one at a time: thousands of callers find the catalog old in the same moment, and
-    /// none of them has to wait for a newer one.
+    /// Refreshes in the background, once at a time: thousands of callers may find the catalog old at the same moment,
+    /// and none of them has to wait.
     fn refresh_behind(&self) {
         if self.inner.refreshing.swap(true, Ordering::AcqRel) {
             return;
@@ -135,37 +137,37 @@ impl Client {
             None => return Err(Invalid::one("jobs", "must not be empty").into()),
         };
         if job.is_plain() {
-            return self.noted(self.inner.coalescer.enqueue(job).await);
+            return self.watched(self.inner.enqueues.ask(job).await.unwrap_or_else(|| Err(closed())));
         }
-        let enqueued = self.noted(self.inner.store.enqueue(std::slice::from_ref(&job)).await)?;
+        let enqueued = self.watched(self.inner.store.enqueue(std::slice::from_ref(&job)).await)?;
         enqueued.into_iter().next().ok_or_else(|| Invalid::one("jobs", "were not written").into())
     }
 
     /// All or nothing; the answer is in the order of the requests.
     pub async fn enqueue_many(&self, requests: Vec<JobRequest>) -> Result<Vec<Enqueued>, EnqueueError> {
         let jobs = self.resolve(requests).await?;
-        no_twins(&jobs)?;
-        self.noted(self.inner.store.enqueue(&jobs).await)
+        no_duplicate_keys(&jobs)?;
+        self.watched(self.inner.store.enqueue(&jobs).await)
     }
 
-    /// Inside the caller's transaction: the jobs exist when it commits and never did when it rolls back.
+    /// Inside the caller's transaction: the jobs exist once it commits, and not at all if it rolls back.
     pub async fn enqueue_in(
         &self,
         tx: TxRef<'_>,
         requests: Vec<JobRequest>,
     ) -> Result<Vec<Enqueued>, EnqueueError> {
         let jobs = self.resolve(requests).await?;
-        no_twins(&jobs)?;
-        self.noted(self.inner.store.enqueue_in(tx, &jobs).await)
+        no_duplicate_keys(&jobs)?;
+        self.watched(self.inner.store.enqueue_in(tx, &jobs).await)
     }
 
-    /// Refuses what would overfill a queue.
+    /// Refuses jobs that would exceed a queue's depth cap.
     pub(crate) async fn admit(&self, catalog: &Catalog, jobs: &[NewJob]) -> Result<(), EnqueueError> {
         self.inner.depth.admit(self.inner.store.as_ref(), catalog, jobs).await
     }
 
-    /// Remembers that the schema was missing.
-    pub(crate) fn noted<T, E: Into<EnqueueError>>(&self, result: Result<T, E>) -> Result<T, EnqueueError> {
+    /// Passes a result on; remembers when it says that the schema is missing.
+    pub(crate) fn watched<T, E: Into<EnqueueError>>(&self, result: Result<T, E>) -> Result<T, EnqueueError> {
         let result = result.map_err(Into::into);
         if let Err(EnqueueError::Store(error)) = &result
             && matches!(**error, StoreError::SchemaMissing)
@@ -175,7 +177,7 @@ impl Client {
         result
     }
 
-    /// Waits until the job is finished, by whichever process.
+    /// Waits until the job is finished, by any process.
     pub async fn wait(&self, id: JobId, patience: Duration) -> Result<Waited, StoreError> {
         self.inner.waiters.wait(self.inner.store.as_ref(), id, patience).await
     }
@@ -184,8 +186,8 @@ impl Client {
         self.inner.waiters.finished(id);
     }
 
-    /// The registry as it was read last, or anew: after the schema was missing, and for a kind it does not have. One that
-    /// is old does for now.
+    /// The catalog, read again if the schema was missing or a kind is unknown. An old one is used as it is and
+    /// refreshed in the background.
     pub(crate) async fn catalog_for<'k>(
         &self,
         mut kinds: impl Iterator<Item = &'k str>,
@@ -205,7 +207,8 @@ impl Client {
         Ok(catalog)
     }
 
-    /// Every rule that requests break. `each`: fields are told apart by the place of their request, `[3].kind`.
+    /// Every rule that the requests break. With `each`, fields are prefixed with the index of their request:
+    /// `[3].kind`.
     pub async fn check_jobs(&self, requests: Vec<JobRequest>, each: bool) -> Result<Invalid, StoreError> {
         let catalog = self.catalog_for(requests.iter().map(|request| request.kind.as_str())).await?;
         Ok(resolve_all(requests, &catalog, each).err().unwrap_or_default())
@@ -222,6 +225,29 @@ impl Client {
         self.admit(&catalog, &jobs).await?;
         Ok(jobs)
     }
+}
+
+/// Plain jobs of many callers in one commit: nothing about one of them can make the store refuse the others.
+fn coalesced(store: Weak<dyn Store>) -> Coalescer<NewJob, Result<Enqueued, EnqueueError>> {
+    Coalescer::start(MAX_COALESCED, 1, move |jobs: Vec<NewJob>| {
+        // Held only during a call, so that the database is closed when the client is dropped.
+        let store = store.upgrade();
+        async move {
+            let enqueued = match store {
+                Some(store) => store.enqueue(&jobs).await.map_err(EnqueueError::from),
+                None => Err(closed()),
+            };
+            match enqueued {
+                Ok(enqueued) => enqueued.into_iter().map(Ok).collect(),
+                Err(error) => jobs.iter().map(|_| Err(error.clone())).collect(),
+            }
+        }
+    })
+}
+
+fn closed() -> EnqueueError {
+    let (what, why) = ("the client".to_owned(), "it was closed".to_owned());
+    StoreError::Open { what, why }.into()
 }
 
 fn resolve_all(requests: Vec<JobRequest>, catalog: &Catalog, each: bool) -> Result<Vec<NewJob>, Invalid> {
@@ -242,7 +268,7 @@ fn resolve_all(requests: Vec<JobRequest>, catalog: &Catalog, each: bool) -> Resu
     Ok(jobs)
 }
 
-/// Every clash, unknown queue and bad figure at once, before anything is written.
+/// Reports every clash, unknown queue and bad value at once, before anything is written.
 fn check_registry(queues: &[QueueSpec], kinds: &[KindSpec], registered: &[String]) -> Result<(), Invalid> {
     let known: Vec<&str> =
         queues.iter().map(|q| q.name.as_str()).chain(registered.iter().map(String::as_str)).collect();
@@ -281,7 +307,7 @@ fn check_registry(queues: &[QueueSpec], kinds: &[KindSpec], registered: &[String
     invalid.into_result()
 }
 
-/// A resource has one number of permits, whoever states it.
+/// A resource has one number of permits, even if several queues and kinds state it.
 fn check_resources(queues: &[QueueSpec], kinds: &[KindSpec], invalid: &mut Invalid) {
     let of_queues = queues.iter().map(|queue| (format!("queues.{}", queue.name), &queue.resource));
     let of_kinds = kinds.iter().map(|kind| (format!("kinds.{}", kind.name), &kind.resource));
@@ -309,9 +335,9 @@ fn check_resources(queues: &[QueueSpec], kinds: &[KindSpec], invalid: &mut Inval
     }
 }
 
-/// Two jobs of one call with the same unique key, of which the later is to be refused: the store would name a job that is
-/// never written. Repeats of earlier requests are the store's to know.
-fn no_twins(jobs: &[NewJob]) -> Result<(), Invalid> {
+/// Refuses two jobs of one call with the same unique key where the second would be rejected: the store's error would
+/// name a job that is never written. Repeats of earlier requests are found by the store.
+fn no_duplicate_keys(jobs: &[NewJob]) -> Result<(), Invalid> {
     let mut invalid = Invalid::default();
     let mut seen: HashMap<&str, usize> = HashMap::new();
     for (n, job) in jobs.iter().enumerate().filter(|(_, job)| job.idempotency.is_none()) {
@@ -338,7 +364,6 @@ mod tests {
 
     use futures_util::future::try_join_all;
     use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
-    use windlass_core::queue;
     use windlass_store_postgres::{Options, PostgresStore};
     use windlass_testkit::signal::{Seen, wait_until};
 
@@ -374,9 +399,9 @@ mod tests {
         assert!(found.to_string().contains("queues.A gives it 3"), "{found}");
     }
 
-    /// Postgres, because there a reader of the registry can be held up and counted.
+    /// Postgres, because there a reader of the registry can be blocked and counted.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn an_old_catalog_is_read_again_once_and_nobody_waits_for_it() {
+    async fn an_old_catalog_is_read_again_once_and_no_caller_waits_for_it() {
         let url = std::env::var("WINDLASS_TEST_POSTGRES_URL")
             .unwrap_or_else(|_| "postgres://postgres@127.0.0.1:5432/test".to_owned());
         let schema = format!("wl_catalog_{}", std::process::id());
@@ -384,7 +409,7 @@ mod tests {
             PostgresStore::connect(&format!("{url}?schema={schema}"), Options::default()).await.unwrap();
         store.migrate_up(None).await.unwrap();
         let kinds = [KindSpec::new("OLD", "DEFAULT")];
-        let client = Client::open(Arc::new(store), &queue::families(), &kinds).await.unwrap();
+        let client = Client::open(Arc::new(store), &[QueueSpec::named("DEFAULT")], &kinds).await.unwrap();
         let old = Instant::now().checked_sub(CATALOG_FRESH * 2).unwrap();
         *client.inner.catalog.write().unwrap() = (client.catalog(), old);
 

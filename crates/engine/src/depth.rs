@@ -1,8 +1,8 @@
 //! Depth caps: refuses enqueues into a queue that holds too much.
 //!
-//! A capped queue is counted at most once a second per process while it has room, and again for a caller it would
-//! refuse; between counts this process adds what it enqueued itself. One producer therefore meets the cap exactly, several may pass it by what they enqueue within
-//! that second. Uncapped queues cost nothing.
+//! A capped queue is counted at most once a second per process while it has room, and again before an enqueue is
+//! refused. Between counts each process adds its own enqueues. So one producer meets the cap exactly; several may
+//! exceed it by what they enqueue within that second. Uncapped queues cost nothing.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -16,12 +16,12 @@ const FRESH: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub(crate) struct DepthCaps {
-    counted: Mutex<HashMap<QueueId, Counted>>,
-    /// One count at a time: callers that came meanwhile use its answer instead of counting the same jobs each.
+    counted: Mutex<HashMap<QueueId, DepthCount>>,
+    /// One count at a time: callers that come meanwhile use its result.
     counting: tokio::sync::Mutex<()>,
 }
 
-struct Counted {
+struct DepthCount {
     at: Instant,
     depth: u64,
 }
@@ -55,18 +55,18 @@ impl DepthCaps {
         if let Some(fits) = self.take(queue, more, cap, false) {
             return Ok(fits);
         }
-        let _turn = self.counting.lock().await;
+        let _counting = self.counting.lock().await;
         if let Some(fits) = self.take(queue, more, cap, false) {
             return Ok(fits);
         }
         let depth = store.depth(queue, cap.saturating_add(1)).await?;
         if let Ok(mut counted) = self.counted.lock() {
-            counted.insert(queue, Counted { at: Instant::now(), depth });
+            counted.insert(queue, DepthCount { at: Instant::now(), depth });
         }
         Ok(self.take(queue, more, cap, true).unwrap_or(true))
     }
 
-    /// `None` when the count is too old to say, or says no and might have fallen since.
+    /// `None` when the count is too old, or when it says no and the depth may have fallen since.
     fn take(&self, queue: QueueId, more: u64, cap: u64, just_counted: bool) -> Option<bool> {
         let mut counted = self.counted.lock().ok()?;
         let entry = counted.get_mut(&queue)?;

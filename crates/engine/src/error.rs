@@ -1,4 +1,4 @@
-//! What the engine refuses, and why.
+//! Errors of the engine.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,14 +23,14 @@ pub enum EnqueueError {
     #[error("unique key `{}` is held by job {existing}, which waits or whose window is not over", shown(key))]
     UniqueRejected { key: String, existing: JobId },
 
-    /// A job that is to run before its enqueue returns cannot be one that others see only later.
+    /// A job that runs before its enqueue returns cannot be one that exists only after a commit.
     #[error(
         "test mode Inline cannot run a job enqueued in a transaction: it exists only after the commit, and its handler \
          would wait for the caller; build with TestMode::Off and call drain() after the commit"
     )]
     InlineInTransaction,
 
-    /// Shared because one failed commit answers every caller it carried.
+    /// Shared because one failed commit answers every caller in it.
     #[error("{}", .0.chain())]
     Store(Arc<StoreError>),
 }

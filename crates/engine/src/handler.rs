@@ -1,4 +1,4 @@
-//! What a user writes to run jobs: a handler per kind, a context, and how a run ends.
+//! What a user writes to run jobs: a handler per kind, its context, and how a run ends.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -26,7 +26,7 @@ pub trait Handler: Send + Sync + 'static {
     }
 
     /// One answer per job, in order. A missing answer, a panic or a timeout fails the whole call; a failed call of
-    /// several jobs is halved until the bad one stands alone.
+    /// several jobs is repeated in halves until the bad job is alone.
     fn run(&self, jobs: Vec<Assignment>) -> BoxFuture<'static, Vec<HandlerResult>>;
 }
 
@@ -49,7 +49,7 @@ impl Completion {
         Completion::default()
     }
 
-    /// Done, with a result that `jobs show` and a waiting caller see.
+    /// Done, with a result for `jobs show` and for a waiting caller.
     pub fn with(result: &impl Serialize) -> HandlerResult {
         Ok(Completion { result: Some(serde_json::to_vec(result)?) })
     }
@@ -68,11 +68,11 @@ impl From<()> for Completion {
 /// The job is not done. Any `std::error::Error` turns into a retry through `?`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobError {
-    /// Burns an attempt; waits for the kind's backoff unless `after` says otherwise.
+    /// Burns an attempt; waits for the kind's backoff unless `after` is given.
     Retry { after: Option<Duration>, error: String },
-    /// Burns no attempt: a rate limit, no budget, a server that cannot be reached. `why` is shown by `jobs show`.
+    /// Burns no attempt: for a rate limit, a spent budget, a server that is down. `jobs show` shows `why`.
     Snooze { delay: Duration, why: Option<String> },
-    /// Never again.
+    /// Not retried.
     Fail(String),
 }
 
@@ -120,7 +120,7 @@ pub(crate) fn outcome_of(result: HandlerResult) -> Outcome {
     }
 }
 
-/// The work is done whatever its result weighs, so a result that is too large is dropped, not the job.
+/// A result that is too large is dropped; the job is done all the same.
 fn fits(result: &[u8]) -> bool {
     let fits = result.len() <= MAX_PAYLOAD_BYTES;
     if !fits {
@@ -132,24 +132,24 @@ fn fits(result: &[u8]) -> bool {
     fits
 }
 
-/// What a handler may know and do while it runs.
+/// What a handler can read and do during a run.
 #[derive(Clone)]
 pub struct Context {
     pub(crate) job: Arc<LeasedJob>,
-    pub(crate) desk: Desk,
+    pub(crate) env: RunEnv,
 }
 
-/// What every run of one worker shares.
+/// What all runs of one worker share.
 #[derive(Clone)]
-pub(crate) struct Desk {
+pub(crate) struct RunEnv {
     pub(crate) client: Client,
     pub(crate) reports: ReportSender,
     pub(crate) inside: SettledInside,
 }
 
-impl Desk {
-    pub(crate) fn new(client: Client) -> Desk {
-        Desk { client, reports: ReportSender::default(), inside: SettledInside::default() }
+impl RunEnv {
+    pub(crate) fn new(client: Client) -> RunEnv {
+        RunEnv { client, reports: ReportSender::default(), inside: SettledInside::default() }
     }
 }
 
@@ -158,12 +158,12 @@ impl Context {
         self.job.id
     }
 
-    /// This run; the first is 1.
+    /// Number of this run; the first is 1.
     pub fn attempt(&self) -> u16 {
         self.job.attempt
     }
 
-    /// The fencing token of this lease: larger than that of any earlier run.
+    /// The fencing token of this lease; larger than that of any earlier run.
     pub fn token(&self) -> Token {
         self.job.token
     }
@@ -172,7 +172,7 @@ impl Context {
         self.job.max_attempts
     }
 
-    /// Outside effects keyed by this happen once however often the job runs.
+    /// The same for every run of this job: pass it to other systems so that an effect happens once.
     pub fn idempotency_key(&self, step: &str) -> String {
         format!("{}:{step}", self.job.id)
     }
@@ -183,7 +183,7 @@ impl Context {
 
     /// For enqueueing further work.
     pub fn client(&self) -> &Client {
-        &self.desk.client
+        &self.env.client
     }
 
     /// Shown by `jobs show`; written in the background, dropped if the lease was lost.
@@ -199,7 +199,7 @@ impl Context {
     }
 
     fn report(&self, body: ReportBody) {
-        self.desk.reports.send(Report {
+        self.env.reports.send(Report {
             id: self.job.id,
             token: self.job.token,
             attempt: self.job.attempt,
@@ -207,37 +207,37 @@ impl Context {
         });
     }
 
-    /// How this run would be settled, for a handler whose store settles many runs together with their effects.
+    /// How this run would be settled, for a handler that settles many runs together with their effects.
     pub fn settlement(&self, result: HandlerResult) -> Settlement {
-        let catalog = self.desk.client.catalog();
+        let catalog = self.env.client.catalog();
         let backoff = catalog.kind(self.job.kind).map(|kind| kind.spec.backoff).unwrap_or_default();
         let verdict = outcome::decide(&self.job, outcome_of(result), &backoff, fastrand::f64());
         settlement(&self.job, self.job.claimed_at, verdict)
     }
 
-    /// The store has completed this run with its effect; what the handler returns changes nothing any more.
+    /// Tells that the store has settled this run with its effect; what the handler returns is ignored.
     pub fn settled(&self) {
-        self.desk.inside.put(&self.job);
+        self.env.inside.put(&self.job);
     }
 
-    /// Completes this job inside the caller's transaction, so that its effect and its completion are one commit.
-    /// False when the lease was lost: the caller must roll back.
+    /// Completes this job inside the caller's transaction, so that its effect and its completion are one commit. False
+    /// when the lease was lost: the caller must roll back.
     ///
-    /// Call it last before the commit. Jobs claimed together share one lease row, which is what makes a claim of
-    /// hundreds cheap; on Postgres it is locked from here to the end of the transaction, and the settlements of the
-    /// others wait that long. (On SQLite all writes wait for an open transaction anyway.)
+    /// Call it last before the commit. Jobs claimed together share one lease row, which makes a claim of hundreds
+    /// cheap. On Postgres that row stays locked until the transaction ends, and the settlements of the other jobs wait
+    /// that long. (On SQLite all writes wait for an open transaction anyway.)
     pub async fn settle_in(&self, tx: TxRef<'_>) -> Result<bool, StoreError> {
         self.settle_in_with(tx, Completion::done()).await
     }
 
-    /// The same with a result: `context.settle_in_with(tx, Completion::with(&result)?)`. What the handler returns
-    /// after the commit changes nothing any more.
+    /// The same with a result: `context.settle_in_with(tx, Completion::with(&result)?)`. What the handler returns after
+    /// the commit is ignored.
     pub async fn settle_in_with(&self, tx: TxRef<'_>, completion: Completion) -> Result<bool, StoreError> {
         let verdict = Verdict::End { state: JobState::Completed, result: completion.kept(), error: None };
         let settlement = settlement(&self.job, self.job.claimed_at, verdict);
-        let settled = self.desk.client.store().settle_in(tx, &settlement).await?;
+        let settled = self.env.client.store().settle_in(tx, &settlement).await?;
         if settled == Settled::Accepted {
-            self.desk.inside.put(&self.job);
+            self.env.inside.put(&self.job);
         }
         Ok(settled == Settled::Accepted)
     }
@@ -338,7 +338,7 @@ where
     }
 }
 
-/// A payload that cannot be read is retried: during a rolling deploy another worker may know the newer shape.
+/// A payload that cannot be decoded is retried: during a rolling deploy another worker may know its newer form.
 fn decode<P: DeserializeOwned>(context: &Context) -> Result<P, JobError> {
     serde_json::from_slice(context.payload())
         .map_err(|error| JobError::retry(format!("the payload cannot be decoded: {error}")))
@@ -360,7 +360,7 @@ impl Handlers {
         self
     }
 
-    /// Takes over the handlers of another part of the process.
+    /// Adds the handlers of another part of the process.
     pub fn extend(&mut self, other: Handlers) {
         for (name, one) in other.by_kind {
             if self.by_kind.insert(name.clone(), one).is_some() {
@@ -376,7 +376,7 @@ impl Handlers {
         specs
     }
 
-    /// Two handlers for one kind are an error, not a matter of order.
+    /// Fails when a kind has two handlers.
     pub fn check(&self) -> Result<(), Invalid> {
         let mut invalid = Invalid::default();
         for kind in &self.twice {

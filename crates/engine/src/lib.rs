@@ -1,6 +1,6 @@
-//! The engine: takes jobs in, runs them, settles them, on any [`windlass_core::Store`].
+//! The engine: accepts jobs, runs them and settles them, on any [`windlass_core::Store`].
 //!
-//! Owns the loops (dispatch, heartbeat, tick, sweep, retention) and the rules of pacing. Knows no SQL, no HTTP and no
+//! Owns the loops (dispatch, heartbeat, tick, sweep) and the rules of pacing. Knows no SQL, no HTTP and no
 //! configuration file. Each loop is steppable: `tick` does one round, `run` only repeats it.
 
 #![forbid(unsafe_code)]
@@ -29,6 +29,7 @@ pub use alert::AlertWatch;
 pub use budget::{Reservation, ReserveError};
 pub use catalog::Catalog;
 pub use client::Client;
+pub use coalesce::Coalescer;
 pub use error::{EngineError, EnqueueError};
 pub use handler::{
     Assignment, Completion, Context, Handler, HandlerResult, Handlers, JobError, batch_handler, handler,

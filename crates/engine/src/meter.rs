@@ -1,7 +1,7 @@
-//! What the workers of this process did, counted since it started: the figures a scraper reads.
+//! Metrics of this process since it started: runs of its workers, alerts and refusals of budgets.
 //!
-//! Owns counters and histograms in memory. Never asks the store: what other processes did is theirs to tell, save for
-//! budgets' alerts, which [`crate::AlertWatch`] brings here.
+//! In memory; never asks the store. Each process reports its own, except for alerts, which [`crate::AlertWatch`] also
+//! brings from other processes.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -16,7 +16,7 @@ pub const RUN_BUCKETS: [f64; 16] =
 
 #[derive(Default)]
 pub struct Meter {
-    runs: Mutex<HashMap<(QueueId, KindId, &'static str), Times>>,
+    runs: Mutex<HashMap<(QueueId, KindId, &'static str), Histogram>>,
     alerts: Mutex<Alerts>,
     /// By budget.
     refusals: Mutex<BTreeMap<(String, BudgetState), u64>>,
@@ -24,7 +24,7 @@ pub struct Meter {
 
 #[derive(Default)]
 struct Alerts {
-    /// Budget, month, percentage and time of each: a handful a month, so that they may all be kept.
+    /// Budget, month, percentage and time of each. A handful a month, so all are kept.
     known: HashSet<(String, Month, u16, Time)>,
     /// By budget.
     counts: BTreeMap<(String, Level), u64>,
@@ -37,16 +37,16 @@ impl Alerts {
     }
 }
 
-/// How long things took, counted by [`RUN_BUCKETS`].
+/// Durations by the buckets of [`RUN_BUCKETS`].
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Times {
+pub struct Histogram {
     /// Per bucket, not cumulative; the last one is open.
     pub buckets: [u64; RUN_BUCKETS.len() + 1],
     pub count: u64,
     pub time: Duration,
 }
 
-impl Times {
+impl Histogram {
     pub fn add(&mut self, took: Duration) {
         let seconds = took.as_secs_f64();
         let bucket = RUN_BUCKETS.iter().position(|bound| seconds <= *bound).unwrap_or(RUN_BUCKETS.len());
@@ -60,9 +60,9 @@ impl Times {
 pub struct RunSeries {
     pub queue: QueueId,
     pub kind: KindId,
-    /// The word of the attempt's row: `completed`, `retry`, `dead_letter` …
+    /// As in the attempt's row: `completed`, `retry`, `dead_letter` …
     pub status: &'static str,
-    pub runs: Times,
+    pub runs: Histogram,
 }
 
 impl Meter {
@@ -75,7 +75,7 @@ impl Meter {
         series.entry((queue, kind, status)).or_default().add(took);
     }
 
-    /// Counts an alert; false when this process knows of it.
+    /// Counts an alert; false when this process has counted it before.
     pub(crate) fn alerted(&self, alert: &Alert) -> bool {
         let mut alerts = self.alerts.lock().unwrap_or_else(PoisonError::into_inner);
         let new = alerts.is_new(alert);
@@ -85,7 +85,7 @@ impl Meter {
         new
     }
 
-    /// Alerts that fired before this process looked: they are not counted.
+    /// Remembers alerts that fired before this process started, without counting them.
     pub(crate) fn knows(&self, fired: &[Alert]) {
         let mut alerts = self.alerts.lock().unwrap_or_else(PoisonError::into_inner);
         for alert in fired {
@@ -102,12 +102,12 @@ impl Meter {
         self.alerts.lock().unwrap_or_else(PoisonError::into_inner).counts.clone()
     }
 
-    /// Calls of this process that had to wait, by budget and its state.
+    /// Refused calls of this process, by budget and its state.
     pub fn refusals(&self) -> BTreeMap<(String, BudgetState), u64> {
         self.refusals.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// In a steady order.
+    /// Sorted, so that each scrape has the same order.
     pub fn runs(&self) -> Vec<RunSeries> {
         let series = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all: Vec<RunSeries> = series

@@ -1,4 +1,4 @@
-//! Which rows of the engine go, and at what age.
+//! Which rows of the engine are removed, and at what age.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ impl Default for Retention {
     }
 }
 
-/// One clean-up task by name.
+/// A named clean-up task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetentionTask {
     pub name: &'static str,

@@ -1,9 +1,8 @@
-//! The ticker: enqueues what schedules are due for.
+//! The ticker: enqueues the jobs of schedules that are due.
 //!
-//! Owns which schedules have their turn, their parsed plans, and the jobs of their ticks. Any number of tickers may run:
-//! the store lets one of them move a schedule on, so none is the leader. Never waits and never looks while nothing is due:
-//! when the next tick comes is part of the dispatcher's floor query. A tick is not held up by a queue's depth cap: it adds
-//! one job, and a unique key keeps it to that.
+//! Any number of tickers may run: the store lets only one of them advance a schedule, so there is no leader. A ticker
+//! asks nothing while nothing is due: the dispatcher's poll tells when the next schedule is. Depth caps do not apply to
+//! ticks: each adds one job, and a unique key keeps it to that.
 
 mod plans;
 mod verbs;
@@ -18,16 +17,16 @@ use plans::Plans;
 
 /// Schedules read at once.
 const BATCH: usize = 500;
-/// A ticker that came too late lets others go first: of many processes one then does the work, and the others find
-/// nothing left.
+/// A ticker that found nothing left waits this long after the next due time. So of many processes one does the work,
+/// and the others do not compete with it.
 const PATIENCE: Duration = Duration::from_millis(25);
-/// Jobs written in one transaction, unless one schedule alone has more to make up for.
+/// Jobs written in one transaction, unless one schedule alone has more to catch up on.
 const MAX_JOBS: usize = 1_000;
 
 pub struct Ticker {
     client: Client,
     plans: Plans,
-    /// When it came last, nothing was left to move.
+    /// Its last tick found nothing left to advance.
     late: bool,
 }
 
@@ -36,13 +35,13 @@ impl Ticker {
         Ticker { client, plans: Plans::default(), late: false }
     }
 
-    /// How long after a schedule is due this ticker goes for it.
+    /// How long after a schedule is due this ticker ticks it.
     pub(crate) fn patience(&self) -> Duration {
         if self.late { PATIENCE } else { Duration::ZERO }
     }
 
-    /// Enqueues what is due at `now`, by the database's clock. Answers when the next schedule is due that this ticker
-    /// knows of; what another moved meanwhile, the next poll tells.
+    /// Enqueues what is due at `now`, by the database's clock. Returns when the next schedule is due, as far as this
+    /// ticker knows: the next poll tells about schedules that another ticker advanced.
     pub async fn tick(&mut self, now: Time) -> Result<Option<Time>, StoreError> {
         let mut next: Option<Time> = None;
         self.late = true;
@@ -50,18 +49,18 @@ impl Ticker {
             let found = self.client.store().due_schedules(now, BATCH as u32).await?;
             let kinds = self.plans.read(&found.due);
             let catalog = self.client.catalog_for(kinds.iter().map(String::as_str)).await?;
-            let turns = self.plans.turns(&found.due, &catalog, now);
-            let mut moved = 0;
-            for some in shares(turns) {
-                let answers = self.client.store().tick(&some).await?;
-                for turn in some.iter().zip(answers).filter_map(|(turn, won)| won.then_some(turn)) {
-                    moved += 1;
-                    next = earlier(next, turn.next_at);
+            let ticks = self.plans.ticks(&found.due, &catalog, now);
+            let mut advanced = 0;
+            for batch in batches(ticks) {
+                let answers = self.client.store().tick(&batch).await?;
+                for tick in batch.iter().zip(answers).filter_map(|(tick, won)| won.then_some(tick)) {
+                    advanced += 1;
+                    next = earlier(next, tick.next_at);
                 }
             }
-            self.late &= moved == 0;
-            // Whoever moved all of these goes on with the rest.
-            if found.due.len() < BATCH || moved == 0 {
+            self.late &= advanced == 0;
+            // Another ticker that advanced all of these goes on with the rest.
+            if found.due.len() < BATCH || advanced == 0 {
                 return Ok(earlier(next, found.next_at));
             }
         }
@@ -72,21 +71,21 @@ fn earlier(one: Option<Time>, other: Option<Time>) -> Option<Time> {
     [one, other].into_iter().flatten().min()
 }
 
-/// Turns that go into one transaction each.
-fn shares(turns: Vec<Tick>) -> Vec<Vec<Tick>> {
-    let mut shares: Vec<Vec<Tick>> = Vec::new();
+/// One transaction each.
+fn batches(ticks: Vec<Tick>) -> Vec<Vec<Tick>> {
+    let mut batches: Vec<Vec<Tick>> = Vec::new();
     let mut jobs = 0;
-    for turn in turns {
-        jobs += turn.jobs.len();
-        match shares.last_mut().filter(|_| jobs <= MAX_JOBS) {
-            Some(share) => share.push(turn),
+    for tick in ticks {
+        jobs += tick.jobs.len();
+        match batches.last_mut().filter(|_| jobs <= MAX_JOBS) {
+            Some(batch) => batch.push(tick),
             None => {
-                jobs = turn.jobs.len();
-                shares.push(vec![turn]);
+                jobs = tick.jobs.len();
+                batches.push(vec![tick]);
             }
         }
     }
-    shares
+    batches
 }
 
 #[cfg(test)]
@@ -94,8 +93,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_share_is_larger_than_it_has_to_be() {
-        let turn = |jobs: usize| Tick {
+    fn no_batch_is_larger_than_it_has_to_be() {
+        let tick = |jobs: usize| Tick {
             name: String::new(),
             revision: 1,
             from: Time(0),
@@ -105,8 +104,8 @@ mod tests {
             jobs: (0..jobs).map(|_| plans::tests::job()).collect(),
         };
         let sizes = |of: &[usize]| -> Vec<Vec<usize>> {
-            let shares = shares(of.iter().map(|jobs| turn(*jobs)).collect());
-            shares.iter().map(|share| share.iter().map(|turn| turn.jobs.len()).collect()).collect()
+            let batches = batches(of.iter().map(|jobs| tick(*jobs)).collect());
+            batches.iter().map(|batch| batch.iter().map(|tick| tick.jobs.len()).collect()).collect()
         };
         assert!(sizes(&[]).is_empty());
         assert_eq!(sizes(&[1, 0, 1]), [vec![1, 0, 1]]);

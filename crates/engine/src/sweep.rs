@@ -1,9 +1,8 @@
-//! Finds workers that died and gives their jobs back, books what calls left reserved when their lease ended, and puts right
-//! workflows one of whose jobs ended unnoticed.
+//! Takes back the jobs of dead workers, books reservations whose lease has ended, and repairs workflows.
 //!
-//! A lease ends when the database's clock says so *and* the owner's heartbeat stood still for a lease's length of
-//! this process' monotonic clock: a stepped clock alone expires nothing. Where a store can prove a death without a
-//! clock (a free file lock), that is enough. Any number of sweepers may run; no one is the leader.
+//! A lease ends when the database's clock says so *and* the owner's heartbeat stood still for a lease's length of this
+//! process's monotonic clock: a stepped clock alone expires nothing. Where a store can prove a death without a clock (a
+//! free file lock), that is enough. Any number of sweepers may run; there is no leader.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,22 +12,22 @@ use tokio::sync::watch;
 use windlass_core::store::{Beat, Counted, DeadLetter, Reclaimed, Rollup};
 use windlass_core::{Store, StoreError, WorkerId};
 
-/// Between two looks at workers, where a look may prove a death.
+/// Between two checks of workers, where a store can prove a death.
 const QUICK: Duration = Duration::from_secs(2);
-/// Where only the end of a lease does, minutes after the last beat: an idle process asks little.
+/// Where only an expired lease tells, minutes after the last beat, so that an idle process asks seldom.
 const CALM: Duration = Duration::from_secs(5);
 const MEND_EVERY: Duration = Duration::from_secs(30);
-/// Between two looks at reservations, unless somebody's death made them due.
+/// Between two checks of reservations, unless a dead worker was found.
 const BOOK_EVERY: Duration = Duration::from_secs(10);
 
 pub struct Sweeper {
     store: Arc<dyn Store>,
     every: Duration,
-    /// Since when each worker's heartbeat has been seen to stand still.
+    /// The last heartbeat seen of each worker, and since when it stands still.
     still: HashMap<WorkerId, (i64, Instant)>,
-    /// When reservations are looked at next; `None`: now.
+    /// When reservations are checked next; `None` is now.
     book_at: Option<Instant>,
-    /// When workflows are looked at next; `None`: now.
+    /// When workflows are checked next; `None` is now.
     mend_at: Option<Instant>,
 }
 
@@ -54,7 +53,7 @@ impl Sweeper {
         }
     }
 
-    /// One look at every worker, then at what was left reserved; returns what was taken back.
+    /// One round of all checks; returns the jobs that were taken back.
     pub async fn tick(&mut self, now: Instant) -> Result<Reclaimed, StoreError> {
         let taken = self.reclaim(now).await?;
         self.sweep_reservations(now).await?;
@@ -62,7 +61,7 @@ impl Sweeper {
         Ok(taken)
     }
 
-    /// Now and then: only processes of an older version leave something to mend.
+    /// Seldom: only processes of an older version leave something to repair.
     async fn mend_workflows(&mut self, now: Instant) -> Result<(), StoreError> {
         if self.mend_at.is_some_and(|at| now < at) {
             return Ok(());
@@ -78,7 +77,7 @@ impl Sweeper {
         Ok(())
     }
 
-    /// After the dead: a lease that ended a moment ago may have left some.
+    /// After dead workers were handled: a lease that has just ended may have left reservations.
     async fn sweep_reservations(&mut self, now: Instant) -> Result<(), StoreError> {
         if self.book_at.is_some_and(|at| now < at) {
             return Ok(());
@@ -93,7 +92,7 @@ impl Sweeper {
                 reservation = %leak.id,
                 amount = %leak.amount,
                 tokens = leak.tokens,
-                "nobody settled a reservation; it was booked in full"
+                "a reservation was not settled; it was booked in full"
             );
         }
         Ok(())
@@ -111,8 +110,9 @@ impl Sweeper {
                 Ok(Some(taken)) => taken,
                 Ok(None) => continue,
                 Err(error) => {
-                    // One that cannot be taken back must not keep the others.
-                    tracing::warn!(worker = %beat.worker, error = error.chain(), "a dead worker's jobs could not be taken back yet");
+                    // The other dead workers are handled all the same.
+                    let error = error.chain();
+                    tracing::warn!(worker = %beat.worker, error, "a dead worker's jobs could not be taken back yet");
                     continue;
                 }
             };
@@ -135,7 +135,7 @@ impl Sweeper {
         Ok(total)
     }
 
-    /// Their worker is not there to count them, so whoever took them does.
+    /// Counts dead letters in statistics: their own worker is gone.
     async fn record(&self, dead: &[DeadLetter]) {
         if dead.is_empty() {
             return;

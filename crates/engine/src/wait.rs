@@ -1,4 +1,4 @@
-//! Waiting for a job's end: a signal inside this process, a growing poll for everybody else's workers.
+//! Waiting for a job's end: a signal for jobs of this process, polls with growing pauses for those of other workers.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use windlass_core::{JobId, JobRecord, Store, StoreError};
 
 const FIRST_LOOK: Duration = Duration::from_millis(20);
 const LAST_LOOK: Duration = Duration::from_millis(500);
-/// Far enough for any caller and near enough for any clock.
+/// Longer waits are cut to this: adding them to an instant might overflow.
 const LONGEST: Duration = Duration::from_secs(10 * 366 * 86_400);
 
 #[derive(Default)]
@@ -42,12 +42,12 @@ impl Waiters {
         id: JobId,
         patience: Duration,
     ) -> Result<Waited, StoreError> {
-        let seat = Seat::take(self, id);
+        let entry = WaiterEntry::add(self, id);
         let deadline = Instant::now() + patience.min(LONGEST);
         let mut pause = FIRST_LOOK;
         loop {
-            // Armed before the look, so an end between the look and the sleep is not missed.
-            let signal = seat.notify.notified();
+            // Armed before the read, so that an end between the read and the sleep is not missed.
+            let signal = entry.notify.notified();
             match store.job(id).await? {
                 None => return Ok(Waited::Unknown),
                 Some(detail) if detail.job.state.is_finished() => {
@@ -65,14 +65,14 @@ impl Waiters {
     }
 }
 
-struct Seat<'a> {
+struct WaiterEntry<'a> {
     waiters: &'a Waiters,
     id: JobId,
     notify: Arc<Notify>,
 }
 
-impl<'a> Seat<'a> {
-    fn take(waiters: &'a Waiters, id: JobId) -> Seat<'a> {
+impl<'a> WaiterEntry<'a> {
+    fn add(waiters: &'a Waiters, id: JobId) -> WaiterEntry<'a> {
         let notify = match waiters.waiting.lock() {
             Ok(mut waiting) => {
                 let entry = waiting.entry(id).or_default();
@@ -81,11 +81,11 @@ impl<'a> Seat<'a> {
             }
             Err(_) => Arc::default(),
         };
-        Seat { waiters, id, notify }
+        WaiterEntry { waiters, id, notify }
     }
 }
 
-impl Drop for Seat<'_> {
+impl Drop for WaiterEntry<'_> {
     fn drop(&mut self) {
         if let Ok(mut waiting) = self.waiters.waiting.lock()
             && let Some(entry) = waiting.get_mut(&self.id)

@@ -1,7 +1,7 @@
 //! Workflows as a caller describes them and as a handler sees them.
 //!
-//! Owns the way from names to a checked [`NewWorkflow`], and what a job learns of those it ran after. What the end of a job means
-//! for the others is `core::workflow`'s, written by the store.
+//! Resolves names into a checked [`NewWorkflow`], and gives a job the results of its parents. What the end of a job
+//! means for the others is decided by `core::workflow` and written by the store.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::{Catalog, Client, Context, EnqueueError, JobError, JobRequest};
 /// Jobs that are written together, some of which run after others.
 #[derive(Clone, Debug, Default)]
 pub struct WorkflowRequest {
-    /// For people.
+    /// Shown to people.
     pub name: Option<String>,
     pub on_failure: OnFailure,
     pub jobs: Vec<MemberRequest>,
@@ -24,14 +24,14 @@ pub struct WorkflowRequest {
 /// One job of a workflow.
 #[derive(Clone, Debug, Default)]
 pub struct MemberRequest {
-    /// Unlike that of any other job of the workflow.
+    /// Unique within the workflow.
     pub name: String,
     pub job: JobRequest,
-    /// Names of the jobs it runs after.
+    /// Names of its parents: the jobs it runs after.
     pub after: Vec<String>,
-    /// What its failure means, where that is not what the workflow says: stop or continue.
+    /// Overrides what the workflow says about a failure: stop or continue.
     pub on_failure: Option<OnFailure>,
-    /// Undoes it, should the workflow fail after it has completed.
+    /// The job that undoes it, if the workflow fails after it has completed.
     pub compensate: Option<JobRequest>,
 }
 
@@ -98,7 +98,7 @@ fn resolve_member(
     Some(NewMember { name, job: job?, parents: Vec::new(), goes_on, undo })
 }
 
-/// A job of a workflow is this job and no other: keys that could make it another are refused.
+/// Refuses keys by which another job could take this one's place.
 fn resolve_job(field: &str, job: JobRequest, catalog: &Catalog, invalid: &mut Invalid) -> Option<NewJob> {
     for (key, given) in [("unique_key", &job.unique_key), ("idempotency_key", &job.idempotency_key)] {
         if given.is_some() {
@@ -121,20 +121,20 @@ impl Client {
     /// Returns once all jobs of the workflow are durable.
     pub async fn enqueue_workflow(&self, request: WorkflowRequest) -> Result<Started, EnqueueError> {
         let workflow = self.resolve_workflow(request).await?;
-        self.noted(self.store().enqueue_workflow(&workflow).await)
+        self.watched(self.store().enqueue_workflow(&workflow).await)
     }
 
-    /// Inside the caller's transaction: the workflow exists when it commits and never did when it rolls back.
+    /// Inside the caller's transaction: the workflow exists once it commits, and not at all if it rolls back.
     pub async fn enqueue_workflow_in(
         &self,
         tx: TxRef<'_>,
         request: WorkflowRequest,
     ) -> Result<Started, EnqueueError> {
         let workflow = self.resolve_workflow(request).await?;
-        self.noted(self.store().enqueue_workflow_in(tx, &workflow).await)
+        self.watched(self.store().enqueue_workflow_in(tx, &workflow).await)
     }
 
-    /// Every rule that a workflow breaks.
+    /// Every rule that the workflow breaks.
     pub async fn check_workflow(&self, request: WorkflowRequest) -> Result<Invalid, StoreError> {
         let catalog = self.catalog_for(request.kinds()).await?;
         Ok(request.resolve(&catalog).err().unwrap_or_default())
@@ -150,8 +150,8 @@ impl Client {
 }
 
 impl Context {
-    /// The jobs of the workflow that this one ran after, or the one it undoes, in order; none for a job that belongs to no
-    /// workflow. Where failures are passed over, some may have failed.
+    /// The parents of this job, or the job that it undoes, in order; empty for a job without a workflow. Where the
+    /// workflow continues after failures, some may have failed.
     pub async fn parents(&self) -> Result<Vec<Parent>, StoreError> {
         if self.job.workflow.is_none() {
             return Ok(Vec::new());
@@ -159,7 +159,7 @@ impl Context {
         self.client().store().parents(self.job.id).await
     }
 
-    /// What those of [`Context::parents`] that completed returned, by name; null for one without a result.
+    /// Results of the completed ones of [`Context::parents`], by name; null for one without a result.
     pub async fn parent_results(&self) -> Result<BTreeMap<String, Value>, JobError> {
         let mut results = BTreeMap::new();
         for parent in self.parents().await?.into_iter().filter(|p| p.state == JobState::Completed) {

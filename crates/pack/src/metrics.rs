@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use windlass_engine::meter::{RUN_BUCKETS, Times};
+use windlass_engine::meter::{Histogram, RUN_BUCKETS};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeriesKind {
@@ -70,8 +70,8 @@ impl Samples {
         self.0.push(Sample { series, labels, measure: Measure::Value(value) });
     }
 
-    /// Times in the engine's usual buckets.
-    pub fn times(&mut self, series: &'static str, labels: Labels, times: &Times) {
+    /// A histogram in the engine's usual buckets.
+    pub fn times(&mut self, series: &'static str, labels: Labels, times: &Histogram) {
         let (counts, sum) = (times.buckets.to_vec(), times.time.as_secs_f64());
         let measure = Measure::Buckets { bounds: &RUN_BUCKETS, counts, sum };
         self.0.push(Sample { series, labels, measure });

@@ -127,7 +127,7 @@ async fn end_after(open: Open, pack: &'static str, limit: Duration) {
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::{Store, queue};
+    use windlass_core::Store;
     use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 
     use super::*;
@@ -138,7 +138,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(folder.path().join("w.db"), SqliteOptions::default()).unwrap();
         store.migrate_up(None).await.unwrap();
-        let client = Client::open(Arc::new(store), &queue::families(), &[]).await.unwrap();
+        let client = Client::open(Arc::new(store), &[], &[]).await.unwrap();
         let mut slow = PackTx::limited("guestbook", &client, Duration::from_millis(20)).await.unwrap();
         // Waits at the gate until the slow one is ended.
         let quick = PackTx::begin("other", &client).await.unwrap();

@@ -12,7 +12,6 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgSslMode};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqlStr};
 use windlass_core::{JobState, StoreError};
 
-use crate::entity::Together;
 use crate::hint::{Hints, Noted};
 use crate::pool::{Pool, settings};
 use crate::wake::Waker;
@@ -58,7 +57,6 @@ pub struct PostgresStore {
     pub(crate) hints: Arc<Hints>,
     /// Queues with a global concurrency.
     pub(crate) limited: Arc<Noted>,
-    pub(crate) together: Arc<Together>,
     offset: Arc<AtomicI64>,
     rendered: Arc<RwLock<Rendered>>,
     _listens: Arc<Listens>,
@@ -145,7 +143,6 @@ impl PostgresStore {
             waker,
             hints,
             limited: Arc::default(),
-            together: Arc::default(),
             offset: Arc::default(),
             rendered: Arc::default(),
         })

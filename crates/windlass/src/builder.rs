@@ -7,7 +7,7 @@ use std::time::Duration;
 use windlass_core::TypeSpec;
 use windlass_core::entity::Change;
 use windlass_core::store::{Enqueued, Started, WorkflowDetail, Written};
-use windlass_core::{BudgetSpec, Invalid, JobId, QueueSpec, Store, StoreError, WorkflowId, queue};
+use windlass_core::{BudgetSpec, Invalid, JobId, QueueSpec, Store, StoreError, WorkflowId};
 use windlass_engine::worker::Drained;
 use windlass_engine::{
     Client, Completion, EngineError, EnqueueError, HandlerResult, Handlers, JobError, JobRequest, Retention,
@@ -21,7 +21,7 @@ use windlass_pack::{Assembly, Inventory, OpenError, Pack, settings_of};
 use windlass_store_postgres::PostgresStore;
 use windlass_store_sqlite::SqliteStore;
 
-use crate::parts::EnginePart;
+use crate::parts::{EnginePart, families};
 use crate::{AsTx, Context, Job, Request, Schedule, Tx, Workflow, schedule};
 
 #[derive(Debug, thiserror::Error)]
@@ -188,7 +188,7 @@ impl Builder {
         assembly.check(store.as_ref()).await?;
         self.handlers.extend(assembly.handlers());
         self.handlers.check().map_err(EngineError::from)?;
-        let queues = with_families(store.as_ref(), self.queues, assembly.queues()).await?;
+        let queues = with_queues_of_parts(store.as_ref(), self.queues, assembly.queues()).await?;
         let client = Client::open(store, &queues, &self.handlers.specs()).await?;
         client.set_budgets(&self.budgets).await?;
         assembly.open(&client).await?;
@@ -222,7 +222,10 @@ impl Builder {
         }
         let mut application = Inventory::of("the application");
         application.kinds = self.handlers.specs().into_iter().map(|kind| kind.name).collect();
-        application.queues = self.queues.iter().map(|queue| queue.name.clone()).collect();
+        // A family may be described with other figures, so that is no clash.
+        let families: Vec<String> = families().into_iter().map(|family| family.name).collect();
+        let own = self.queues.iter().filter(|queue| !families.contains(&queue.name));
+        application.queues = own.map(|queue| queue.name.clone()).collect();
         application.budgets = self.budgets.iter().map(|budget| budget.name.clone()).collect();
         let assembly = Assembly::new(&packs, settings, vec![application]).map_err(|clashes| {
             invalid.problems.extend(clashes.problems);
@@ -256,9 +259,9 @@ async fn open(url: &str) -> Result<(Arc<dyn Store>, bool), BuildError> {
     Err(BuildError::UnknownDatabase(scheme.to_owned()))
 }
 
-/// The described queues, and those of the five families and of parts that nobody registered yet. A process that only enqueues must
-/// not reset what the fleet's configuration says.
-async fn with_families(
+/// The queues the application describes, and those of parts that are neither described nor registered. A process that only
+/// enqueues must not reset what the configuration of the servers says.
+async fn with_queues_of_parts(
     store: &dyn Store,
     described: Vec<QueueSpec>,
     of_parts: Vec<QueueSpec>,
@@ -266,9 +269,9 @@ async fn with_families(
     store.check_schema().await?;
     let registered: Vec<String> = store.queues().await?.into_iter().map(|state| state.spec.name).collect();
     let mut queues = described;
-    for family in queue::families().into_iter().chain(of_parts) {
-        if !registered.contains(&family.name) && !queues.iter().any(|known| known.name == family.name) {
-            queues.push(family);
+    for queue in of_parts {
+        if !registered.contains(&queue.name) && !queues.iter().any(|known| known.name == queue.name) {
+            queues.push(queue);
         }
     }
     Ok(queues)

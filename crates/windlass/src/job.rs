@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use windlass_core::queue::DEFAULT_QUEUE;
 use windlass_core::{EntityRef, Invalid, KindSpec, OnConflict, Time, UniqueUntil};
 use windlass_engine::{EnqueueError, JobRequest};
 
 use crate::Step;
+use crate::parts::DEFAULT_QUEUE;
 
 /// A unit of work. The value is the payload; the constants say where it belongs.
 pub trait Job: Serialize + DeserializeOwned + Send + 'static {

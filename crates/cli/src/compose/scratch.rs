@@ -7,7 +7,7 @@ use std::sync::Arc;
 use windlass_core::backup::Holdings;
 use windlass_core::store::Limit;
 use windlass_core::{Store, StoreError};
-use windlass_engine::backup::{self, Held};
+use windlass_engine::backup::{self, LockedFile};
 use windlass_store_postgres::{HeldSchema, HeldSnapshot, PostgresStore};
 use windlass_store_sqlite::{SqliteOptions, SqliteStore, limit};
 
@@ -19,7 +19,7 @@ pub(crate) struct Scratch {
 }
 
 enum Place {
-    File { folder: PathBuf, store: Arc<SqliteStore>, held: Option<Held> },
+    File { folder: PathBuf, store: Arc<SqliteStore>, held: Option<LockedFile> },
     Schema { url: String, store: Arc<PostgresStore>, held: Option<HeldSchema> },
 }
 
@@ -182,10 +182,10 @@ impl Scratch {
 }
 
 /// A new hidden folder in `folder`, ours for as long as the lock is kept.
-fn held_folder(folder: &Path) -> Result<(PathBuf, Held), StoreError> {
+fn held_folder(folder: &Path) -> Result<(PathBuf, LockedFile), StoreError> {
     for _ in 0..TRIES {
         let new = folder.join(format!(".{VERIFY}{}", backup::unique()));
-        let made = std::fs::create_dir_all(&new).and_then(|()| Held::begin(&new.join(HELD)));
+        let made = std::fs::create_dir_all(&new).and_then(|()| LockedFile::create(&new.join(HELD)));
         if let Some(held) = made.map_err(|error| failed(&new, "made", error))? {
             return Ok((new, held));
         }
@@ -194,7 +194,7 @@ fn held_folder(folder: &Path) -> Result<(PathBuf, Held), StoreError> {
 }
 
 /// Folders whose users are gone, locked against others who sweep.
-fn left_folders(folder: &Path) -> Result<Vec<(PathBuf, Option<Held>)>, StoreError> {
+fn left_folders(folder: &Path) -> Result<Vec<(PathBuf, Option<LockedFile>)>, StoreError> {
     let entries = match std::fs::read_dir(folder) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(|error| failed(folder, "listed", error))?,
@@ -208,7 +208,7 @@ fn left_folders(folder: &Path) -> Result<Vec<(PathBuf, Option<Held>)>, StoreErro
             continue;
         }
         let path = entry.path();
-        match Held::left(&path.join(HELD)) {
+        match LockedFile::abandoned(&path.join(HELD)) {
             Ok(Some(held)) => left.push((path, Some(held))),
             // Killed before it could be locked, or just about to be.
             Ok(None) if !path.join(HELD).exists() && backup::is_old(&path).unwrap_or(false) => {

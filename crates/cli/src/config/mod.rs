@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use windlass_core::scale::Bounds;
 use windlass_core::store::Live;
-use windlass_core::{BudgetSpec, Invalid, KindSpec, QueueSpec, Resource, queue};
+use windlass_core::{BudgetSpec, Invalid, KindSpec, QueueSpec, Resource};
 use windlass_pack::settings::{Section, Setting, SettingValue as Value, Settings};
 use windlass_pack::{Pack, settings_of};
 
@@ -42,11 +42,9 @@ struct Carried {
 }
 
 impl Carried {
-    /// The five families and the queues of the parts.
     fn of(parts: &Parts) -> Result<Carried, Failure> {
         let described = parts.described()?;
-        let mut queues = queue::families();
-        queues.extend(described.queues());
+        let queues = described.queues();
         Ok(Carried { queues, kinds: described.kinds(), packs: parts.packs.clone() })
     }
 }
@@ -64,7 +62,7 @@ pub(crate) struct Flags {
 pub(crate) struct Config {
     pub(crate) server: Server,
     pub(crate) database: Database,
-    /// The five families and those the configuration adds.
+    /// Those of the parts and those the configuration adds.
     pub(crate) queues: Vec<QueueSpec>,
     pub(crate) kinds: KindSettings,
     pub(crate) budgets: Vec<BudgetSpec>,

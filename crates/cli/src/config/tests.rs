@@ -1,5 +1,7 @@
 //! Reading and refusing configuration.
 
+use windlass::parts::families;
+
 use super::*;
 
 fn load(file: &str, variables: &[(&str, &str)]) -> Result<Config, String> {
@@ -28,11 +30,11 @@ fn the_defaults_are_the_engines() {
     assert!(config.database.is_default);
 }
 
-/// A fresh installation names nobody; the example gives each family of document 002 its owner.
+/// A fresh installation names no owners; the example gives each family one.
 #[test]
 fn owners_are_the_installations_word() {
     let owners = |file: &str| -> Vec<String> {
-        let families: Vec<String> = queue::families().into_iter().map(|family| family.name).collect();
+        let families: Vec<String> = families().into_iter().map(|family| family.name).collect();
         let queues = load(file, &[]).unwrap().queues;
         let ours = queues.into_iter().filter(|queue| families.contains(&queue.name));
         ours.map(|queue| queue.owner).collect()

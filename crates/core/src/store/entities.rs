@@ -31,6 +31,17 @@ pub trait EntityStore: Send + Sync {
     /// key of a write is kept with it, in the same transaction; a write that is refused leaves its key free.
     async fn save(&self, boxes: &BoxKinds, writes: Arc<[EntityWrite]>) -> Result<Vec<Saved>, StoreError>;
 
+    /// The same for writes of several callers that share a transaction. It does not wait long for a row that another
+    /// transaction holds: it fails, and so does every write. Then nothing was written, unless the error is
+    /// [`StoreError::Unavailable`]; each caller may save its own.
+    async fn save_shared(
+        &self,
+        boxes: &BoxKinds,
+        writes: Arc<[EntityWrite]>,
+    ) -> Result<Vec<Saved>, StoreError> {
+        self.save(boxes, writes).await
+    }
+
     /// The same inside the caller's transaction.
     async fn save_in(
         &self,

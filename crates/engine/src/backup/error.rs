@@ -1,4 +1,4 @@
-//! Why a backup was not made, not restored, or not what it should be.
+//! Why a backup was not made, not restored, or not verified.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ pub enum BackupError {
     #[error("{} cannot be used: {why}", path.display())]
     Broken { path: PathBuf, why: String },
 
-    /// The file was restored, and what came out of that is something else.
+    /// The file was restored, and the result is not what the file holds.
     #[error("{} does not restore to what it holds: {why}", path.display())]
     Differs { path: PathBuf, why: String },
 

@@ -1,21 +1,21 @@
-//! Backups as files: written beside a working server, read into an empty database, compared with what they became.
+//! Backups as files: written while a server works, restored into an empty database, verified by restoring them.
 //!
-//! Owns files and their integrity. A copy is under its name only when it is whole and on the disk. Never holds a table in
-//! memory, knows no SQL, and leaves the list of tables and the lines of a file to `core::backup`.
+//! Owns files and their integrity. A copy gets its name only when it is whole and on the disk. Never holds a table in
+//! memory and knows no SQL; `core::backup` has the list of tables and the format of a line.
 
 mod compare;
 mod error;
-mod held;
+mod folder;
+mod locked;
 mod read;
-mod shelf;
 mod write;
 
 pub use compare::verify;
 pub use error::BackupError;
-pub use held::{Held, is_old, is_unique, unique};
+pub use folder::{BackupFolder, TooOld, Verified, last_verified, too_old};
+pub use locked::{LockedFile, is_old, is_unique, unique};
 pub use read::{Contents, restore};
-pub use shelf::{Shelf, TooOld, Verified, last_verified, too_old};
 pub use write::{Written, write};
 
-/// How far it is: rows and bytes of the file so far.
+/// Called with the rows and bytes of the file so far.
 pub type Progress<'a> = &'a mut (dyn FnMut(u64, u64) + Send);

@@ -1,4 +1,4 @@
-//! From a file to a store. Every byte is hashed on its way; nothing is committed before the last line agrees.
+//! From a file to a store. Every byte is hashed; nothing is committed before the hash in the last line agrees.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -14,16 +14,16 @@ use windlass_core::{Store, StoreError, Time};
 use super::write::panicked;
 use super::{BackupError, Progress};
 
-/// No line is longer: a payload has at most 1 MiB, a schedule 256 KiB, an entity some more.
+/// Longer than any line: a payload has at most 1 MiB, a schedule 256 KiB, an entity somewhat more.
 const LONGEST_LINE: u64 = 256 << 20;
 const BUFFER: usize = 1 << 18;
 
-/// What a file holds, known once all of it was read.
+/// What a file holds, known once it was read to its end.
 #[derive(Clone, Debug)]
 pub struct Contents {
     pub head: Head,
     pub taken_at: Time,
-    pub tables: Vec<Held>,
+    pub tables: Vec<TableContents>,
     pub rows: u64,
     pub bytes: u64,
     /// SHA-256 in hex.
@@ -32,9 +32,9 @@ pub struct Contents {
 
 /// One table of a file.
 #[derive(Clone, Debug)]
-pub struct Held {
+pub struct TableContents {
     pub table: &'static Table,
-    /// Those the file has, in its order.
+    /// Indexes of the columns the file has, in its order.
     pub columns: Vec<usize>,
     pub sum: Sum,
 }
@@ -48,20 +48,20 @@ pub async fn restore(
 ) -> Result<Contents, BackupError> {
     let migrations = store.migrations().await?;
     let known = migrations.iter().map(|migration| migration.version).max().unwrap_or(0);
-    // The head first: whether the file fits is worth knowing before the database is touched.
+    // The head first: a file that does not fit is refused before the database is touched.
     let (mut file, head) = Reading::open(path, known, holdings)?;
     let mut import = store.import(holdings).await?;
     let mut tables = Vec::new();
     loop {
-        let step;
-        (file, step) = stepped(file).await?;
-        match step {
-            Step::Rows { table, columns, rows } => {
+        let chunk;
+        (file, chunk) = next_chunk(file).await?;
+        match chunk {
+            Chunk::Rows { table, columns, rows } => {
                 put(path, import.as_mut(), table, &columns, rows).await?;
                 progress(file.rows, file.bytes);
             }
-            Step::Table(held) => tables.push(held),
-            Step::End => break,
+            Chunk::Table(held) => tables.push(held),
+            Chunk::End => break,
         }
     }
     import.finish().await?;
@@ -73,7 +73,7 @@ pub async fn restore(
     Ok(Contents { head, taken_at, tables, rows, bytes, digest })
 }
 
-/// A row that breaks a rule of the schema was not written by an export.
+/// An export writes no row that breaks a rule of the schema, so the file was changed.
 async fn put(
     path: &Path,
     import: &mut dyn Import,
@@ -89,15 +89,15 @@ async fn put(
     })
 }
 
-async fn stepped(mut file: Reading) -> Result<(Reading, Step), BackupError> {
+async fn next_chunk(mut file: Reading) -> Result<(Reading, Chunk), BackupError> {
     let path = file.path.clone();
-    let done = tokio::task::spawn_blocking(move || file.step().map(|step| (file, step))).await;
+    let done = tokio::task::spawn_blocking(move || file.next().map(|chunk| (file, chunk))).await;
     done.map_err(|error| panicked(&path, error))?
 }
 
-enum Step {
+enum Chunk {
     Rows { table: &'static Table, columns: Vec<usize>, rows: Vec<Row> },
-    Table(Held),
+    Table(TableContents),
     End,
 }
 
@@ -122,7 +122,7 @@ struct Open {
     sum: Sum,
 }
 
-/// What a line that is no row may be.
+/// A line that is not a row.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Mark {
@@ -151,7 +151,7 @@ impl Reading {
         Ok((reading, head))
     }
 
-    /// With its line end; a file that ends before its last line was cut off.
+    /// Includes the line end; a line without one means that the file was cut off.
     fn read_line(&mut self) -> Result<Vec<u8>, BackupError> {
         let mut line = Vec::new();
         let mut within = (&mut self.file).take(LONGEST_LINE);
@@ -168,15 +168,15 @@ impl Reading {
         BackupError::broken(&self.path, format!("line {}: {why}", self.line))
     }
 
-    /// Rows until there are enough of them, or whatever else comes next.
-    fn step(&mut self) -> Result<Step, BackupError> {
+    /// A batch of rows, or the next line that is not a row.
+    fn next(&mut self) -> Result<Chunk, BackupError> {
         let mut gather = Gather::default();
         loop {
             let over = self.next_is_not_a_row()?;
             if let (true, Some(open)) = (over, &self.open)
                 && let Some(rows) = gather.take()
             {
-                return Ok(Step::Rows { table: open.table, columns: open.columns.clone(), rows });
+                return Ok(Chunk::Rows { table: open.table, columns: open.columns.clone(), rows });
             }
             let line = self.read_line()?;
             let text = &line[..line.len() - 1];
@@ -191,7 +191,7 @@ impl Reading {
             let row = row.map_err(|why| self.broken(format!("a row of `{}`: {why}", table.name)))?;
             self.rows += 1;
             if let Some(rows) = gather.add(row) {
-                return Ok(Step::Rows { table, columns, rows });
+                return Ok(Chunk::Rows { table, columns, rows });
             }
         }
     }
@@ -201,7 +201,7 @@ impl Reading {
         Ok(ahead.first() != Some(&b'['))
     }
 
-    fn mark(&mut self, line: &[u8]) -> Result<Step, BackupError> {
+    fn mark(&mut self, line: &[u8]) -> Result<Chunk, BackupError> {
         let mark = serde_json::from_slice(line).map_err(|_| self.broken("it is no line of a backup"))?;
         if !matches!(mark, Mark::Tail(_)) {
             self.hash.update(line);
@@ -211,15 +211,15 @@ impl Reading {
                 let (table, columns) = head.resolve(&self.holdings).map_err(|why| self.broken(why))?;
                 let kinds = columns.iter().map(|at| table.columns[*at]).collect();
                 self.open = Some(Open { table, columns, kinds, sum: Sum::default() });
-                self.step()
+                self.next()
             }
             (Mark::End(end), Some(open)) if end.end == open.table.name => {
                 if (end.rows, end.digest) != (open.sum.rows, open.sum.hex()) {
                     return Err(self.broken(format!("the rows of `{}` are not those written", end.end)));
                 }
-                Ok(Step::Table(Held { table: open.table, columns: open.columns, sum: open.sum }))
+                Ok(Chunk::Table(TableContents { table: open.table, columns: open.columns, sum: open.sum }))
             }
-            (Mark::Tail(tail), None) => self.end(&tail).map(|()| Step::End),
+            (Mark::Tail(tail), None) => self.end(&tail).map(|()| Chunk::End),
             _ => Err(self.broken("it stands in the wrong place")),
         }
     }

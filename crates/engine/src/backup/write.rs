@@ -1,4 +1,4 @@
-//! From a store to a file: under a temporary name until it is whole and on the disk.
+//! From a store to a file, which has a temporary name until it is whole and on the disk.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -10,7 +10,7 @@ use windlass_core::backup::line::{Head, TableEnd, TableHead, Tail, write_row};
 use windlass_core::backup::{Batch, FORMAT, Holdings, Sum};
 use windlass_core::{Store, Time};
 
-use super::held::{self, Held};
+use super::locked::{self, LockedFile};
 use super::{BackupError, Progress};
 
 const BUFFER: usize = 1 << 18;
@@ -25,7 +25,7 @@ pub struct Written {
     pub digest: String,
 }
 
-/// Copies the store into a new file. Whatever happens before its end leaves no file of that name.
+/// Copies the store into a new file. A failure leaves no file of that name.
 pub async fn write(
     store: &dyn Store,
     holdings: &Holdings,
@@ -67,7 +67,7 @@ pub async fn write(
     Ok(Written { taken_at, rows, bytes, digest })
 }
 
-/// A row or a buffer at a time is written outside the runtime's threads: a slow disk must not hold up heartbeats.
+/// Writes outside the runtime's threads: a slow disk must not delay heartbeats.
 async fn blocking(
     mut draft: Draft,
     path: &Path,
@@ -103,32 +103,32 @@ pub(super) fn panicked(path: &Path, error: tokio::task::JoinError) -> BackupErro
     BackupError::File { op: "work on", path: path.to_owned(), source: io::Error::other(error) }
 }
 
-/// A file that has no name of its own yet; gone when dropped before its end.
+/// A file under its temporary name; removed when dropped before it is finished.
 struct Draft {
     file: BufWriter<File>,
-    place: Place,
+    unfinished: Unfinished,
     hash: Sha256,
     rows: u64,
     bytes: u64,
 }
 
-/// Removes what was not finished.
-struct Place(Option<PathBuf>);
+/// Removes the file when dropped.
+struct Unfinished(Option<PathBuf>);
 
-impl Drop for Place {
+impl Drop for Unfinished {
     fn drop(&mut self) {
         if let Some(path) = self.0.take() {
-            // What stays behind has no last line, so nobody takes it for a backup.
+            // A file that cannot be removed has no last line, so it is never taken for a backup.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// How the name of a file ends until it is whole: `FILE.UNIQUE.draft`.
+/// A temporary name is `FILE.UNIQUE.draft`.
 const DRAFT: &str = ".draft";
 
-/// Drafts in a folder whose makers were killed, of files whose names begin like this.
-pub(super) fn left_drafts(folder: &Path, begins: &str) -> Result<Vec<(PathBuf, Held)>, BackupError> {
+/// Drafts of killed processes in a folder, of files whose names begin with `begins`.
+pub(super) fn left_drafts(folder: &Path, begins: &str) -> Result<Vec<(PathBuf, LockedFile)>, BackupError> {
     let failed = BackupError::file("list", folder);
     let mut left = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(&failed)? {
@@ -139,17 +139,17 @@ pub(super) fn left_drafts(folder: &Path, begins: &str) -> Result<Vec<(PathBuf, H
         let path = entry.path();
         // Earlier versions put the number of their process there and held no lock.
         let earlier = !token.is_empty() && token.bytes().all(|c| c.is_ascii_digit());
-        if held::is_unique(token) || (earlier && held::is_old(&path).unwrap_or(false)) {
-            // What cannot be looked at is none of ours.
-            left.extend(Held::left(&path).ok().flatten().map(|held| (path, held)));
+        if locked::is_unique(token) || (earlier && locked::is_old(&path).unwrap_or(false)) {
+            // A file that cannot be opened is not ours.
+            left.extend(LockedFile::abandoned(&path).ok().flatten().map(|locked| (path, locked)));
         }
     }
     Ok(left)
 }
 
-/// What cannot be removed stays for the next time: it is no reason to go without a copy.
-pub(super) fn remove_drafts(left: Vec<(PathBuf, Held)>) {
-    for (draft, _held) in left {
+/// A draft that cannot be removed stays until the next backup: it is no reason to make none now.
+pub(super) fn remove_drafts(left: Vec<(PathBuf, LockedFile)>) {
+    for (draft, _locked) in left {
         match std::fs::remove_file(&draft) {
             Ok(()) => tracing::info!(file = %draft.display(), "removed what a killed backup left"),
             Err(error) => tracing::warn!(file = %draft.display(), %error, "cannot remove a draft"),
@@ -157,7 +157,7 @@ pub(super) fn remove_drafts(left: Vec<(PathBuf, Held)>) {
     }
 }
 
-/// What killed processes left of earlier tries at this file.
+/// Removes drafts of this file that killed processes left.
 fn sweep_drafts(path: &Path) -> Result<(), BackupError> {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Ok(()) };
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -168,21 +168,27 @@ fn sweep_drafts(path: &Path) -> Result<(), BackupError> {
     Ok(())
 }
 
-/// How often another name is tried when a sweep takes the new file for left over.
+/// How often another name is tried when another process takes the new file for abandoned.
 const TRIES: usize = 5;
 
 impl Draft {
     fn begin(path: &Path) -> Result<Draft, BackupError> {
         for _ in 0..TRIES {
             let mut name = path.as_os_str().to_owned();
-            name.push(format!(".{}{DRAFT}", held::unique()));
+            name.push(format!(".{}{DRAFT}", locked::unique()));
             let draft = PathBuf::from(name);
-            if let Some(held) = Held::begin(&draft).map_err(BackupError::file("create", &draft))? {
-                let file = BufWriter::with_capacity(BUFFER, held.into_file());
-                return Ok(Draft { file, place: Place(Some(draft)), hash: Sha256::new(), rows: 0, bytes: 0 });
+            if let Some(locked) = LockedFile::create(&draft).map_err(BackupError::file("create", &draft))? {
+                let file = BufWriter::with_capacity(BUFFER, locked.into_file());
+                return Ok(Draft {
+                    file,
+                    unfinished: Unfinished(Some(draft)),
+                    hash: Sha256::new(),
+                    rows: 0,
+                    bytes: 0,
+                });
             }
         }
-        let source = io::Error::other("somebody removes each draft");
+        let source = io::Error::other("another process removes each draft");
         Err(BackupError::File { op: "create a draft of", path: path.to_owned(), source })
     }
 
@@ -204,9 +210,9 @@ impl Draft {
         self.line(&Tail { rows: self.rows, sha256: digest.clone() }).map_err(&failed)?;
         self.file.flush().map_err(&failed)?;
         self.file.get_ref().sync_all().map_err(&failed)?;
-        let Some(draft) = self.place.0.as_ref() else { return Ok((digest, self.bytes)) };
-        // A link fails where somebody else was quicker; a rename would take the other's file away. Not every file
-        // system has links.
+        let Some(draft) = self.unfinished.0.as_ref() else { return Ok((digest, self.bytes)) };
+        // A link fails where another process was faster; a rename would replace its file. Not every file system has
+        // links.
         match std::fs::hard_link(draft, path) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

@@ -1,4 +1,4 @@
-//! Budgets with their figures, and what an operator changes about one month.
+//! Budgets with their figures, and an operator's changes of one month.
 
 use windlass_core::audit::Actor;
 use windlass_core::budget::{Amount, BudgetChange, BudgetSpec, Month, Standing};
@@ -14,12 +14,12 @@ use crate::{Client, EngineError};
 pub struct MonthChange {
     pub limit: Option<Live<Option<Amount>>>,
     pub tokens: Option<Live<Option<u64>>>,
-    /// Forget what was used.
+    /// Sets what was used back to zero.
     pub reset: bool,
 }
 
 impl Client {
-    /// Every budget by name, with this month's figures and what its money went to.
+    /// Every budget by name, with this month's figures and costs by item.
     pub async fn budgets(&self) -> Result<Vec<(Budget, Costs)>, StoreError> {
         let mut budgets = Vec::new();
         for budget in self.store().budgets().await? {
@@ -29,7 +29,7 @@ impl Client {
         Ok(budgets)
     }
 
-    /// The last `months` months that have figures, and those ahead whose limits were set; newest first.
+    /// The last `months` months that have figures, and future ones whose limits were set; newest first.
     pub async fn budget_history(
         &self,
         name: &str,
@@ -40,7 +40,7 @@ impl Client {
         Ok((budget.spec, standings))
     }
 
-    /// Answers with the month after the change.
+    /// Returns the month as it is after the change.
     pub async fn change_month(
         &self,
         name: &str,
@@ -50,7 +50,7 @@ impl Client {
         actor: &Actor,
     ) -> Result<(BudgetSpec, Standing), OperateError> {
         let MonthChange { limit, tokens, reset } = *said;
-        // Only to check what was said of another: the caller has refused a month that cannot be read.
+        // Without a month the rest is checked all the same; any month does for that.
         let checked = month.unwrap_or(Month::of(windlass_core::Time(0)));
         let change = BudgetChange { limit, tokens, reset, ..BudgetChange::new(name, checked, Some(actor)) };
         let mut invalid = change.check().err().unwrap_or_default();

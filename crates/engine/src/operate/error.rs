@@ -1,4 +1,4 @@
-//! Why an operator's act was not done.
+//! Why an operator's action was refused.
 
 use windlass_core::{Invalid, StoreError};
 
@@ -7,11 +7,11 @@ pub enum OperateError {
     #[error(transparent)]
     Invalid(#[from] Invalid),
 
-    /// What it was to be done to is not there.
+    /// Its object does not exist.
     #[error("{0}")]
     Missing(String),
 
-    /// The state of things does not allow it; `code` says why to programs.
+    /// The present state does not allow it; `code` is for programs.
     #[error("{why}")]
     Conflict { code: &'static str, why: String },
 

@@ -1,4 +1,4 @@
-//! Which jobs are meant: from words to a [`JobFilter`], every word that means nothing named at once.
+//! From the words of a request to a [`JobFilter`]; reports every unknown word at once.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use windlass_core::{EntityRef, Invalid, JobId, JobState, StoreError};
 
 use crate::{Catalog, Client};
 
-/// The words of a filter before they are looked up; all conditions hold.
+/// The conditions of a filter as they were given, before names are looked up. All have to hold.
 #[derive(Clone, Debug, Default)]
-pub struct Meant {
+pub struct FilterWords {
     pub ids: Vec<String>,
-    /// Each may be a list with commas.
+    /// Each may be a comma-separated list.
     pub states: Vec<String>,
     pub queue: Option<String>,
     pub kind: Option<String>,
@@ -21,9 +21,9 @@ pub struct Meant {
     pub tag: Option<String>,
 }
 
-impl Meant {
+impl FilterWords {
     pub fn is_empty(&self) -> bool {
-        let Meant { ids, states, queue, kind, entity, tag } = self;
+        let FilterWords { ids, states, queue, kind, entity, tag } = self;
         ids.is_empty()
             && states.is_empty()
             && queue.is_none()
@@ -34,35 +34,35 @@ impl Meant {
 }
 
 impl Client {
-    /// `only` narrows the states that can be meant; empty means any. `within` stands before each field's name. The filter is
-    /// of use only without a problem.
+    /// `only` lists the states that are allowed; empty allows all. `within` is the prefix of field names. The filter
+    /// may be used only if no problem is reported.
     pub async fn job_filter(
         &self,
-        meant: &Meant,
+        words: &FilterWords,
         only: &[JobState],
         within: &str,
     ) -> Result<(JobFilter, Invalid), StoreError> {
-        let catalog = self.catalog_of(meant).await?;
+        let catalog = self.catalog_of(words).await?;
         let mut invalid = Invalid::default();
         let mut refuse = |field: &str, rule: String| invalid.add(format!("{within}{field}"), rule);
         let filter = JobFilter {
-            ids: ids(&meant.ids, &mut refuse),
-            states: states(&meant.states, only, &mut refuse),
-            queue: meant.queue.as_deref().and_then(|name| {
+            ids: ids(&words.ids, &mut refuse),
+            states: states(&words.states, only, &mut refuse),
+            queue: words.queue.as_deref().and_then(|name| {
                 let found = catalog.queue_named(name).map(|queue| queue.id);
                 if found.is_none() {
                     refuse("queue", unknown("queue", name, &catalog.queue_names()));
                 }
                 found
             }),
-            kind: meant.kind.as_deref().and_then(|name| {
+            kind: words.kind.as_deref().and_then(|name| {
                 let found = catalog.kind_named(name).map(|kind| kind.id);
                 if found.is_none() {
                     refuse("kind", unknown("kind", name, &catalog.kind_names()));
                 }
                 found
             }),
-            entity: meant.entity.as_deref().and_then(|text| match text.split_once(':') {
+            entity: words.entity.as_deref().and_then(|text| match text.split_once(':') {
                 Some((entity_type, entity_id)) if !entity_type.is_empty() && !entity_id.is_empty() => {
                     Some(EntityRef { entity_type: entity_type.to_owned(), entity_id: entity_id.to_owned() })
                 }
@@ -71,16 +71,16 @@ impl Client {
                     None
                 }
             }),
-            tag: meant.tag.clone(),
+            tag: words.tag.clone(),
         };
         Ok((filter, invalid))
     }
 
-    /// The catalog at hand, or a fresh one when it lacks a name that is asked for.
-    async fn catalog_of(&self, meant: &Meant) -> Result<Arc<Catalog>, StoreError> {
+    /// The catalog, read again if it lacks a name of the filter.
+    async fn catalog_of(&self, words: &FilterWords) -> Result<Arc<Catalog>, StoreError> {
         let catalog = self.catalog();
-        let lacks = meant.queue.as_deref().is_some_and(|name| catalog.queue_named(name).is_none())
-            || meant.kind.as_deref().is_some_and(|name| catalog.kind_named(name).is_none());
+        let lacks = words.queue.as_deref().is_some_and(|name| catalog.queue_named(name).is_none())
+            || words.kind.as_deref().is_some_and(|name| catalog.kind_named(name).is_none());
         if lacks { self.refresh().await } else { Ok(catalog) }
     }
 }

@@ -4,21 +4,21 @@ use windlass_core::audit::Actor;
 use windlass_core::store::{Action, Bulk, Change, JobDetail, JobFilter};
 use windlass_core::{Invalid, JobId, JobState, Time};
 
-use super::{Meant, OperateError};
+use super::{FilterWords, OperateError};
 use crate::Client;
 use crate::bulk::{act_on_all, fitting, touched, why_unchanged};
 
-/// What an act on one job came to.
+/// The result of an action on one job.
 #[derive(Clone, Debug)]
 pub enum Acted {
     /// The job as it is now.
     Done(Box<JobDetail>),
-    /// It runs; its worker was asked to stop.
+    /// It runs; its worker was asked to stop it.
     Requested(Box<JobDetail>),
     Deleted,
 }
 
-/// What is said of a waiting job; `None` leaves a value.
+/// Changes of a waiting job; `None` leaves a value.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct JobChange {
     pub priority: Option<i64>,
@@ -26,7 +26,7 @@ pub struct JobChange {
 }
 
 impl Client {
-    /// `only` narrows the states meant; a job in another one is not found there.
+    /// `only` lists the states that are allowed, empty allows all; a job in another state is reported as missing.
     pub async fn act_on_job(
         &self,
         id: JobId,
@@ -50,12 +50,12 @@ impl Client {
         }
     }
 
-    /// One action on every job that matches, with the number of those that were named and are not there. Fields are under
+    /// One action on every job that matches. Also returns how many of the given ids do not exist. Field names are under
     /// `filter.`.
     pub async fn act_on_jobs(
         &self,
         action: Option<Action>,
-        meant: &Meant,
+        meant: &FilterWords,
         mut found: Invalid,
         actor: &Actor,
     ) -> Result<(Bulk, u64), OperateError> {
@@ -80,7 +80,7 @@ impl Client {
         Ok((act_on_all(store, filter, action, total, Some(actor), |_| {}).await?, 0))
     }
 
-    /// When and how urgently a waiting job runs.
+    /// Changes when and with which priority a waiting job runs.
     pub async fn change_job(
         &self,
         id: JobId,

@@ -1,4 +1,4 @@
-//! What an operator says of a kind: that there is one, and its limits.
+//! Registering a kind and changing its limits.
 
 use windlass_core::audit::Actor;
 use windlass_core::input::shown;
@@ -13,14 +13,14 @@ use crate::{Catalog, Client};
 pub struct KindPut {
     pub queue: Option<String>,
     pub rate: Option<Live<Option<Rate>>>,
-    /// Of the kind's resource.
+    /// Permits of the kind's resource.
     pub permits: Option<Live<u32>>,
     pub key_concurrency: Option<Live<u16>>,
 }
 
 impl Client {
-    /// Registers a kind or changes its limits; whether it is new is told beside it. Each of the two is a transaction, and a
-    /// line in the audit, of its own.
+    /// Registers a kind, changes its limits, or both; also returns whether it is new. Each of the two is its own
+    /// transaction with its own audit line.
     pub async fn put_kind(
         &self,
         name: &str,
@@ -34,7 +34,7 @@ impl Client {
             found.add("body", "must say something: queue, rate, permits or key_concurrency");
         }
         let catalog = self.refresh().await?;
-        let home = queue.as_deref().and_then(|queue| home(queue, &catalog, &mut found));
+        let home = queue.as_deref().and_then(|queue| known_queue(queue, &catalog, &mut found));
         let known = catalog.kind_named(name);
         if let (Some(kind), Some(queue)) = (known, &home)
             && kind.spec.queue != *queue
@@ -66,7 +66,7 @@ impl Client {
     }
 }
 
-fn home(queue: &str, catalog: &Catalog, found: &mut Invalid) -> Option<String> {
+fn known_queue(queue: &str, catalog: &Catalog, found: &mut Invalid) -> Option<String> {
     let known = catalog.queue_named(queue).map(|queue| queue.spec.name.clone());
     if known.is_none() {
         let names = catalog.queue_names().join(", ");

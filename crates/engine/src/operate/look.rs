@@ -1,4 +1,4 @@
-//! What is looked at: reads, as the store answers them.
+//! Reads, as the store answers them.
 
 use windlass_core::store::{
     Act, ActFilter, BackupNote, DEAD_SHOWN, DeadCount, JobDetail, JobFilter, Overruled, Page, QueueState,
@@ -28,7 +28,7 @@ impl Client {
         self.store().job(id).await
     }
 
-    /// A job and the workflow it belongs to.
+    /// The workflow that a job belongs to.
     pub async fn workflow_of(&self, detail: &JobDetail) -> Result<Option<WorkflowDetail>, StoreError> {
         match detail.job.workflow {
             Some(id) => self.store().workflow(id).await,
@@ -36,22 +36,22 @@ impl Client {
         }
     }
 
-    /// Exact: each is counted.
+    /// An exact count.
     pub async fn count_jobs(&self, filter: &JobFilter) -> Result<u64, StoreError> {
         self.store().count(filter).await
     }
 
-    /// Copies made of this database, newest first.
+    /// Backups of this database, newest first.
     pub async fn backups(&self, limit: u32) -> Result<Vec<BackupNote>, StoreError> {
         self.store().backups(limit).await
     }
 
-    /// Values that hold because an operator set them live.
+    /// Values that an operator set live, in place of configured ones.
     pub async fn overruled(&self) -> Result<Vec<Overruled>, StoreError> {
         self.store().overruled().await
     }
 
-    /// What workers and sweepers counted since then.
+    /// Statistics per minute since then.
     pub async fn rollups(&self, since: Time) -> Result<Vec<Rollup>, StoreError> {
         self.store().rollups(since).await
     }
@@ -107,7 +107,7 @@ impl Client {
         self.store().workers().await
     }
 
-    /// What operators did, newest first.
+    /// Audit lines, newest first.
     pub async fn audit(&self, filter: &ActFilter) -> Result<Vec<Act>, StoreError> {
         self.store().audit(filter).await
     }

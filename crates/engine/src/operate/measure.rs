@@ -1,4 +1,4 @@
-//! What the workers counted of each queue lately, and how many of them it would take.
+//! Recent figures of each queue, and how many workers it needs.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,20 +13,20 @@ const HOUR: Duration = Duration::from_secs(3_600);
 const LATELY: Duration = Duration::from_secs(300);
 
 impl Client {
-    /// By queue, of those that were worked on.
+    /// By queue; queues without recent runs are left out.
     pub async fn measured(&self) -> Result<HashMap<QueueId, Measured>, StoreError> {
         measure(self.store().as_ref()).await
     }
 }
 
-/// Worker processes that would be through with what is due within half the SLA and keep up with what comes in.
+/// Worker processes needed to finish what is due within half the SLA and to keep up with new jobs.
 pub fn desired(queue: &QueueState, measured: Option<&Measured>) -> u64 {
     let spec = &queue.spec;
     desired_workers(&Load {
         paused: queue.paused,
         backlog: queue.depth,
         running: queue.running,
-        // What one process can do when it has to.
+        // The most that one process can run.
         concurrency: spec.bounds.map_or(spec.concurrency, |bounds| bounds.max),
         sla: spec.sla,
         workers: measured.map_or(0, |measured| measured.workers),
@@ -35,19 +35,19 @@ pub fn desired(queue: &QueueState, measured: Option<&Measured>) -> u64 {
     })
 }
 
-/// What the workers counted of a queue lately.
+/// Recent figures of a queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Measured {
-    /// Due-to-finished of the last hour; an upper bound of the bucket.
+    /// Due-to-finished of the last hour, as the upper bound of its bucket.
     pub p95: Option<Duration>,
-    /// Of the last minutes, as everything below.
+    /// Of the last five minutes, as everything below.
     pub attempts_per_s: f64,
     pub mean_run: Option<Duration>,
-    /// Worker processes that serve it now.
+    /// Live worker processes that serve it.
     pub workers: u64,
 }
 
-/// From the minutes the workers counted, and the workers alive now.
+/// From the rollups of the last hour and the live workers.
 async fn measure(store: &dyn Store) -> Result<HashMap<QueueId, Measured>, StoreError> {
     let now = store.now().await?;
     let lately = now.minus(LATELY);

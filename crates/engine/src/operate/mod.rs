@@ -1,8 +1,7 @@
-//! What operators do and look at: the use cases behind routes and verbs, so that neither talks to the store.
+//! What operators read and change: the use cases behind routes and commands, so that neither talks to the store.
 //!
-//! Owns the checks of each. What changes something takes its actor, whose line in the audit is of the same transaction. Where
-//! a caller has found mistakes of its own already, it hands them in as `found`: all are reported at once, before anything is
-//! written.
+//! Each checks its input. A change takes its actor, and its audit line is part of the same transaction. A caller that
+//! has found problems of its own passes them as `found`: all are reported at once, before anything is written.
 
 mod budgets;
 mod error;
@@ -16,7 +15,7 @@ mod workflows;
 
 pub use budgets::MonthChange;
 pub use error::OperateError;
-pub use filter::Meant;
+pub use filter::FilterWords;
 pub use jobs::{Acted, JobChange};
 pub use kinds::KindPut;
 pub use measure::{Measured, desired};

@@ -1,4 +1,4 @@
-//! What an operator changes about a queue, live.
+//! Live changes of a queue.
 
 use std::time::Duration;
 
@@ -20,14 +20,14 @@ pub struct QueueChange {
     pub concurrency_min: Option<Live<Option<u32>>>,
     pub concurrency_max: Option<Live<Option<u32>>>,
     pub global_concurrency: Option<Live<Option<u32>>>,
-    /// Of the queue's resource.
+    /// Permits of the queue's resource.
     pub permits: Option<Live<u32>>,
     pub depth_cap: Option<Live<Option<u32>>>,
     pub boost_after: Option<Live<Option<Duration>>>,
 }
 
 impl QueueChange {
-    fn says_nothing(&self) -> bool {
+    fn is_empty(&self) -> bool {
         let QueueChange {
             paused,
             concurrency,
@@ -47,7 +47,7 @@ impl QueueChange {
 }
 
 impl Client {
-    /// Answers with the name of the queue as it is spelled.
+    /// Returns the queue's name as it is registered.
     pub async fn change_queue(
         &self,
         name: &str,
@@ -55,7 +55,7 @@ impl Client {
         mut found: Invalid,
         actor: &Actor,
     ) -> Result<String, OperateError> {
-        if change.says_nothing() && found.problems.is_empty() {
+        if change.is_empty() && found.problems.is_empty() {
             let rule = "must change something: paused, concurrency, concurrency_min, concurrency_max, global_concurrency, \
                         permits, depth_cap or boost_after";
             found.add("body", rule);
@@ -74,7 +74,7 @@ impl Client {
         let QueueChange { concurrency, concurrency_min: min, concurrency_max: max, .. } = *change;
         let in_force = (queue.spec.concurrency, queue.spec.bounds);
         let bounds = Bounds::change(in_force, concurrency, min, max).unwrap_or_else(|(field, rule)| {
-            // Of what could not be read nothing is known, so what is read beside it may still be right.
+            // Where one of the two bounds could not be parsed, a rule about both cannot be checked.
             if !found.problems.iter().any(|problem| problem.field.starts_with("concurrency")) {
                 found.add(field, rule);
             }

@@ -9,7 +9,7 @@ use crate::Client;
 use crate::bulk::touched;
 
 impl Client {
-    /// What has not ended is cancelled; workers of running jobs are asked to stop.
+    /// Cancels the jobs that have not ended; workers of running jobs are asked to stop them.
     pub async fn cancel_workflow(
         &self,
         id: WorkflowId,
@@ -19,7 +19,7 @@ impl Client {
         self.changed(id, done, "cancel needs one that has not ended").await
     }
 
-    /// What failed, died or was cancelled runs again; completed jobs stay.
+    /// Runs failed, dead and cancelled jobs again; completed jobs stay as they are.
     pub async fn retry_workflow(
         &self,
         id: WorkflowId,

@@ -1,4 +1,4 @@
-//! Parsed schedules, kept from tick to tick, and the turn of each.
+//! Parsed schedules, kept from tick to tick, and the tick of each.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -8,27 +8,27 @@ use windlass_core::{Invalid, NewJob, OnConflict, Time};
 
 use crate::{Catalog, JobRequest};
 
-/// More are parsed anew when their turn comes.
+/// Parsed schedules kept at most; the others are parsed again when they are due.
 const KEPT: usize = 20_000;
 
 #[derive(Default)]
 pub(super) struct Plans {
     by_name: HashMap<String, Parsed>,
-    /// What was complained of, so that it is said once: a schedule that cannot be ticked is met every second.
+    /// Schedules already logged: one that cannot be ticked is read again every second.
     told: HashSet<(String, i64)>,
 }
 
-/// A description, while the row's revision and making are these.
+/// Valid while the row has this revision and creation time.
 struct Parsed {
     revision: i64,
     created_at: Time,
-    /// Without its payload, which every row brings along.
+    /// Without its payload, which is in every row read.
     spec: ScheduleSpec,
     plan: Plan,
 }
 
 impl Plans {
-    /// Parses what is new. Answers the kinds that are to be enqueued.
+    /// Parses what is new and returns the kinds that will be enqueued.
     pub(super) fn read(&mut self, records: &[ScheduleRecord]) -> BTreeSet<String> {
         if self.by_name.len() + records.len() > KEPT {
             self.by_name.clear();
@@ -53,17 +53,17 @@ impl Plans {
         self.by_name.get(&record.name).filter(same)
     }
 
-    /// One that cannot be ticked here is left as it stands: another process may know its kind, or be newer.
-    pub(super) fn turns(&mut self, records: &[ScheduleRecord], catalog: &Catalog, now: Time) -> Vec<Tick> {
-        let mut turns = Vec::with_capacity(records.len());
+    /// A schedule that cannot be ticked here is skipped: another process may know its kind, or be newer.
+    pub(super) fn ticks(&mut self, records: &[ScheduleRecord], catalog: &Catalog, now: Time) -> Vec<Tick> {
+        let mut ticks = Vec::with_capacity(records.len());
         for record in records {
             let Some(parsed) = self.parsed(record) else { continue };
-            match parsed.turn(record, catalog, now) {
-                Ok(turn) => turns.push(turn),
+            match parsed.tick(record, catalog, now) {
+                Ok(tick) => ticks.push(tick),
                 Err(invalid) => self.complain(record, &invalid.to_string()),
             }
         }
-        turns
+        ticks
     }
 
     fn complain(&mut self, record: &ScheduleRecord, why: &str) {
@@ -81,7 +81,7 @@ fn parse(record: &ScheduleRecord) -> Result<Parsed, String> {
 }
 
 impl Parsed {
-    fn turn(&self, record: &ScheduleRecord, catalog: &Catalog, now: Time) -> Result<Tick, Invalid> {
+    fn tick(&self, record: &ScheduleRecord, catalog: &Catalog, now: Time) -> Result<Tick, Invalid> {
         let due = self.plan.due(record.last_tick, now);
         let mut jobs = Vec::with_capacity(due.ticks.len());
         if !due.ticks.is_empty() {
@@ -107,7 +107,7 @@ impl Parsed {
     }
 }
 
-/// The job of a schedule, its tags left out.
+/// The job of a schedule, without its tags.
 pub(super) fn request(spec: &ScheduleSpec, payload: Vec<u8>) -> JobRequest {
     JobRequest {
         kind: spec.kind.clone(),

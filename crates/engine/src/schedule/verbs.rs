@@ -1,5 +1,5 @@
-//! What a caller does with schedules: describe one, pause one, run one now, take one away. An application's own call has no
-//! actor and leaves no line in the audit.
+//! What a caller does with schedules: put, pause, run now, delete. A call of the application itself has no actor and
+//! leaves no audit line.
 
 use windlass_core::audit::{Actor, Note};
 use windlass_core::schedule::{ScheduleSpec, check_free};
@@ -10,8 +10,8 @@ use super::plans::request;
 use crate::{Client, EngineError, EnqueueError};
 
 impl Client {
-    /// Adds a schedule or describes one anew, which keeps its last tick. Everything is checked before anything is written.
-    /// Names that begin with `windlass-` are refused.
+    /// Adds or replaces a schedule; a replaced one keeps its last tick. Everything is checked before anything is
+    /// written. Names that begin with `windlass-` are refused.
     pub async fn put_schedule(
         &self,
         spec: &ScheduleSpec,
@@ -55,8 +55,8 @@ impl Client {
         self.store().pause_schedule(name, paused, actor).await
     }
 
-    /// One job of the schedule now, marked as asked for; its ticks go on as if nothing had happened. `None` when there is
-    /// no such schedule.
+    /// Enqueues one job of the schedule now, tagged as requested by hand. Its ticks are not affected. `None` when there
+    /// is no such schedule.
     pub async fn run_schedule(
         &self,
         name: &str,
@@ -67,10 +67,10 @@ impl Client {
         let mut job = request(&spec, record.payload);
         job.tags = spec.job_tags(None);
         let Some(actor) = actor else { return self.enqueue(job).await.map(Some) };
-        // The job and the line that says who asked for it are one commit.
+        // The job and its audit line are one commit.
         let jobs = self.resolve(vec![job]).await?;
         let mut tx = self.store().begin().await?;
-        let enqueued = self.noted(self.store().enqueue_in(tx.tx(), &jobs).await)?.pop();
+        let enqueued = self.watched(self.store().enqueue_in(tx.tx(), &jobs).await)?.pop();
         if let Some(note) =
             enqueued.filter(|job| !job.duplicate).and_then(|job| Note::schedule_run(name, job.id))
         {

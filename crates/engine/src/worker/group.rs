@@ -1,7 +1,7 @@
 //! What a worker knows of one queue: its settings, and its kinds in groups that are claimed apart.
 //!
 //! All kinds without a limit are one group. Each limited kind is a group of its own, because a claim for it must not
-//! exceed its permits or tokens. Groups share the queue's slots. Never talks to the store.
+//! exceed its permits or tokens. Groups share the queue's slots. Pure: asks no store.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use windlass_core::store::{KindLimits, Permits, QueueDue, QueueKinds};
 use windlass_core::{KindId, LeasedJob, QueueId, Time};
 
 use super::Roster;
-use super::late::Late;
+use super::late::LateReserve;
 use super::pace::Pace;
 use super::permits::{Permit, Pool, Pools};
-use super::slots::{Share, open_to};
+use super::slots::{GroupLoad, open_to};
 use super::tokens::Tokens;
-use super::tuning::Watch;
+use super::tuning::Observed;
 
-/// A leased job, and what it holds of its resource until it is settled.
-pub(super) struct Held {
+/// A leased job, with the permit it holds until it is settled.
+pub(super) struct Lease {
     pub(super) job: Arc<LeasedJob>,
     pub(super) received: Instant,
     pub(super) permit: Option<Permit>,
@@ -28,33 +28,33 @@ pub(super) struct Held {
 
 pub(super) struct QueueWork {
     pub(super) id: QueueId,
-    /// Runs at once.
+    /// Most runs at once.
     pub(super) concurrency: u32,
     pub(super) paused: bool,
-    /// It has a global concurrency: what is leased ahead here keeps others from running theirs.
+    /// It has a global concurrency: a job leased ahead here takes a place from another process.
     pub(super) limited: bool,
-    pub(super) late: Late,
+    pub(super) late: LateReserve,
     pub(super) groups: Vec<Group>,
-    /// Which group comes first where there is not enough for all.
-    pub(super) turn: usize,
-    /// Moves the concurrency, where it has bounds.
+    /// The group that is served first where slots are short; moves round robin.
+    pub(super) first: usize,
+    /// Adjusts the concurrency, where the queue has bounds.
     pub(super) tuner: Option<Tuner>,
-    pub(super) watch: Watch,
+    pub(super) observed: Observed,
 }
 
 impl QueueWork {
-    pub(super) fn new(id: QueueId, concurrency: u32, late: Late, now: Instant) -> QueueWork {
+    pub(super) fn new(id: QueueId, concurrency: u32, late: LateReserve, now: Instant) -> QueueWork {
         QueueWork {
             id,
             concurrency,
             paused: false,
-            // Told by the first poll, before which nothing is claimed.
+            // The first poll tells; nothing is claimed before that.
             limited: false,
             late,
             groups: Vec::new(),
-            turn: 0,
+            first: 0,
             tuner: None,
-            watch: Watch::new(now),
+            observed: Observed::new(now),
         }
     }
 
@@ -69,21 +69,21 @@ impl QueueWork {
         }
     }
 
-    /// Slots that `group` may claim for.
+    /// Slots that `group` may claim jobs for.
     pub(super) fn open_to(&self, group: usize, now: Instant) -> i64 {
         if let [only] = self.groups.as_slice() {
             return i64::from(self.concurrency) - i64::from(only.running);
         }
-        let shares: Vec<Share> = self.groups.iter().map(|group| group.share(now)).collect();
-        open_to(group, self.concurrency, &shares, self.turn)
+        let loads: Vec<GroupLoad> = self.groups.iter().map(|group| group.load(now)).collect();
+        open_to(group, self.concurrency, &loads, self.first)
     }
 
-    /// Another group could use slots now: nothing may be leased ahead of it.
+    /// Another group could use slots now, so nothing may be leased ahead.
     pub(super) fn is_shared(&self, group: usize, now: Instant) -> bool {
         self.groups.iter().enumerate().any(|(n, other)| n != group && other.wants(now))
     }
 
-    /// What is said of the queue as a whole; true when its concurrency is another now.
+    /// Applies what a poll tells about the queue as a whole; true when its concurrency changed.
     pub(super) fn apply(&mut self, found: &QueueDue, fixed: Option<u32>) -> bool {
         let before = self.concurrency;
         self.paused = found.paused;
@@ -96,7 +96,7 @@ impl QueueWork {
                 self.concurrency = found.concurrency;
             }
             (None, Some(bounds)) => {
-                let started = self.watch.started.replace(found.concurrency);
+                let started = self.observed.started.replace(found.concurrency);
                 match &mut self.tuner {
                     Some(tuner) if tuner.bounds() == bounds && started == Some(found.concurrency) => {}
                     Some(tuner) => tuner.set(bounds, found.concurrency),
@@ -110,27 +110,30 @@ impl QueueWork {
 }
 
 pub(super) struct Group {
-    /// Its own for the life of the process: a claim's answer may come when the groups are others.
+    /// Never reused: a claim may be answered after the kinds were grouped in another way.
     pub(super) no: u64,
     pub(super) kinds: Vec<KindId>,
-    /// Jobs one run takes at most.
+    /// Most jobs of one run.
     pub(super) batch: u32,
     pub(super) pool: Option<Arc<Pool>>,
     pub(super) tokens: Option<Tokens>,
     pub(super) running: u32,
     /// Slots promised to the claim under way.
     pub(super) coming: u32,
-    pub(super) buffer: VecDeque<Held>,
+    /// Leased and not started.
+    pub(super) buffer: VecDeque<Lease>,
     /// Something may be due.
     pub(super) due: bool,
-    /// A hint arrived while a claim was under way, so an empty answer proves nothing.
+    /// A hint came while a claim was under way, so an empty answer proves nothing.
     pub(super) due_again: bool,
-    /// What makes it due is a hint, which may have been about a delayed job.
+    /// It is due because of a hint, which may have been about a delayed job.
     pub(super) hinted: bool,
     pub(super) claiming: bool,
-    /// The last claim brought less than it asked for: what has come since without a hint is looked for then.
+    /// The last claim brought fewer jobs than it asked for. Jobs enqueued since, without a hint, are claimed then.
     pub(super) rests_until: Option<Instant>,
+    /// When the next delayed job is due.
     pub(super) next_due: Option<Time>,
+    /// A job waits that was running when its worker died.
     pub(super) suspect: bool,
     pub(super) suspect_rest: Option<Instant>,
     pub(super) pace: Pace,
@@ -165,12 +168,12 @@ impl Group {
         self.rests_until = None;
     }
 
-    /// Something may be due, and it is time to look for it.
+    /// Something may be due, and the group does not rest.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         self.due && self.rests_until.is_none_or(|until| now >= until)
     }
 
-    /// Its limits allow one more job, or may before long.
+    /// Its limits allow one more job, or may do so soon.
     pub(super) fn may_start(&self, now: Instant) -> bool {
         self.pool.as_ref().is_none_or(|pool| pool.free() > 0)
             && self.tokens.as_ref().is_none_or(|tokens| tokens.may_start(now))
@@ -180,8 +183,8 @@ impl Group {
         self.claiming || !self.buffer.is_empty() || (self.is_due(now) && self.may_start(now))
     }
 
-    fn share(&self, now: Instant) -> Share {
-        Share { running: self.running, coming: self.coming, wants: self.wants(now) }
+    fn load(&self, now: Instant) -> GroupLoad {
+        GroupLoad { running: self.running, coming: self.coming, wants: self.wants(now) }
     }
 
     pub(super) fn apply(&mut self, found: &QueueDue, at: Time, now: Instant) {
@@ -195,15 +198,14 @@ impl Group {
         }
     }
 
-    /// Takes in what was leased for it. A job that comes without the permit it needs was claimed before its kind needed
-    /// one.
-    pub(super) fn put(&mut self, mut held: Held) {
-        held.permit = match (&self.pool, held.permit) {
+    /// Buffers a leased job. A job without the permit it needs was claimed before its kind needed one.
+    pub(super) fn put(&mut self, mut lease: Lease) {
+        lease.permit = match (&self.pool, lease.permit) {
             (Some(pool), Some(permit)) if permit.is_of(pool) => Some(permit),
             (Some(pool), _) => Some(pool.take_anyway()),
             (None, permit) => permit,
         };
-        self.buffer.push_back(held);
+        self.buffer.push_back(lease);
     }
 
     fn set_limits(&mut self, limits: Option<&KindLimits>, pools: &Pools, now: Instant) {
@@ -235,9 +237,8 @@ pub(super) struct Grouping {
 }
 
 impl Grouping {
-    /// Brings the groups of a queue in line with the limits in force. Jobs that are leased go with their kinds; what was
-    /// known of a changed set of kinds is forgotten, which a look at the queue makes good. `running` counts a kind's
-    /// runs.
+    /// Regroups the kinds of a queue by the limits in force. Leased jobs go with their kinds. A new group starts
+    /// without knowing what is due; it is marked due, so that a claim finds out. `running` counts the runs of a kind.
     pub(super) fn follow(
         &mut self,
         queue: &mut QueueWork,
@@ -251,7 +252,7 @@ impl Grouping {
         if !queue.groups.iter().map(|group| &group.kinds).eq(sets.iter()) {
             let mut old = std::mem::take(&mut queue.groups);
             for kinds in sets {
-                let kept = old.iter().position(|group| group.kinds == kinds).map(|place| old.remove(place));
+                let kept = old.iter().position(|group| group.kinds == kinds).map(|n| old.remove(n));
                 queue.groups.push(kept.unwrap_or_else(|| {
                     self.next += 1;
                     let mut group = Group::new(self.next, kinds, 1, now);
@@ -261,10 +262,10 @@ impl Grouping {
                     group
                 }));
             }
-            queue.turn = 0;
-            for held in old.into_iter().flat_map(|group| group.buffer) {
-                if let Some(group) = queue.group_of(held.job.kind) {
-                    group.put(held);
+            queue.first = 0;
+            for lease in old.into_iter().flat_map(|group| group.buffer) {
+                if let Some(group) = queue.group_of(lease.job.kind) {
+                    group.put(lease);
                 }
             }
         }

@@ -1,9 +1,10 @@
-//! The heartbeat of one incarnation, in a task of its own so that a busy dispatcher cannot delay it.
+//! The heartbeat of one registered worker, in a task of its own so that a busy dispatcher cannot delay it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinHandle;
 use windlass_core::{Store, StoreError, WorkerId};
 
 use super::dispatch::Event;
@@ -11,14 +12,47 @@ use super::dispatch::Event;
 /// Beats per lease: two may fail before the lease is in danger.
 const BEATS_PER_LEASE: u32 = 4;
 
-/// Ends when the worker was declared dead or could not renew in time; tells the dispatcher so. Beats at once when
-/// `doubt` is notified: something happened that this worker may not have survived.
-pub(crate) async fn beat(
+/// Stops with its owner.
+pub(super) struct Heart {
+    task: JoinHandle<()>,
+    at_once: Arc<Notify>,
+}
+
+impl Heart {
+    pub(super) fn start(
+        store: Arc<dyn Store>,
+        worker: WorkerId,
+        lease: Duration,
+        events: mpsc::UnboundedSender<Event>,
+    ) -> Heart {
+        let at_once = Arc::new(Notify::new());
+        let task = tokio::spawn(beat(store, worker, lease, events, at_once.clone()));
+        Heart { task, at_once }
+    }
+
+    /// Something happened that this worker's registration may not have survived.
+    pub(super) fn beat_now(&self) {
+        self.at_once.notify_one();
+    }
+
+    pub(super) fn stop(&self) {
+        self.task.abort();
+    }
+}
+
+impl Drop for Heart {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Ends when the worker was declared dead or could not renew in time, and tells the dispatcher so.
+async fn beat(
     store: Arc<dyn Store>,
     worker: WorkerId,
     lease: Duration,
     events: mpsc::UnboundedSender<Event>,
-    doubt: Arc<Notify>,
+    at_once: Arc<Notify>,
 ) {
     let every = lease / BEATS_PER_LEASE;
     let mut renewed = Instant::now();
@@ -28,7 +62,7 @@ pub(crate) async fn beat(
     loop {
         tokio::select! {
             _ = tick.tick() => {}
-            () = doubt.notified() => {}
+            () = at_once.notified() => {}
         }
         let asked = Instant::now();
         // The renewal itself must not outlast what is left of the lease.
@@ -39,7 +73,7 @@ pub(crate) async fn beat(
                 let _ = events.send(Event::Lost { worker, why: "others declared this worker dead" });
                 return;
             }
-            // Another may be given this number when the schema is back.
+            // A schema that is made again may give this worker's number to another worker.
             Ok(Err(StoreError::SchemaMissing)) => {
                 let _ = events.send(Event::Lost { worker, why: "the schema is gone" });
                 return;

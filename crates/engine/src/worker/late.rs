@@ -1,4 +1,4 @@
-//! Jobs that have been due too long: when a claim leaves a share of its slots to them, and how.
+//! Late jobs, those due for too long: when a claim leaves a share of its slots to them, and how.
 
 use std::time::{Duration, Instant};
 
@@ -6,88 +6,88 @@ use windlass_core::order::{Reserve, late_after};
 use windlass_core::store::{Claim, LateJobs};
 use windlass_core::{LeasedJob, QueueSpec, Store, StoreError};
 
-/// A look for late jobs costs a statement of its own, so a queue has one in so long at most.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Claiming late jobs costs a statement of its own, so each queue does it at most this often.
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// The reserve of one queue.
-pub(super) struct Late {
+/// The slots of one queue reserved for late jobs.
+pub(super) struct LateReserve {
     after: Option<Duration>,
     sla: Option<Duration>,
     reserve: Reserve,
-    /// Not before then.
-    pub(super) look_at: Instant,
+    /// Late jobs are not claimed before this.
+    look_at: Instant,
 }
 
-/// Part of a claim.
+/// The part of a claim that is for late jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Share {
+pub(super) struct LateShare {
     after: Duration,
     most: u32,
-    /// Before what is most urgent.
+    /// Claimed before the most urgent jobs, not after them.
     first: bool,
 }
 
 /// What a claim brought.
-pub(super) struct Caught {
+pub(super) struct ClaimedJobs {
     pub(super) jobs: Vec<LeasedJob>,
-    /// How many of the late jobs' share were tried, and how many brought one.
+    /// Slots that were offered to late jobs, and how many of them were filled.
     tried: u32,
     late: u32,
-    /// Late jobs may be waiting for room in a queue with a global concurrency.
+    /// More late jobs may wait because the queue's global concurrency is used up.
     waiting: bool,
 }
 
-impl Caught {
-    fn urgent(jobs: Vec<LeasedJob>) -> Caught {
-        Caught { jobs, tried: 0, late: 0, waiting: false }
+impl ClaimedJobs {
+    fn urgent(jobs: Vec<LeasedJob>) -> ClaimedJobs {
+        ClaimedJobs { jobs, tried: 0, late: 0, waiting: false }
     }
 }
 
-impl Late {
-    pub(super) fn new(spec: Option<&QueueSpec>, now: Instant) -> Late {
+impl LateReserve {
+    pub(super) fn new(spec: Option<&QueueSpec>, now: Instant) -> LateReserve {
         let sla = spec.and_then(|spec| spec.sla);
         let after = spec.and_then(|spec| late_after(spec.boost_after, sla));
-        Late { after, sla, reserve: Reserve::default(), look_at: now }
+        LateReserve { after, sla, reserve: Reserve::default(), look_at: now }
     }
 
-    /// What is in force now.
+    /// Applies the setting in force.
     pub(super) fn set(&mut self, boost_after: Option<Duration>) {
         self.after = late_after(boost_after, self.sla);
     }
 
-    /// What of a claim for so many slots is for late jobs. In a queue with a global concurrency they are looked for first:
-    /// a claim that brings less than was asked for proves nothing there, only that others have the rest.
-    pub(super) fn share(&mut self, slots: u32, limited: bool, now: Instant) -> Option<Share> {
+    /// The share of a claim for `slots` slots. In a queue with a global concurrency late jobs are claimed first: there
+    /// a short answer proves only that other workers use the rest, not that no job waits.
+    pub(super) fn share(&mut self, slots: u32, limited: bool, now: Instant) -> Option<LateShare> {
         let after = self.after?;
         let most = self.reserve.share(slots);
         if most == 0 || now < self.look_at {
             return None;
         }
         self.look_at = now + LOOK_EVERY;
-        Some(Share { after, most, first: limited })
+        Some(LateShare { after, most, first: limited })
     }
 
-    /// So many slots were filled: only those count, not what was asked for.
-    pub(super) fn filled(&mut self, caught: &Caught) {
-        let all = caught.jobs.len() as u32;
-        self.reserve.spend(caught.tried, caught.late, caught.waiting);
+    /// Counts the slots that were filled, not those that were asked for.
+    pub(super) fn filled(&mut self, claimed: &ClaimedJobs) {
+        let all = claimed.jobs.len() as u32;
+        self.reserve.spend(claimed.tried, claimed.late, claimed.waiting);
         self.reserve.earn(all);
-        // Room may come at any moment, and whoever claims then has it: the look is owed.
-        if caught.waiting && caught.late < caught.tried {
+        // A slot may get free at any moment, so late jobs are claimed again with the next claim.
+        if claimed.waiting && claimed.late < claimed.tried {
             self.look_at -= LOOK_EVERY;
         }
     }
 }
 
-/// First what is most urgent. Only where that leaves nothing over does anybody wait, and the share is asked for: a worker
-/// that keeps up with its queue claims as if there were none.
+/// Claims the most urgent jobs first, and late ones only where that came back full: a short answer means that no job
+/// waits. So a worker that keeps up with its queue pays nothing for late jobs.
 pub(super) async fn claim(
     store: &dyn Store,
     claim: &Claim,
-    share: Option<Share>,
-) -> Result<Caught, StoreError> {
-    let Some(Share { after, most, first }) = share else {
-        return Ok(Caught::urgent(store.claim(claim).await?));
+    share: Option<LateShare>,
+) -> Result<ClaimedJobs, StoreError> {
+    let Some(LateShare { after, most, first }) = share else {
+        return Ok(ClaimedJobs::urgent(store.claim(claim).await?));
     };
     let part = |limit| Claim { limit, ..claim.clone() };
     let urgent = if first { 0 } else { claim.limit.saturating_sub(most) };
@@ -96,7 +96,7 @@ pub(super) async fn claim(
         limit => store.claim(&part(limit)).await?,
     };
     if (jobs.len() as u32) < urgent {
-        return Ok(Caught::urgent(jobs));
+        return Ok(ClaimedJobs::urgent(jobs));
     }
     let LateJobs { jobs: found, waiting } = store.claim_late(&part(most), after).await?;
     let late = found.len() as u32;
@@ -105,21 +105,21 @@ pub(super) async fn claim(
     if left > 0 {
         jobs.extend(store.claim(&part(left)).await?);
     }
-    Ok(Caught { jobs, tried: most, late, waiting: first && waiting })
+    Ok(ClaimedJobs { jobs, tried: most, late, waiting: first && waiting })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn earned(late: &mut Late, slots: u32) {
+    fn earned(late: &mut LateReserve, slots: u32) {
         late.reserve.earn(slots);
     }
 
     #[test]
     fn a_quarter_is_asked_for_now_and_then() {
         let now = Instant::now();
-        let mut late = Late::new(Some(&QueueSpec::named("Q")), now);
+        let mut late = LateReserve::new(Some(&QueueSpec::named("Q")), now);
         assert_eq!(late.share(100, false, now), None, "nothing was filled yet");
         earned(&mut late, 100);
         let share = late.share(100, false, now).unwrap();
@@ -137,7 +137,7 @@ mod tests {
             Some((50, true))
         );
         let spec = QueueSpec { boost_after: None, ..QueueSpec::named("Q") };
-        let mut late = Late::new(Some(&spec), now);
+        let mut late = LateReserve::new(Some(&spec), now);
         earned(&mut late, 100);
         assert_eq!(late.share(100, false, now), None, "turned off");
         late.set(Some(Duration::from_secs(7)));

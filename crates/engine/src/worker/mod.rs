@@ -1,22 +1,24 @@
 //! A worker process: leases jobs, runs them, settles them.
 //!
-//! One dispatcher task owns all state and is the only one to decide; everything slow (claim, run, settle, poll, tick)
-//! happens in tasks that answer it with an event. So there are no locks, and each step can be read on its own.
+//! One dispatcher task owns all state and makes all decisions. Everything slow (claim, run, settle, poll, tick) happens
+//! in tasks that answer it with an event. So there are no locks, and each step can be read by itself.
 
 mod claims;
 mod dispatch;
+mod drain;
 mod group;
 mod heart;
 mod late;
+mod outage;
 mod pace;
 pub(crate) mod permits;
+mod polls;
 mod quarantine;
 mod report;
 mod run;
 mod runs;
 mod settles;
 mod slots;
-mod step;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -27,7 +29,7 @@ mod wake;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -35,8 +37,8 @@ use windlass_core::input::MAX_BATCH;
 use windlass_core::store::{QueueKinds, WorkerInfo};
 use windlass_core::{Invalid, KindId, WorkerId};
 
+pub use drain::Drained;
 pub(crate) use report::ReportSender;
-pub use step::Drained;
 pub(crate) use tally::SettledInside;
 
 use crate::catalog::KindEntry;
@@ -50,15 +52,15 @@ pub struct WorkerOptions {
     pub queues: Vec<String>,
     /// How long the process may be silent before others take its jobs.
     pub lease: Duration,
-    /// Longest time between two looks at what is due; wake-ups come sooner.
+    /// Longest time between two polls for due jobs; wake-ups come sooner.
     pub poll: Duration,
-    /// How long running jobs may go on after a shutdown was asked for.
+    /// How long running jobs may go on after a shutdown was requested.
     pub grace: Duration,
     /// Most jobs leased ahead per queue while jobs are short.
     pub prefetch: u32,
-    /// How long a suspect keeps the process to itself.
+    /// How long a suspect runs alone in the process.
     pub quarantine: Duration,
-    /// For people: `host:pid`.
+    /// Shown to people: `host:pid`.
     pub label: String,
     /// Overrides every queue's concurrency; for benchmarks and tests.
     pub concurrency: Option<u32>,
@@ -80,15 +82,15 @@ impl Default for WorkerOptions {
 }
 
 /// A kind this process runs.
-pub(crate) struct Served {
+pub(crate) struct ServedKind {
     pub(crate) name: String,
     pub(crate) spec: windlass_core::KindSpec,
     pub(crate) handler: Arc<dyn Handler>,
 }
 
-/// What is needed to run, resolved against the registry.
+/// The kinds this process runs and their queues, by the registry's numbers.
 pub(crate) struct Roster {
-    pub(crate) kinds: HashMap<KindId, Arc<Served>>,
+    pub(crate) kinds: HashMap<KindId, Arc<ServedKind>>,
     pub(crate) queues: Vec<QueueKinds>,
 }
 
@@ -114,15 +116,15 @@ impl Roster {
             if !only.is_empty() && !only.contains(&kind.queue) {
                 continue;
             }
-            // The registry's figures, not the code's: configuration may have changed them.
-            let served = Served { name: name.clone(), spec: kind.spec.clone(), handler: handler.clone() };
+            // The spec in the registry, not that of the handler: configuration may have changed it.
+            let served = ServedKind { name: name.clone(), spec: kind.spec.clone(), handler: handler.clone() };
             roster.add(kind, Arc::new(served));
         }
         roster.sort(&catalog);
         Ok(roster)
     }
 
-    /// The same kinds by the numbers the registry gives them now.
+    /// The same kinds by the numbers the registry has for them now.
     pub(crate) fn renumbered(&self, client: &Client) -> Roster {
         let catalog = client.catalog();
         let mut roster = Roster { kinds: HashMap::new(), queues: Vec::new() };
@@ -135,7 +137,7 @@ impl Roster {
         roster
     }
 
-    fn add(&mut self, kind: &KindEntry, served: Arc<Served>) {
+    fn add(&mut self, kind: &KindEntry, served: Arc<ServedKind>) {
         self.kinds.insert(kind.id, served);
         match self.queues.iter_mut().find(|served| served.queue == kind.queue) {
             Some(served) => served.kinds.push(kind.id),
@@ -143,7 +145,7 @@ impl Roster {
         }
     }
 
-    /// Most urgent first: what is asked for in order is asked for in that order.
+    /// Most urgent first: queues are claimed from in this order.
     fn sort(&mut self, catalog: &Catalog) {
         for served in &mut self.queues {
             served.kinds.sort_unstable_by_key(|kind| kind.0);
@@ -170,7 +172,7 @@ impl Roster {
 pub struct Worker;
 
 impl Worker {
-    /// Registers this incarnation and starts its loops.
+    /// Registers the worker and starts its loops.
     pub async fn start(
         client: Client,
         handlers: &Handlers,
@@ -181,13 +183,13 @@ impl Worker {
         let (stop, stopped) = watch::channel(false);
         let sweeper = Sweeper::new(client.store().clone(), options.lease);
         let sweep = tokio::spawn(sweeper.run(stopped.clone()));
-        let dispatcher = Dispatcher::new(client, roster, options, worker, stopped);
+        let dispatcher = Dispatcher::new(client, roster, options, worker, stopped, Instant::now());
         let running = dispatcher.worker_watch();
         let claims = dispatcher.claim_times();
         let main = tokio::spawn(async move {
             let ended = dispatcher.run().await;
             if let Err(error) = &ended {
-                // The handle may be asked only at shutdown, or never.
+                // Logged, because the handle may be asked only at shutdown, or never.
                 tracing::error!(%error, "this worker stopped: nothing more is run here until a restart");
             }
             ended
@@ -196,7 +198,7 @@ impl Worker {
     }
 }
 
-/// A running worker. Dropping it asks for a shutdown and does not wait for it.
+/// A running worker. Dropping it requests a shutdown and does not wait for it.
 pub struct WorkerHandle {
     stop: watch::Sender<bool>,
     main: JoinHandle<Result<(), EngineError>>,
@@ -206,7 +208,7 @@ pub struct WorkerHandle {
 }
 
 impl WorkerHandle {
-    /// The incarnation in force; it changes when the lease was lost.
+    /// Changes when the lease was lost and the worker registered again.
     pub fn id(&self) -> WorkerId {
         *self.worker.borrow()
     }
@@ -216,13 +218,14 @@ impl WorkerHandle {
         self.claims.take()
     }
 
-    /// Stops claiming, lets running jobs end within the grace period, hands the rest back unburnt.
+    /// Stops claiming, lets running jobs end within the grace period, and hands the rest back without counting an
+    /// attempt.
     pub async fn shutdown(self) -> Result<(), EngineError> {
         let _ = self.stop.send(true);
         self.ended().await
     }
 
-    /// Resolves when the worker stopped by itself, which only a broken store makes it do.
+    /// Resolves when the worker stopped by itself, which it does only when the store is broken.
     pub async fn failed(&mut self) -> EngineError {
         match (&mut self.main).await {
             Ok(Err(error)) => error,
@@ -235,4 +238,11 @@ impl WorkerHandle {
         self.sweep.abort();
         result
     }
+}
+
+/// How long a future took, from its first poll to its end.
+async fn timed<T>(work: impl Future<Output = T>) -> (T, Duration) {
+    let begun = Instant::now();
+    let done = work.await;
+    (done, begun.elapsed())
 }

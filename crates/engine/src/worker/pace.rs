@@ -1,8 +1,8 @@
 //! How far ahead to lease, by the present rate and how long jobs run.
 //!
 //! Short jobs are leased hundreds at a time, which is what makes one statement carry many; long ones are leased
-//! only when a slot is free, so nothing waits in a busy process while another is idle. How short is short is
-//! `windlass_core::ahead`'s word.
+//! only when a slot is free, so nothing waits in a busy process while another is idle. `windlass_core::ahead` decides
+//! what is short.
 
 use std::time::{Duration, Instant};
 
@@ -14,8 +14,9 @@ const FADES_AFTER: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub(crate) struct Pace {
     per_second: f64,
-    /// Of one job, as a part of its run.
+    /// Time of one job, as its part of a run.
     run: Duration,
+    /// Start of the window that is being counted.
     since: Instant,
     count: u32,
     took: Duration,
@@ -26,7 +27,7 @@ impl Pace {
         Pace { per_second: 0.0, run: Duration::ZERO, since: now, count: 0, took: Duration::ZERO }
     }
 
-    /// A run of so many jobs took so long.
+    /// A run of `jobs` jobs took `took`.
     pub(crate) fn finished(&mut self, jobs: u32, took: Duration, now: Instant) {
         self.count += jobs;
         self.took += took;
@@ -40,12 +41,12 @@ impl Pace {
         }
     }
 
-    /// A rate that nothing has confirmed for a while fades: the next jobs may be longer ones.
+    /// Jobs to lease ahead. A rate that nothing confirms fades: the next jobs may be longer ones.
     pub(crate) fn prefetch(&self, most: u32, now: Instant) -> u32 {
         self.ahead(ahead(self.run), now).min(most)
     }
 
-    /// Jobs that end in so long at the present rate.
+    /// Jobs that end within `time` at the present rate.
     pub(crate) fn ahead(&self, time: Duration, now: Instant) -> u32 {
         let silent = now.saturating_duration_since(self.since).as_secs_f64();
         let fade = (FADES_AFTER.as_secs_f64() / silent.max(f64::EPSILON)).min(1.0);
@@ -75,7 +76,7 @@ mod tests {
         assert_eq!(pace.prefetch(2_000, now), 0);
     }
 
-    /// However many end in a second: each slot that gets free is filled when it does.
+    /// However many end per second: a slot is filled when it gets free.
     #[test]
     fn many_slots_of_long_jobs_are_not_leased_ahead_either() {
         let (pace, now) = paced(100, Duration::from_millis(200), Duration::from_millis(20), 20);

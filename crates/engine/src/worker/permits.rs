@@ -1,7 +1,8 @@
-//! Permits: how many of each resource this process has, and how many are out.
+//! Permits: how many jobs of this process may use a resource at once, and how many do.
 //!
-//! One pool per resource and client, so that several workers of one process share it. A permit is taken before the claim
-//! of the job that needs it and goes back by being dropped: when the job is settled, handed back or lost. Never waits.
+//! One pool per resource and client, so that several workers of one process share it. A permit is taken before the
+//! claim of the job that needs it. It returns when it is dropped: when the job is settled, handed back or lost. Never
+//! waits.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +14,7 @@ pub(crate) struct Pools {
 }
 
 impl Pools {
-    /// The pool of a resource, with so many permits from here on.
+    /// The pool of a resource; sets its number of permits.
     pub(crate) fn get(&self, resource: &str, permits: u32) -> Arc<Pool> {
         let mut pools = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = || Arc::new(Pool { resource: resource.to_owned(), count: Mutex::default() });
@@ -31,8 +32,8 @@ pub(crate) struct Pool {
 #[derive(Default)]
 struct Count {
     permits: u32,
-    /// More than `permits` for a while after those were lowered.
-    out: u32,
+    /// May exceed `permits` after those were lowered.
+    in_use: u32,
 }
 
 impl Pool {
@@ -42,26 +43,26 @@ impl Pool {
 
     pub(crate) fn free(&self) -> u32 {
         let count = self.lock();
-        count.permits.saturating_sub(count.out)
+        count.permits.saturating_sub(count.in_use)
     }
 
     /// As many as are free, at most `most`.
     pub(crate) fn take(self: &Arc<Pool>, most: u32) -> Vec<Permit> {
         let mut count = self.lock();
-        let taken = count.permits.saturating_sub(count.out).min(most);
-        count.out += taken;
+        let taken = count.permits.saturating_sub(count.in_use).min(most);
+        count.in_use += taken;
         drop(count);
         (0..taken).map(|_| Permit(self.clone())).collect()
     }
 
-    /// For a job that is leased already when its kind is found to need the resource.
+    /// For a job that was leased before its kind needed the resource.
     pub(crate) fn take_anyway(self: &Arc<Pool>) -> Permit {
-        self.lock().out += 1;
+        self.lock().in_use += 1;
         Permit(self.clone())
     }
 }
 
-/// One of the few.
+/// The right to use a resource, returned when it is dropped.
 pub(crate) struct Permit(Arc<Pool>);
 
 impl Permit {
@@ -72,7 +73,7 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.0.lock().out -= 1;
+        self.0.lock().in_use -= 1;
     }
 }
 
@@ -81,19 +82,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_out_comes_back_by_being_dropped() {
+    fn a_dropped_permit_is_free_again() {
         let pools = Pools::default();
         let pool = pools.get("browser", 3);
         let two = pool.take(2);
         let rest = pools.get("browser", 3).take(9);
-        assert_eq!((two.len(), rest.len(), pool.free()), (2, 1, 0), "one pool whoever asks");
+        assert_eq!((two.len(), rest.len(), pool.free()), (2, 1, 0), "one pool per resource");
         assert_eq!(pools.get("other", 5).free(), 5);
         drop(two);
         assert_eq!(pool.free(), 2);
     }
 
     #[test]
-    fn fewer_permits_take_none_away() {
+    fn lowering_takes_no_permit_away() {
         let pools = Pools::default();
         let pool = pools.get("browser", 3);
         let three = pool.take(3);

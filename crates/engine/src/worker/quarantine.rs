@@ -1,18 +1,19 @@
-//! When a suspect may run alone. Pure: the dispatcher says what is so, this says what to do.
+//! When a suspect may run alone. Pure.
 //!
-//! A suspect's crash counts only when nothing else ran in its process. So the process first runs out what it has,
-//! then gives itself to one suspect for a while. If it never falls idle, the suspect runs in company after all:
-//! its crash then counts for nothing, but it is not kept waiting.
+//! A suspect is a job that was running when its worker died. A crash counts against it only when nothing else ran in
+//! its process. So the process first finishes what it has, then runs one suspect alone for a while. If the process
+//! never falls idle, the suspect runs beside other jobs: a crash then counts for nothing, but the suspect does not wait
+//! for ever.
 
 use std::time::{Duration, Instant};
 
 use windlass_core::Token;
 
-/// How long claims rest so that the process falls idle.
+/// How long nothing is claimed, so that the process falls idle.
 const DRAIN: Duration = Duration::from_secs(5);
-/// Rest after a drain that did not empty the process.
+/// Ordinary claims go on this long after a drain that did not empty the process.
 const COOL_DOWN: Duration = Duration::from_secs(20);
-/// After a run this short the next suspect follows at once: hundreds of them are over in a moment.
+/// After a run this short the next suspect follows at once: hundreds of such runs take only a moment.
 const TOO_SHORT_TO_SHARE: Duration = Duration::from_millis(50);
 /// A suspect seen this long ago no longer waits for an idle process.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -38,48 +39,54 @@ enum State {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum Decision {
     /// Claim as usual.
     Normal,
-    /// Claim nothing; let what is here run out.
+    /// Claim nothing; let the running jobs end.
     Hold,
     /// Claim one suspect; `alone` says whether the process is idle.
     ClaimSuspect { alone: bool },
-    /// The suspect of this token has behaved long enough: others may run beside it.
+    /// The suspect of this token has run long enough without a crash: others may run beside it.
     Release(Token),
 }
 
 impl Quarantine {
-    pub(crate) fn step(&mut self, now: Instant, suspects: bool, idle: bool, patience: Duration) -> Step {
+    pub(crate) fn decide(
+        &mut self,
+        now: Instant,
+        suspects: bool,
+        idle: bool,
+        patience: Duration,
+    ) -> Decision {
         if !suspects && !matches!(self.state, State::Claiming | State::Alone { .. }) {
             *self = Quarantine::default();
-            return Step::Normal;
+            return Decision::Normal;
         }
         let first_seen = *self.first_seen.get_or_insert(now);
         match self.state {
-            State::Claiming => Step::Hold,
+            State::Claiming => Decision::Hold,
             State::Alone { token, since } if now - since >= patience => {
                 self.state = State::CoolDown(now + patience);
-                Step::Release(token)
+                Decision::Release(token)
             }
-            State::Alone { .. } => Step::Hold,
-            State::CoolDown(until) if now < until => Step::Normal,
+            State::Alone { .. } => Decision::Hold,
+            State::CoolDown(until) if now < until => Decision::Normal,
             State::Clear | State::CoolDown(_) | State::Draining(_) if idle => {
                 self.state = State::Claiming;
-                Step::ClaimSuspect { alone: true }
+                Decision::ClaimSuspect { alone: true }
             }
             State::Clear | State::CoolDown(_) => {
                 self.state = State::Draining(now);
-                Step::Hold
+                Decision::Hold
             }
-            State::Draining(since) if now - since < DRAIN => Step::Hold,
+            State::Draining(since) if now - since < DRAIN => Decision::Hold,
             State::Draining(_) if now - first_seen >= PATIENCE => {
                 self.state = State::Claiming;
-                Step::ClaimSuspect { alone: false }
+                Decision::ClaimSuspect { alone: false }
             }
             State::Draining(_) => {
                 self.state = State::CoolDown(now + COOL_DOWN);
-                Step::Normal
+                Decision::Normal
             }
         }
     }
@@ -93,7 +100,7 @@ impl Quarantine {
         self.first_seen = None;
     }
 
-    /// The process fell idle: the lone suspect, if any, has ended. Others get as much time as it had.
+    /// The process fell idle, so a suspect that ran alone has ended. Other jobs get as much time as it had.
     pub(crate) fn ended(&mut self, now: Instant) {
         if let State::Alone { since, .. } = self.state {
             let had = now - since;
@@ -101,7 +108,7 @@ impl Quarantine {
         }
     }
 
-    /// When the next step may differ without anything happening.
+    /// When the next decision may differ without an event.
     pub(crate) fn wakes_at(&self) -> Option<Instant> {
         match self.state {
             State::CoolDown(until) => Some(until),
@@ -122,50 +129,50 @@ mod tests {
     fn an_idle_process_takes_suspects_one_by_one() {
         let now = Instant::now();
         let mut quarantine = Quarantine::default();
-        assert_eq!(quarantine.step(now, true, true, PATIENT), Step::ClaimSuspect { alone: true });
-        assert_eq!(quarantine.step(now, true, true, PATIENT), Step::Hold);
+        assert_eq!(quarantine.decide(now, true, true, PATIENT), Decision::ClaimSuspect { alone: true });
+        assert_eq!(quarantine.decide(now, true, true, PATIENT), Decision::Hold);
         quarantine.claimed(Some(Token(7)), now);
-        assert_eq!(quarantine.step(now + SECOND, true, false, PATIENT), Step::Hold);
+        assert_eq!(quarantine.decide(now + SECOND, true, false, PATIENT), Decision::Hold);
         quarantine.ended(now + SECOND);
         assert_eq!(
-            quarantine.step(now + SECOND, true, true, PATIENT),
-            Step::Normal,
-            "others have their turn"
+            quarantine.decide(now + SECOND, true, true, PATIENT),
+            Decision::Normal,
+            "other jobs get as much time"
         );
         assert_eq!(
-            quarantine.step(now + SECOND * 2, true, true, PATIENT),
-            Step::ClaimSuspect { alone: true }
+            quarantine.decide(now + SECOND * 2, true, true, PATIENT),
+            Decision::ClaimSuspect { alone: true }
         );
         quarantine.claimed(None, now);
-        assert_eq!(quarantine.step(now + SECOND, false, true, PATIENT), Step::Normal);
+        assert_eq!(quarantine.decide(now + SECOND, false, true, PATIENT), Decision::Normal);
     }
 
     #[test]
-    fn a_long_suspect_is_released_into_company() {
+    fn a_long_suspect_is_released() {
         let now = Instant::now();
         let mut quarantine = Quarantine::default();
-        quarantine.step(now, true, true, PATIENT);
+        quarantine.decide(now, true, true, PATIENT);
         quarantine.claimed(Some(Token(7)), now);
-        assert_eq!(quarantine.step(now + PATIENT, false, false, PATIENT), Step::Release(Token(7)));
-        assert_eq!(quarantine.step(now + PATIENT, false, false, PATIENT), Step::Normal);
+        assert_eq!(quarantine.decide(now + PATIENT, false, false, PATIENT), Decision::Release(Token(7)));
+        assert_eq!(quarantine.decide(now + PATIENT, false, false, PATIENT), Decision::Normal);
     }
 
     #[test]
-    fn a_process_that_never_falls_idle_takes_the_suspect_in_company() {
+    fn a_process_that_never_falls_idle_runs_the_suspect_beside_others() {
         let start = Instant::now();
         let mut quarantine = Quarantine::default();
         let mut normal = 0;
         for second in 0..200 {
-            match quarantine.step(start + SECOND * second, true, false, PATIENT) {
-                Step::Normal => normal += 1,
-                Step::Hold => {}
-                Step::ClaimSuspect { alone } => {
+            match quarantine.decide(start + SECOND * second, true, false, PATIENT) {
+                Decision::Normal => normal += 1,
+                Decision::Hold => {}
+                Decision::ClaimSuspect { alone } => {
                     assert!(!alone);
                     assert!(SECOND * second >= PATIENCE, "after {second} s");
                     assert!(normal > second / 2, "ordinary claims went on for only {normal} s");
                     return;
                 }
-                Step::Release(_) => panic!("nothing ran alone"),
+                Decision::Release(_) => panic!("nothing ran alone"),
             }
         }
         panic!("the suspect was kept waiting");

@@ -1,4 +1,4 @@
-//! Runs leased jobs through their handler: timeout, panic guard, and halving of a batch that failed as a whole.
+//! Runs leased jobs through their handler: timeout, panic guard, and halving of a batch that fails as a whole.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use futures_util::future::BoxFuture;
 use tracing::Instrument;
 use windlass_core::{LeasedJob, Outcome};
 
-use super::Served;
-use crate::handler::{Assignment, Context, Desk, outcome_of};
+use super::ServedKind;
+use crate::handler::{Assignment, Context, RunEnv, outcome_of};
 
 /// One outcome per job, in order. Never panics. Each call of the handler is bounded by the longest timeout among its
 /// jobs; a batch that fails as a whole is called again in halves.
-pub(crate) async fn run(served: Arc<Served>, jobs: Vec<Arc<LeasedJob>>, desk: Desk) -> Vec<Outcome> {
+pub(crate) async fn run(served: Arc<ServedKind>, jobs: Vec<Arc<LeasedJob>>, env: RunEnv) -> Vec<Outcome> {
     match jobs.as_slice() {
         [job] => {
             let span = tracing::debug_span!(
@@ -24,19 +24,23 @@ pub(crate) async fn run(served: Arc<Served>, jobs: Vec<Arc<LeasedJob>>, desk: De
                 job.queue = job.queue.0,
                 job.attempt = job.attempt,
             );
-            let result = call(&served, std::slice::from_ref(job), &desk).instrument(span).await;
+            let result = call(&served, std::slice::from_ref(job), &env).instrument(span).await;
             match result {
                 Ok(outcomes) => outcomes,
                 Err(error) => vec![Outcome::Retry { after: None, error }],
             }
         }
-        _ => halve(served, jobs, desk).await,
+        _ => halve(served, jobs, env).await,
     }
 }
 
-fn halve(served: Arc<Served>, jobs: Vec<Arc<LeasedJob>>, desk: Desk) -> BoxFuture<'static, Vec<Outcome>> {
+fn halve(
+    served: Arc<ServedKind>,
+    jobs: Vec<Arc<LeasedJob>>,
+    env: RunEnv,
+) -> BoxFuture<'static, Vec<Outcome>> {
     Box::pin(async move {
-        match call(&served, &jobs, &desk).await {
+        match call(&served, &jobs, &env).await {
             Ok(outcomes) => outcomes,
             Err(error) if jobs.len() < 2 => {
                 jobs.iter().map(|_| Outcome::Retry { after: None, error: error.clone() }).collect()
@@ -44,8 +48,8 @@ fn halve(served: Arc<Served>, jobs: Vec<Arc<LeasedJob>>, desk: Desk) -> BoxFutur
             Err(error) => {
                 tracing::warn!(kind = served.name, jobs = jobs.len(), error, "a batch failed; it is halved");
                 let (left, right) = jobs.split_at(jobs.len() / 2);
-                let mut outcomes = halve(served.clone(), left.to_vec(), desk.clone()).await;
-                outcomes.extend(halve(served, right.to_vec(), desk).await);
+                let mut outcomes = halve(served.clone(), left.to_vec(), env.clone()).await;
+                outcomes.extend(halve(served, right.to_vec(), env).await);
                 outcomes
             }
         }
@@ -53,13 +57,13 @@ fn halve(served: Arc<Served>, jobs: Vec<Arc<LeasedJob>>, desk: Desk) -> BoxFutur
 }
 
 /// `Err` when the call as a whole failed.
-async fn call(served: &Served, jobs: &[Arc<LeasedJob>], desk: &Desk) -> Result<Vec<Outcome>, String> {
+async fn call(served: &ServedKind, jobs: &[Arc<LeasedJob>], env: &RunEnv) -> Result<Vec<Outcome>, String> {
     let assignments = jobs
         .iter()
-        .map(|job| Assignment { context: Context { job: job.clone(), desk: desk.clone() } })
+        .map(|job| Assignment { context: Context { job: job.clone(), env: env.clone() } })
         .collect();
-    // The handler may panic before it returns its future, so the call stands inside the guard too.
-    // So does the timeout: what it drops may panic while being dropped.
+    // The handler may panic before it returns its future, so the call is inside the guard too. So is the timeout: a
+    // future that it drops may panic while being dropped.
     let longest = jobs.iter().map(|job| job.timeout).max_by_key(|t| t.unwrap_or(Duration::MAX)).flatten();
     let limited = async {
         let work = async { served.handler.run(assignments).await };

@@ -1,36 +1,36 @@
-//! How the groups of a queue share its slots. Pure: the dispatcher says who runs and wants what.
+//! How the groups of a queue share its slots. Pure.
 //!
-//! A slot is one run of the queue's concurrency. Each group that wants some is entitled to an equal part, the odd ones
-//! going round; what a group does not use is the others'. So neither kinds without a limit nor a limited one can shut
-//! the rest of its queue out, and no slot stays empty while anybody has something to run.
+//! A slot is one run of the queue's concurrency. Each group that wants slots is entitled to an equal part; remainders
+//! go round robin, and slots a group does not use go to the others. So no group can starve the rest of its queue, and
+//! no slot stays empty while a group has something to run.
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Share {
+pub(crate) struct GroupLoad {
     pub(crate) running: u32,
     /// Slots promised to a claim under way.
     pub(crate) coming: u32,
-    /// Has something waiting and may take it.
+    /// Has something waiting that its limits allow to run.
     pub(crate) wants: bool,
 }
 
-/// Slots that `group` may claim for; negative while more runs than should. Where fewer are free than those below their
-/// part lack, they go in turn: each of them waiting for the others would leave them empty.
-pub(crate) fn open_to(group: usize, concurrency: u32, shares: &[Share], turn: usize) -> i64 {
-    let running: i64 = shares.iter().map(|share| i64::from(share.running)).sum();
-    let others = shares.iter().enumerate().filter(|(n, _)| *n != group);
-    let free =
-        i64::from(concurrency) - running - others.map(|(_, share)| i64::from(share.coming)).sum::<i64>();
-    if shares.len() < 2 || free <= 0 {
+/// Slots that `group` may claim for; negative while more run than the concurrency allows. Where there are too few for
+/// every group that is below its part, they are given out in order from the group `first`: reserving them for all would
+/// leave them empty.
+pub(crate) fn open_to(group: usize, concurrency: u32, loads: &[GroupLoad], first: usize) -> i64 {
+    let running: i64 = loads.iter().map(|load| i64::from(load.running)).sum();
+    let others = loads.iter().enumerate().filter(|(n, _)| *n != group);
+    let free = i64::from(concurrency) - running - others.map(|(_, load)| i64::from(load.coming)).sum::<i64>();
+    if loads.len() < 2 || free <= 0 {
         return free;
     }
-    let wanting = |n: &usize| *n == group || shares.get(*n).is_some_and(|share| share.wants);
-    let order: Vec<usize> = (0..shares.len()).map(|n| (turn + n) % shares.len()).filter(wanting).collect();
+    let wanting = |n: &usize| *n == group || loads.get(*n).is_some_and(|load| load.wants);
+    let order: Vec<usize> = (0..loads.len()).map(|n| (first + n) % loads.len()).filter(wanting).collect();
     let (each, odd) = (concurrency as usize / order.len(), concurrency as usize % order.len());
     let (mut mine, mut left) = (0, free);
     for (place, n) in order.into_iter().enumerate() {
-        let Some(share) = shares.get(n) else { continue };
+        let Some(load) = loads.get(n) else { continue };
         let part = (each + usize::from(place < odd)) as i64;
-        let has = share.running + if n == group { 0 } else { share.coming };
+        let has = load.running + if n == group { 0 } else { load.coming };
         let lacks = (part - i64::from(has)).clamp(0, left);
         left -= lacks;
         if n == group {
@@ -44,46 +44,50 @@ pub(crate) fn open_to(group: usize, concurrency: u32, shares: &[Share], turn: us
 mod tests {
     use super::*;
 
-    fn share(running: u32, wants: bool) -> Share {
-        Share { running, coming: 0, wants }
+    fn load(running: u32, wants: bool) -> GroupLoad {
+        GroupLoad { running, coming: 0, wants }
     }
 
-    fn open(concurrency: u32, shares: &[Share], turn: usize) -> Vec<i64> {
-        (0..shares.len()).map(|group| open_to(group, concurrency, shares, turn)).collect()
-    }
-
-    #[test]
-    fn alone_a_group_has_them_all() {
-        assert_eq!(open(10, &[share(3, true)], 0), [7]);
-        assert_eq!(open(2, &[share(3, true)], 0), [-1], "the concurrency was lowered");
-        assert_eq!(open(10, &[share(3, true), share(0, false)], 0)[0], 7, "the other wants none");
+    fn open(concurrency: u32, loads: &[GroupLoad], first: usize) -> Vec<i64> {
+        (0..loads.len()).map(|group| open_to(group, concurrency, loads, first)).collect()
     }
 
     #[test]
-    fn those_who_want_get_equal_parts_and_the_odd_one_goes_round() {
-        let all = [share(0, true), share(0, true), share(0, true)];
+    fn a_group_alone_has_every_slot() {
+        assert_eq!(open(10, &[load(3, true)], 0), [7]);
+        assert_eq!(open(2, &[load(3, true)], 0), [-1], "the concurrency was lowered");
+        assert_eq!(open(10, &[load(3, true), load(0, false)], 0)[0], 7, "the other wants none");
+    }
+
+    #[test]
+    fn groups_that_want_slots_get_equal_parts_and_the_remainder_goes_round() {
+        let all = [load(0, true), load(0, true), load(0, true)];
         assert_eq!(open(10, &all, 0), [4, 3, 3]);
         assert_eq!(open(10, &all, 2), [3, 3, 4]);
         assert_eq!(open(1, &all, 1), [0, 1, 0], "one of them, never none");
     }
 
     #[test]
-    fn a_part_is_kept_for_whoever_is_below_it() {
-        assert_eq!(open(10, &[share(9, true), share(0, true)], 0), [0, 1]);
-        assert_eq!(open(10, &[share(10, true), share(0, true)], 0), [0, 0], "the next to end is the other's");
-        assert_eq!(open(10, &[share(5, true), share(2, true)], 0), [0, 3]);
+    fn slots_are_kept_for_a_group_below_its_part() {
+        assert_eq!(open(10, &[load(9, true), load(0, true)], 0), [0, 1]);
+        assert_eq!(
+            open(10, &[load(10, true), load(0, true)], 0),
+            [0, 0],
+            "the next slot to get free goes to the other"
+        );
+        assert_eq!(open(10, &[load(5, true), load(2, true)], 0), [0, 3]);
     }
 
     #[test]
-    fn too_few_for_all_go_in_turn() {
-        let shares = [share(3, true), share(0, true), share(0, true)];
-        assert_eq!(open(4, &shares, 0), [0, 1, 0]);
-        assert_eq!(open(4, &shares, 2), [0, 0, 1]);
+    fn too_few_slots_for_all_are_given_out_in_order() {
+        let loads = [load(3, true), load(0, true), load(0, true)];
+        assert_eq!(open(4, &loads, 0), [0, 1, 0]);
+        assert_eq!(open(4, &loads, 2), [0, 0, 1]);
     }
 
     #[test]
-    fn what_was_promised_is_not_promised_again() {
-        let shares = [Share { running: 0, coming: 10, wants: true }, share(0, true)];
-        assert_eq!(open(10, &shares, 0)[1], 0);
+    fn a_promised_slot_is_not_promised_again() {
+        let loads = [GroupLoad { running: 0, coming: 10, wants: true }, load(0, true)];
+        assert_eq!(open(10, &loads, 0)[1], 0);
     }
 }

@@ -1,7 +1,7 @@
-//! Counts what became of this worker's runs, per minute and kind, for the roll-ups that statistics read.
+//! Counts how this worker's runs ended, per minute and kind, for the rollups that statistics read.
 //!
-//! Owns the counts between two appends, and knowing which jobs completed themselves. Counts what the store answered,
-//! never what was asked of it. Never counts a dead worker's jobs: the sweeper that takes them does.
+//! Counts what the store answered, not what it was asked. A dead worker's jobs are counted by the sweeper that takes
+//! them back. Also keeps which runs were settled by their own handler, and how long claims took.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -10,18 +10,18 @@ use std::time::Duration;
 use windlass_core::store::{Counted, Rollup};
 use windlass_core::{JobId, KindId, LeasedJob, QueueId, Settlement, Time, Token};
 
-/// What statistics want to know of a run that ended.
+/// What statistics need of a run that ended.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ran {
+pub(crate) struct RunStats {
     kind: KindId,
     run_at: Time,
     ended_at: Time,
     took: Duration,
 }
 
-impl Ran {
-    pub(crate) fn new(job: &LeasedJob, ended_at: Time, took: Duration) -> Ran {
-        Ran { kind: job.kind, run_at: job.run_at, ended_at, took }
+impl RunStats {
+    pub(crate) fn new(job: &LeasedJob, ended_at: Time, took: Duration) -> RunStats {
+        RunStats { kind: job.kind, run_at: job.run_at, ended_at, took }
     }
 }
 
@@ -31,10 +31,10 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn count(&mut self, queue: QueueId, ran: &Ran, counted: Counted) {
-        let fresh = Rollup::new(ran.ended_at, queue, ran.kind);
-        let rollup = self.counts.entry((fresh.minute, queue, ran.kind)).or_insert(fresh);
-        rollup.count(counted, ran.ended_at.since(ran.run_at), ran.took);
+    pub(crate) fn count(&mut self, queue: QueueId, stats: &RunStats, counted: Counted) {
+        let fresh = Rollup::new(stats.ended_at, queue, stats.kind);
+        let rollup = self.counts.entry((fresh.minute, queue, stats.kind)).or_insert(fresh);
+        rollup.count(counted, stats.ended_at.since(stats.run_at), stats.took);
     }
 
     pub(crate) fn take(&mut self) -> Vec<Rollup> {
@@ -42,8 +42,8 @@ impl Tally {
     }
 }
 
-/// Runs whose handler settled them in a transaction of its own. Whether that was committed shows when the worker
-/// settles them too: a lease that is still there was rolled back.
+/// Runs whose handler settled them in its own transaction. The worker settles them too, which tells whether that
+/// transaction was committed: if it was rolled back, the lease is still there.
 #[derive(Clone, Default)]
 pub(crate) struct SettledInside {
     runs: Arc<Mutex<HashSet<(JobId, Token)>>>,
@@ -56,7 +56,7 @@ impl SettledInside {
         }
     }
 
-    /// Those of the batch, forgotten here.
+    /// Removes and returns those of the batch.
     pub(crate) fn take<'a>(&self, batch: impl Iterator<Item = &'a Settlement>) -> HashSet<(JobId, Token)> {
         match self.runs.lock() {
             Ok(runs) if runs.is_empty() => HashSet::new(),
@@ -74,7 +74,7 @@ impl SettledInside {
 
 const CLAIMS_KEPT: usize = 4_096;
 
-/// How long the newest claims took, for whoever watches the worker.
+/// How long the newest claims took, for benchmarks.
 #[derive(Clone, Default)]
 pub(crate) struct ClaimTimes {
     newest: Arc<Mutex<VecDeque<Duration>>>,

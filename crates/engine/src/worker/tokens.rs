@@ -1,8 +1,8 @@
-//! The rate tokens one process holds for one kind: when to ask for more, when they are void. Pure but for the dice.
+//! The rate tokens one process holds for one kind: when to ask for more, and when they expire. Pure but for jitter.
 //!
-//! Tokens are asked for in bulk when the last are spent. While a lease grants all that was wanted the next is asked for
-//! at once; after a short one the process waits, each for a time of its own between a tenth and a fifth of a second, so
-//! that nobody is always the first to find the new ones.
+//! Tokens are asked for in bulk when the last are spent. After a full grant the next is asked for at once. After a
+//! short one the process rests for a random time between 100 and 200 ms, so that no process is always first to find new
+//! tokens.
 
 use std::time::{Duration, Instant};
 
@@ -10,26 +10,26 @@ use windlass_core::Rate;
 use windlass_core::rate::TOKEN_LIFE;
 use windlass_core::store::TokenLease;
 
-/// So much work is asked for at once: a little more than the longest rest between two leases.
+/// Tokens for this much work are asked for at once: a little more than the longest rest between two grants.
 pub(crate) const ASK_FOR: Duration = Duration::from_millis(250);
 const REST: Duration = Duration::from_millis(100);
-/// Nobody waits longer for a slow rate's next token: another process may return one.
+/// Longest rest, however slow the rate: another process may return a token.
 const LONGEST_REST: Duration = Duration::from_secs(1);
 
 pub(crate) struct Tokens {
     rate: Rate,
     held: u32,
-    void_at: Instant,
+    expires_at: Instant,
     asking: bool,
     ask_at: Instant,
 }
 
 impl Tokens {
     pub(crate) fn new(rate: Rate, now: Instant) -> Tokens {
-        Tokens { rate, held: 0, void_at: now, asking: false, ask_at: now }
+        Tokens { rate, held: 0, expires_at: now, asking: false, ask_at: now }
     }
 
-    /// A rate that an operator changed is asked for at once.
+    /// After a change of the rate tokens are asked for at once.
     pub(crate) fn set_rate(&mut self, rate: Rate, now: Instant) {
         if rate != self.rate {
             self.rate = rate;
@@ -38,10 +38,10 @@ impl Tokens {
     }
 
     pub(crate) fn held(&self, now: Instant) -> u32 {
-        if now < self.void_at { self.held } else { 0 }
+        if now < self.expires_at { self.held } else { 0 }
     }
 
-    /// There are tokens, or there may be some before long.
+    /// There are tokens, or there may be some soon.
     pub(crate) fn may_start(&self, now: Instant) -> bool {
         self.held(now) > 0 || self.asking || now >= self.ask_at
     }
@@ -50,32 +50,32 @@ impl Tokens {
         self.held = self.held.saturating_sub(tokens);
     }
 
-    /// A claim found less than it had tokens for.
-    pub(crate) fn back(&mut self, tokens: u32) {
+    /// A claim brought fewer jobs than it had tokens for.
+    pub(crate) fn give_back(&mut self, tokens: u32) {
         self.held = self.held.saturating_add(tokens);
     }
 
-    /// What to ask the store for, if anything: so many more, and so many taken back.
+    /// What to ask the store for, if anything: how many new tokens, and how many expired ones it takes back.
     pub(crate) fn ask(&mut self, wanted: u32, now: Instant) -> Option<(u32, u32)> {
         if self.asking {
             return None;
         }
-        let void = if now >= self.void_at { self.held } else { 0 };
+        let expired = if now >= self.expires_at { self.held } else { 0 };
         let wanted = if self.held(now) == 0 && now >= self.ask_at { wanted } else { 0 };
-        if wanted == 0 && void == 0 {
+        if wanted == 0 && expired == 0 {
             return None;
         }
-        self.held -= void;
+        self.held -= expired;
         self.asking = true;
-        Some((wanted, void))
+        Some((wanted, expired))
     }
 
-    /// Their life counts from the question: nothing was granted before it.
+    /// Tokens expire counted from the question: they were not granted before it.
     pub(crate) fn answered(&mut self, asked: Instant, wanted: u32, lease: TokenLease, now: Instant) {
         self.asking = false;
         if lease.granted > 0 {
             self.held += lease.granted;
-            self.void_at = asked + TOKEN_LIFE;
+            self.expires_at = asked + TOKEN_LIFE;
         }
         if lease.granted < wanted {
             let rest = REST.mul_f64(1.0 + fastrand::f64());
@@ -92,7 +92,7 @@ impl Tokens {
     pub(crate) fn wakes_at(&self, waiting: bool) -> Option<Instant> {
         match self.asking {
             true => None,
-            false if self.held > 0 => Some(self.void_at),
+            false if self.held > 0 => Some(self.expires_at),
             false => waiting.then_some(self.ask_at),
         }
     }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_lease_is_followed_by_a_rest_of_its_own_length() {
+    fn a_short_grant_is_followed_by_a_rest() {
         let now = Instant::now();
         for (wait, from, to) in [(2, 100, 200), (150, 150, 200), (700, 700, 750), (3_600_000, 750, 1_250)] {
             let mut tokens = Tokens::new("500/s".parse().unwrap(), now);
@@ -138,15 +138,15 @@ mod tests {
     }
 
     #[test]
-    fn unspent_tokens_are_void_after_a_second_and_given_back() {
+    fn unspent_tokens_expire_after_a_second_and_are_given_back() {
         let now = Instant::now();
         let mut tokens = Tokens::new("500/s".parse().unwrap(), now);
         tokens.ask(10, now);
         tokens.answered(now, 10, lease(10, 0), now + ms(30));
         tokens.spend(7);
-        tokens.back(2);
+        tokens.give_back(2);
         assert_eq!((tokens.held(now + ms(999)), tokens.wakes_at(false)), (5, Some(now + ms(1_000))));
-        assert_eq!(tokens.held(now + ms(1_000)), 0, "void");
+        assert_eq!(tokens.held(now + ms(1_000)), 0, "expired");
         assert_eq!(tokens.ask(0, now + ms(1_000)), Some((0, 5)));
         tokens.answered(now + ms(1_000), 0, lease(0, 0), now + ms(1_010));
         assert_eq!((tokens.ask(0, now + ms(2_000)), tokens.wakes_at(false)), (None, None));

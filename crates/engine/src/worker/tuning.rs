@@ -1,6 +1,7 @@
-//! Concurrency that follows the backlog: what each queue with bounds is seen to do, and a step of its tuner now and then.
+//! Concurrency that follows the backlog: what each queue with bounds is seen to do, and a step of its tuner every few
+//! seconds. Decisions are `core::scale`'s.
 //!
-//! Also tells the store about this worker's limits, whenever they change. Never decides by itself: `core::scale` does.
+//! Also tells the store about this worker's limits whenever they change.
 
 use std::time::{Duration, Instant};
 
@@ -11,24 +12,24 @@ use windlass_core::{QueueId, StoreError};
 use super::dispatch::{Dispatcher, Event, Phase, answered};
 
 const STEP_EVERY: Duration = Duration::from_secs(5);
-/// How soon limits that could not be told are told again.
-const TELL_AGAIN: Duration = Duration::from_secs(1);
+/// Pause before limits that could not be reported are reported again.
+const REPORT_AGAIN: Duration = Duration::from_secs(1);
 /// A backlog is counted only as far as the decision needs it, and never further than this.
 const MAX_COUNT: f64 = 1_000_000.0;
 
-/// What was seen of a queue since the last step.
+/// What was seen of a queue since its last step.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct Observed {
     since: Instant,
     ended: u64,
     pub(super) busiest: u32,
-    /// The concurrency an operator or the configuration gave it to start with.
+    /// The concurrency to start with, as the configuration or an operator set it.
     pub(super) started: Option<u32>,
 }
 
-impl Watch {
-    pub(super) fn new(now: Instant) -> Watch {
-        Watch { since: now, ended: 0, busiest: 0, started: None }
+impl Observed {
+    pub(super) fn new(now: Instant) -> Observed {
+        Observed { since: now, ended: 0, busiest: 0, started: None }
     }
 
     fn per_second(&self, now: Instant) -> f64 {
@@ -36,8 +37,25 @@ impl Watch {
     }
 }
 
+/// Whether the store knows this worker's limits. Only what people are shown depends on it.
+pub(super) struct LimitReports {
+    outdated: bool,
+    under_way: bool,
+    not_before: Instant,
+}
+
+impl LimitReports {
+    pub(super) fn new(now: Instant) -> LimitReports {
+        LimitReports { outdated: true, under_way: false, not_before: now }
+    }
+
+    pub(super) fn changed(&mut self) {
+        self.outdated = true;
+    }
+}
+
 impl Dispatcher {
-    /// Every few seconds, where a queue has bounds: asks for its backlog, which brings the next step.
+    /// Asks for the backlog of each queue with bounds; the answer brings the next step.
     pub(super) fn start_tuning(&mut self, now: Instant) {
         if now < self.tune_at || !matches!(self.phase, Phase::Working) {
             return;
@@ -45,13 +63,13 @@ impl Dispatcher {
         self.tune_at = now + STEP_EVERY;
         for work in self.queues.iter().filter(|work| work.tuner.is_some() && !work.paused) {
             let sla = self.client.catalog().queue(work.id).and_then(|queue| queue.spec.sla);
-            // The fleet's drain is not known before the answer; ten times our own is enough of it to decide.
-            let needed = work.watch.per_second(now) * 10.0 * patience(sla).as_secs_f64();
+            // How fast all workers together drain it is not known yet; ten times our own rate is enough to decide.
+            let needed = work.observed.per_second(now) * 10.0 * patience(sla).as_secs_f64();
             let cap = (needed + 1_000.0).min(MAX_COUNT) as u64;
-            let (store, events, queue) = (self.client.store().clone(), self.events.clone(), work.id);
-            tokio::spawn(async move {
+            let (store, queue) = (self.client.store().clone(), work.id);
+            self.spawn(async move {
                 let result = answered("count due jobs", store.backlog(queue, cap)).await;
-                let _ = events.send(Event::Measured { queue, sla, result });
+                Event::Measured { queue, sla, result }
             });
         }
     }
@@ -66,18 +84,19 @@ impl Dispatcher {
         let Some(work) = self.queues.iter_mut().find(|work| work.id == queue) else { return };
         let backlog = match result {
             Ok(backlog) => backlog,
-            Err(error) => return self.troubled("count due jobs", error),
+            Err(error) => return self.store_failed("count due jobs", error, now),
         };
         let Some(tuner) = &mut work.tuner else { return };
         let seen = Seen {
             backlog: backlog.due,
-            drain_per_s: work.watch.per_second(now) * backlog.workers.max(1) as f64,
-            busiest: work.watch.busiest,
+            drain_per_s: work.observed.per_second(now) * backlog.workers.max(1) as f64,
+            busiest: work.observed.busiest,
             sla,
         };
         let before = work.concurrency;
         work.concurrency = tuner.step(&seen);
-        work.watch = Watch { started: work.watch.started, busiest: work.running(), ..Watch::new(now) };
+        work.observed =
+            Observed { started: work.observed.started, busiest: work.running(), ..Observed::new(now) };
         if work.concurrency != before {
             tracing::debug!(
                 queue = queue.0,
@@ -86,29 +105,29 @@ impl Dispatcher {
                 ?seen,
                 "concurrency moved"
             );
-            self.untold = true;
+            self.limit_reports.changed();
         }
     }
 
     /// A run of the queue ended.
-    pub(super) fn watch_run(&mut self, queue: usize, jobs: usize, took: Duration) {
+    pub(super) fn observe_run(&mut self, queue: usize, jobs: usize, took: Duration) {
         let work = &mut self.queues[queue];
         if let Some(tuner) = &mut work.tuner {
             tuner.ran(took);
-            work.watch.ended += jobs as u64;
+            work.observed.ended += jobs as u64;
         }
     }
 
-    pub(super) fn tell_limits(&mut self, now: Instant) {
-        if !self.untold || self.telling || now < self.tell_at {
+    pub(super) fn report_limits(&mut self, now: Instant) {
+        let reports = &mut self.limit_reports;
+        if !reports.outdated || reports.under_way || now < reports.not_before {
             return;
         }
-        (self.untold, self.telling) = (false, true);
+        (reports.outdated, reports.under_way) = (false, true);
         let limits = self.limits_now();
-        let (store, events, worker) = (self.client.store().clone(), self.events.clone(), self.worker_id());
-        tokio::spawn(async move {
-            let told = answered("report limits", store.report_limits(worker, &limits)).await;
-            let _ = events.send(Event::Told(told));
+        let (store, worker) = (self.client.store().clone(), self.worker_id());
+        self.spawn(async move {
+            Event::LimitsReported(answered("report limits", store.report_limits(worker, &limits)).await)
         });
     }
 
@@ -121,13 +140,14 @@ impl Dispatcher {
         WorkerLimits { concurrency, resources }
     }
 
-    /// Nothing depends on it but what people see, so a failure is only tried again.
-    pub(super) fn told(&mut self, result: Result<bool, StoreError>, now: Instant) {
-        self.telling = false;
+    /// A failure pauses nothing else: limits are only shown.
+    pub(super) fn limits_reported(&mut self, result: Result<bool, StoreError>, now: Instant) {
+        let reports = &mut self.limit_reports;
+        reports.under_way = false;
         if let Err(error) = result {
-            tracing::debug!(error = error.chain(), "this worker's limits could not be told");
-            self.untold = true;
-            self.tell_at = now + TELL_AGAIN;
+            tracing::debug!(error = error.chain(), "this worker's limits could not be reported");
+            reports.outdated = true;
+            reports.not_before = now + REPORT_AGAIN;
         }
     }
 }

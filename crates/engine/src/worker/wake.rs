@@ -19,17 +19,18 @@ struct Inner {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hints {
+    /// Queues with a new job, due now or later.
     pub(crate) queues: Vec<QueueId>,
-    /// Where something is due, and nothing else was said.
+    /// Queues in which something is due now.
     pub(crate) due: Vec<QueueId>,
-    /// Look at everything.
+    /// Poll everything.
     pub(crate) any: bool,
-    /// Look for jobs to stop.
+    /// Poll for runs to cancel.
     pub(crate) cancel: bool,
 }
 
 impl WakeBox {
-    /// For the store's list: wants hints for as long as the box is there.
+    /// For the store, which drops it once this box is gone.
     pub(crate) fn listener(&self) -> OnWake {
         let inner: Weak<Inner> = Arc::downgrade(&self.inner);
         Box::new(move |wake| match inner.upgrade() {
@@ -46,7 +47,7 @@ impl WakeBox {
         self.take()
     }
 
-    /// What has come so far.
+    /// The hints collected so far.
     pub(crate) fn take(&self) -> Hints {
         std::mem::take(&mut *self.inner.lock())
     }
@@ -96,6 +97,6 @@ mod tests {
         assert_eq!((hints.queues, hints.due), (vec![QueueId(7)], vec![QueueId(7)]));
         assert_eq!((hints.any, hints.cancel), (false, true));
         drop(wakes);
-        assert!(!listener(Wake::Any), "nobody is left to wake");
+        assert!(!listener(Wake::Any), "the box is gone");
     }
 }

@@ -9,15 +9,15 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use windlass_core::store::{BackupNote, Claim, JobFilter, Page, WorkerInfo};
 use windlass_core::{JobId, JobState, KindSpec, Store, StoreError, Time, WorkerId};
-use windlass_engine::backup::{self, BackupError, Shelf};
+use windlass_engine::backup::{self, BackupError, BackupFolder};
 use windlass_engine::{
     Client, Completion, Handlers, JobRequest, MemberRequest, Worker, WorkerHandle, WorkerOptions,
     WorkflowRequest, handler,
 };
+use windlass_testkit::conformance::Harness;
 use windlass_testkit::conformance::attic::exported_as;
 use windlass_testkit::conformance::attic::{check_full, exported, fill, holdings, sums};
 use windlass_testkit::conformance::trunk::{PACK, STEPS, pack_up, with_trunk};
-use windlass_testkit::conformance::{Handle, Harness};
 use windlass_testkit::signal::{Seen, wait_until};
 
 use crate::on_both;
@@ -37,7 +37,7 @@ async fn full() -> Harness {
     let path = folder.path().join("windlass.db");
     let open = move || {
         let store = windlass_store_sqlite::SqliteStore::open(&path, Default::default()).unwrap();
-        async move { Arc::new(store) as Arc<dyn Handle> }
+        async move { Arc::new(store) as Arc<dyn Store> }
     };
     let h = Harness::new(open, folder).await;
     fill(&h).await;
@@ -187,7 +187,7 @@ async fn nothing_is_overwritten_and_nothing_half_done_stays() {
     let all = holdings();
     let copying = backup::write(store, &all, &dropped, &mut told);
     tokio::select! {
-        copied = copying => panic!("{copied:?} before anybody looked"),
+        copied = copying => panic!("{copied:?} before the test looked"),
         _ = seen.recv() => {}
     }
     let names = || async {
@@ -204,7 +204,7 @@ async fn nothing_is_overwritten_and_nothing_half_done_stays() {
 async fn rotation_keeps_the_last_verified_copy() {
     let (place, folder) = (Place::sqlite().await, tempfile::tempdir().unwrap());
     let store = place.store.as_ref();
-    let shelf = Shelf { folder: folder.path().to_owned(), keep: 2 };
+    let shelf = BackupFolder { folder: folder.path().to_owned(), keep: 2 };
     let mut paths: Vec<PathBuf> = Vec::new();
     for day in 1..=4 {
         let taken_at: Time = format!("2026-11-0{day}T00:00:00Z").parse().unwrap();
@@ -257,7 +257,7 @@ async fn all(store: &dyn Store) -> Vec<(JobId, JobState)> {
 }
 
 on_both! {
-    /// A copy that left a pack's tables out, and one whose tables nobody here has, would both lose rows.
+    /// A copy without a pack's tables would lose rows, and so would a restore that does not know its tables.
     async fn packs_are_refused_rather_than_left_out(place: Place) {
         let folder = tempfile::tempdir().unwrap();
         let (path, none, store) = (folder.path().join("copy"), folder.path().join("none"), place.store.as_ref());
@@ -344,8 +344,9 @@ on_both! {
         worker.shutdown().await.unwrap();
     }
 
-    /// Leases do not outlive their database: what a living worker ran, what a dead one left behind, suspects, a line and a workflow
-    /// are all completed by a worker on the restored one, of either kind, even when another dies there first.
+    /// Leases do not outlive their database: what a living worker ran, what a dead one left behind, suspects, a line
+    /// and a workflow are all completed by a worker on the restored one, of either kind, even when another dies there
+    /// first.
     async fn what_ran_is_completed_on_the_restored_database(place: Place) {
         let gate = Arc::new(Semaphore::new(0));
         let (client, handlers) = gated(place, gate.clone()).await;
@@ -361,7 +362,7 @@ on_both! {
         client.enqueue_workflow(chain()).await.unwrap();
         let options = WorkerOptions { queues: vec![QUEUE.to_owned()], ..WorkerOptions::default() };
         let worker = Worker::start(client, &handlers, options).await.unwrap();
-        // The dead one's three, the first of the line, the first of the workflow.
+        // Three of the dead worker, the first of the line, the first of the workflow.
         reach(store, JobState::Running, 5).await;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("copy");
@@ -429,7 +430,7 @@ async fn gated(place: &Place, gate: Arc<Semaphore>) -> (Client, Handlers) {
     (place.client(&[QUEUE, "OTHER"], &handlers).await, handlers)
 }
 
-/// By a worker that nobody hears of again.
+/// By a worker that is not heard of again.
 async fn lease(store: &dyn Store, client: &Client, kind: &str, jobs: u32, lease: Duration) -> WorkerId {
     let kind = client.catalog().kind_named(kind).unwrap().clone();
     let info = WorkerInfo { label: "dead".to_owned(), queues: vec![kind.queue], lease };

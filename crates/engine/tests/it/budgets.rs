@@ -132,7 +132,8 @@ on_both! {
         assert_eq!(warnings(&library), [of(Level::Info, 1), of(Level::Warning, 1)]);
     }
 
-    /// By the tag that `schedules run` gives, or by the payload as document 002 has it; the estimate's own word goes first.
+    /// By the tag that `schedules run` gives, or by the payload with its field `trigger`; the estimate's own trigger
+    /// wins.
     async fn a_persons_run_goes_to_the_limit(place: Place) {
         let client = client(place).await;
         run(&client, r#"{"asks": 900, "costs": 900}"#).await;
@@ -204,7 +205,7 @@ fn only_a_refusal_and_a_silent_database_snooze() {
     let is_snooze = |error: ReserveError| matches!(JobError::from(error), JobError::Snooze { .. });
     assert!(!is_snooze(ReserveError::Stale));
     assert!(!is_snooze(ReserveError::Unknown { budget: "x".to_owned() }));
-    let busy = windlass_core::StoreError::Busy { op: "reserve", source: "somebody".into() };
+    let busy = windlass_core::StoreError::Busy { op: "reserve", source: "locked".into() };
     assert!(is_snooze(ReserveError::Store(busy.into())));
     assert!(!is_snooze(ReserveError::Store(windlass_core::StoreError::SchemaMissing.into())));
 }

@@ -1,4 +1,4 @@
-//! A lock that somebody never lets go of: the worker's calls give up in time and are made again, and nothing is lost or
+//! A lock that is never released: the worker's calls give up in time and are made again, and nothing is lost or
 //! done twice when the lock is gone.
 
 use std::collections::HashSet;

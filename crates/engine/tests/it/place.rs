@@ -70,7 +70,7 @@ impl Place {
         Place { store: store.clone(), postgres: Some(store), _folder: tempfile::tempdir().unwrap() }
     }
 
-    /// Its queues are polled for nobody's sake.
+    /// Its queues are not polled during a test.
     pub(crate) async fn client(&self, queues: &[&str], handlers: &Handlers) -> Client {
         let queues: Vec<QueueSpec> =
             queues.iter().map(|name| QueueSpec { cadence: NEVER, ..QueueSpec::named(name) }).collect();

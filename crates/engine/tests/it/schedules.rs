@@ -212,7 +212,7 @@ on_both! {
         assert_eq!(jobs(&client, "s").await[2].payload, b"{}", "another of the same name");
     }
 
-    /// Another process may know its kind, so nothing is lost and nobody else waits for it.
+    /// Another process may know its kind, so nothing is lost and no other schedule waits for it.
     async fn what_cannot_be_ticked_here_is_left(place: Place) {
         let (client, mut ticker) = at(place, "2026-05-01T10:00:00Z").await;
         let foreign = ScheduleSpec { kind: "FOREIGN".to_owned(), misfire: Misfire::All, ..spec("a", "* * * * *") };
@@ -253,7 +253,7 @@ on_both! {
         ticker.tick(time("2026-05-01T11:00:00Z")).await.unwrap();
         assert_eq!(jobs(&client, "s").await.len(), 1, "the tick found it too");
         assert_eq!(record(&client, "s").await.ticked(), Some(time("2026-05-01T11:00:00Z")));
-        assert!(client.run_schedule("nobody", None).await.unwrap().is_none());
+        assert!(client.run_schedule("missing", None).await.unwrap().is_none());
     }
 
     async fn a_bad_description_is_refused_whole(place: Place) {
@@ -302,7 +302,7 @@ async fn an_idle_worker_looks_for_ticks_with_its_floor_query_only() {
 
     let place = Place::postgres().await;
     let handlers = handlers();
-    // A second between two floor queries, whatever the queue says.
+    // A second between two polls; the queue's cadence is longer.
     let kinds = handlers.specs();
     let client = Client::open(place.store.clone(), &[QueueSpec::named("MAIN")], &kinds).await.unwrap();
     client.put_schedule(&spec("yearly", "@yearly"), None).await.unwrap();

@@ -63,7 +63,7 @@ pub(super) fn database(text: &mut Text, figures: &[Figure]) {
 
 const DOLLARS: &str = "USD";
 
-/// Under the documents' names.
+/// Under legacy names.
 fn documents(text: &mut Text, figures: &[Figure]) {
     let name = "job_budget_consumed_dollars";
     text.counter(name, "Dollars booked this month by kind of job; begins anew with each month.");

@@ -1,7 +1,7 @@
 //! `/metrics`: what this process and its database look like, as Prometheus text.
 //!
-//! Owns names, types and help of every series; canonical ones start with `windlass_`, the documents' own names stand
-//! beside them. A figure that cannot be read is left out, and `windlass_store_up` says so: a scrape never fails because
+//! Owns names, types and help of every series. Canonical ones start with `windlass_`; legacy names, which existing
+//! dashboards read, stand beside them. A figure that cannot be read is left out, and `windlass_store_up` says so: a scrape never fails because
 //! the database does.
 
 mod budgets;
@@ -10,10 +10,9 @@ mod parts;
 mod process;
 mod text;
 
-use windlass_core::queue::SCREENSHOT_RESOURCE;
 use windlass_core::store::QueueState;
 use windlass_core::{JobState, StoreError};
-use windlass_engine::meter::{RUN_BUCKETS, RunSeries, Times};
+use windlass_engine::meter::{Histogram, RUN_BUCKETS, RunSeries};
 use windlass_engine::operate::desired;
 
 use crate::app::App;
@@ -23,6 +22,8 @@ use text::Text;
 
 const FAILED: JobState = JobState::Failed;
 const DEAD: JobState = JobState::DeadLetter;
+/// Legacy gauges of permits in use, by resource.
+const UTILIZATION: &[(&str, &str)] = &[("screenshot_concurrency_utilization", "screenshot")];
 
 pub(crate) async fn render(app: &App) -> String {
     let mut text = Text::new(&app.options.application);
@@ -152,14 +153,16 @@ fn permits(text: &mut Text, resources: &[ResourceTotal]) {
             text.sample(name, &[("resource", &of.resource)], read(of) as f64);
         }
     }
-    let name = "screenshot_concurrency_utilization";
-    text.gauge(name, "Permits of the resource screenshot in use per worker process, on average.");
-    let screenshot = resources.iter().find(|of| of.resource == SCREENSHOT_RESOURCE);
-    let used = screenshot.map_or(0.0, |of| of.in_use as f64 / of.workers.max(1) as f64);
-    text.sample(name, &[], used);
+    for (name, resource) in UTILIZATION {
+        let help = format!("Permits of the resource {resource} in use per worker process, on average.");
+        text.gauge(name, &help);
+        let total = resources.iter().find(|of| of.resource == *resource);
+        let used = total.map_or(0.0, |of| of.in_use as f64 / of.workers.max(1) as f64);
+        text.sample(name, &[], used);
+    }
 }
 
-/// What the workers of this process ran, under our names and the documents'.
+/// What the workers of this process ran, under canonical and legacy names.
 fn runs(text: &mut Text, app: &App) {
     let catalog = app.client.catalog();
     let series = app.client.meter().runs();
@@ -187,7 +190,7 @@ fn runs(text: &mut Text, app: &App) {
     }
 }
 
-fn times(text: &mut Text, name: &str, labels: &[(&str, &str)], times: &Times) {
+fn times(text: &mut Text, name: &str, labels: &[(&str, &str)], times: &Histogram) {
     text.buckets(name, labels, &RUN_BUCKETS, &times.buckets, times.time.as_secs_f64());
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use windlass_core::input::shown;
 use windlass_core::store::Action;
 use windlass_core::{Invalid, JobState};
-use windlass_engine::operate::{Acted, Meant};
+use windlass_engine::operate::{Acted, FilterWords};
 use windlass_pack::fields::Fields;
 use windlass_pack::{Answer, Answered, Call, Route, SMALL_BODY, Schemas, Scope, Shape, json, nothing, ok};
 
@@ -135,7 +135,7 @@ impl Shape for FilterOf {
 async fn many(app: Arc<App>, call: Call) -> Answer {
     let mut fields = call.object()?;
     let action = fields.parsed("action", action);
-    let mut meant = Meant::default();
+    let mut meant = FilterWords::default();
     let mut within = Invalid::default();
     match fields.raw("filter").map(|raw| Fields::read(raw.get().as_bytes(), "filter.")) {
         None => fields.refuse("filter", "is required"),
@@ -147,8 +147,8 @@ async fn many(app: Arc<App>, call: Call) -> Answer {
     ok(&BulkView::new(&done, missing))
 }
 
-fn read(mut fields: Fields<'_>) -> (Meant, Invalid) {
-    let meant = Meant {
+fn read(mut fields: Fields<'_>) -> (FilterWords, Invalid) {
+    let meant = FilterWords {
         ids: fields.texts("ids"),
         states: fields.one_or_more("state"),
         queue: fields.text("queue"),

@@ -7,7 +7,7 @@ use axum::http::Method;
 use serde_json::{Value, json};
 use windlass_core::store::{JobDetail, JobFilter, Page};
 use windlass_core::{Invalid, JobId, JobState, input};
-use windlass_engine::operate::{JobChange, Meant};
+use windlass_engine::operate::{FilterWords, JobChange};
 use windlass_pack::paging::{Paging, paged};
 use windlass_pack::{Answer, Call, Problem, Route, SMALL_BODY, Schemas, Scope, Shape, ok};
 
@@ -112,7 +112,7 @@ pub(super) async fn filters(
         invalid.add("queue", format!("names {} queues; at most {MAX_QUEUES} are taken", queues.len()));
         queues.clear();
     }
-    let meant = |queue: Option<String>| Meant {
+    let meant = |queue: Option<String>| FilterWords {
         ids: Vec::new(),
         states: call.queries("state").map(str::to_owned).collect(),
         queue,

@@ -6,7 +6,7 @@ use windlass_core::store::{Live, QueueUpdate};
 use crate::on_both;
 use crate::world::World;
 
-const FIELDS: [&str; 21] = [
+const FIELDS: [&str; 22] = [
     "id",
     "kind",
     "queue",

@@ -1,7 +1,7 @@
 //! Who is let in.
 
 use serde_json::json;
-use windlass_core::{Store, queue};
+use windlass_core::Store;
 use windlass_engine::Client;
 use windlass_http::{Interface, Options, Server, ServerError};
 use windlass_pack::Assembly;
@@ -64,7 +64,7 @@ async fn bind(bind: &str) -> Result<Server, ServerError> {
     let store =
         std::sync::Arc::new(SqliteStore::open(folder.path().join("x.db"), SqliteOptions::default()).unwrap());
     store.migrate_up(None).await.unwrap();
-    let client = Client::open(store, &queue::families(), &[]).await.unwrap();
+    let client = Client::open(store, &[], &[]).await.unwrap();
     let options = Options { bind: bind.parse().unwrap(), ..options() };
     let mut assembly = Assembly::new(&[], Settings::default(), Vec::new()).unwrap();
     Server::bind(options.clone(), Interface::new(&options, client, &mut assembly)?).await

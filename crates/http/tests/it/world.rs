@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use windlass::parts::{EnginePart, Tryout};
 use windlass_core::store::JobFilter;
-use windlass_core::{Backoff, JobState, KindSpec, Store, queue};
+use windlass_core::{Backoff, JobState, KindSpec, Store};
 use windlass_engine::{Client, Handlers, JobError, Worker, WorkerHandle, WorkerOptions, handler};
 use windlass_http::{Interface, Options, Server};
 use windlass_index::IndexPack;
@@ -130,9 +130,7 @@ async fn assembled(
 ) -> (Client, Handlers, Server) {
     let settings = Settings::new(settings_of(packs));
     let mut assembly = Assembly::new(packs, settings, vec![windlass_http::inventory()]).unwrap();
-    let mut queues = queue::families();
-    queues.extend(assembly.queues());
-    let client = Client::open(store, &queues, &assembly.kinds()).await.unwrap();
+    let client = Client::open(store, &assembly.queues(), &assembly.kinds()).await.unwrap();
     assembly.open(&client).await.unwrap();
     let interface = Interface::new(&options, client.clone(), &mut assembly).unwrap();
     let server = Server::bind(options, interface).await.unwrap();

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use windlass_core::Strategy;
-use windlass_engine::meter::Times;
+use windlass_engine::meter::Histogram;
 
 #[derive(Default)]
 pub struct Meter {
@@ -17,7 +17,7 @@ pub struct Meter {
 #[derive(Default)]
 struct Counted {
     attempts: BTreeMap<(String, Strategy), Attempts>,
-    searchable: BTreeMap<Strategy, Times>,
+    searchable: BTreeMap<Strategy, Histogram>,
 }
 
 /// Tries to index entities of one type in one way: each ends with the vector written, or not.
@@ -26,7 +26,7 @@ pub struct Attempts {
     pub succeeded: u64,
     pub failed: u64,
     /// Of all of them. What was embedded together took its time together.
-    pub took: Times,
+    pub took: Histogram,
 }
 
 impl Meter {
@@ -53,7 +53,7 @@ impl Meter {
     }
 
     /// From an entity's write to the commit of its vector. Of sync, which is one commit, from the call to that.
-    pub fn write_to_searchable(&self) -> Vec<(Strategy, Times)> {
+    pub fn write_to_searchable(&self) -> Vec<(Strategy, Histogram)> {
         let counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         counted.searchable.iter().map(|(strategy, times)| (*strategy, times.clone())).collect()
     }

@@ -9,6 +9,7 @@ mod error;
 mod follow;
 mod meter;
 mod request;
+mod saves;
 mod search;
 mod types;
 
@@ -32,6 +33,7 @@ pub use search::{Hit, SearchAnswer, SearchRequest};
 
 use crate::embed::Embedder;
 use follow::Follower;
+use saves::Saves;
 use types::Types;
 
 /// A sync write whose entity changes under it is prepared again this often, then queued.
@@ -59,6 +61,7 @@ struct Inner {
     follower: Arc<Follower>,
     meter: Arc<Meter>,
     boxes: BoxKinds,
+    saves: Saves,
 }
 
 /// Figures of all entities together.
@@ -86,9 +89,10 @@ impl Entities {
             }
         }
         let boxes = box_kinds(&client)?;
+        let saves = Saves::start(Arc::downgrade(&store), boxes.clone());
         let (embedder, types) = (indexing.embedder.clone(), indexing.types.clone());
         let (follower, meter) = (indexing.follower.clone(), indexing.meter.clone());
-        Ok(Entities { inner: Arc::new(Inner { client, embedder, types, follower, meter, boxes }) })
+        Ok(Entities { inner: Arc::new(Inner { client, embedder, types, follower, meter, boxes, saves }) })
     }
 
     fn store(&self) -> &dyn Store {
@@ -151,8 +155,7 @@ impl Entities {
             tries += 1;
             let begun = Instant::now();
             self.prepare(&mut write).await?;
-            let saved = self.store().save(&self.inner.boxes, [write.clone()].into()).await?;
-            let saved = saved.into_iter().next().ok_or(EntityError::Unanswered)?;
+            let saved = self.inner.saves.save(self.store(), &write).await?;
             self.count_sync(&write, &saved, begun);
             let written = refused(saved, &write.id)?;
             self.inner.follower.nudge();

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
+use windlass_core::Store;
 use windlass_core::entity::{Change, IndexState, Strategy};
-use windlass_core::queue;
 use windlass_engine::{Client, Handlers, Worker, WorkerHandle, WorkerOptions};
 use windlass_index::embed::{EmbedError, Embedder, StaticTable};
 use windlass_index::service::queues;
@@ -55,14 +55,16 @@ pub(crate) struct Place {
 impl Place {
     pub(crate) async fn open(folder: &Path) -> Place {
         let store = SqliteStore::open(folder.join("app.db"), SqliteOptions::default()).unwrap();
-        windlass_core::Store::migrate_up(&store, None).await.unwrap();
+        Place::over(Arc::new(store)).await
+    }
+
+    pub(crate) async fn over(store: Arc<dyn Store>) -> Place {
+        store.migrate_up(None).await.unwrap();
         let embedder = Arc::new(Counting { table: StaticTable::load().unwrap(), texts: AtomicU64::new(0) });
         let indexing = Indexing::new(embedder.clone());
         let mut handlers = Handlers::default();
         indexing.add_to(&mut handlers);
-        let mut all = queue::families();
-        all.extend(queues());
-        let client = Client::open(Arc::new(store), &all, &handlers.specs()).await.unwrap();
+        let client = Client::open(store, &queues(), &handlers.specs()).await.unwrap();
         let entities = Entities::open(client.clone(), &indexing, &[]).await.unwrap();
         Place { entities, client, embedder, handlers }
     }

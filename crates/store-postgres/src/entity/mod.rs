@@ -13,10 +13,8 @@ mod keys;
 mod read;
 mod rows;
 mod save;
-mod together;
 
 pub(crate) use fate::Waiting;
-pub(crate) use together::Together;
 
 use std::sync::Arc;
 
@@ -33,6 +31,8 @@ type Result<T> = std::result::Result<T, StoreError>;
 
 /// A transaction that lost a race is tried again this often.
 const TRIES: usize = 5;
+/// A row that is locked for longer is waited for by the caller that writes it, not by all that share the transaction.
+const BEGIN_SHARED: &str = "begin; set local lock_timeout = '100ms'";
 
 #[async_trait]
 impl EntityStore for PostgresStore {
@@ -50,7 +50,12 @@ impl EntityStore for PostgresStore {
     }
 
     async fn save(&self, boxes: &BoxKinds, writes: Arc<[EntityWrite]>) -> Result<Vec<Saved>> {
-        self.save_together(boxes, writes).await
+        self.save_entities(boxes, &writes).await
+    }
+
+    async fn save_shared(&self, boxes: &BoxKinds, writes: Arc<[EntityWrite]>) -> Result<Vec<Saved>> {
+        let writes: Vec<&EntityWrite> = writes.iter().collect();
+        self.save_once(BEGIN_SHARED, boxes, &writes).await
     }
 
     async fn save_in(&self, tx: TxRef<'_>, boxes: &BoxKinds, writes: &[EntityWrite]) -> Result<Vec<Saved>> {

@@ -16,7 +16,7 @@ use super::TRIES;
 use super::batch::Batch;
 use super::boxes::Places;
 use crate::PostgresStore;
-use crate::error::{failed, is_conflict, is_id_taken, translate};
+use crate::error::{STORE, failed, is_conflict, is_id_taken, translate};
 use crate::row::get;
 use crate::tx;
 
@@ -30,12 +30,12 @@ const PUT_TYPE: &str = "
 
 const OP: &str = "save entities";
 
-/// Why a transaction of saves has no answer.
-pub(super) enum Failed {
-    /// Nothing of it is left.
-    Undone(StoreError),
-    /// It was being committed.
-    Unknown(StoreError),
+/// Without the server's word it is not known whether the transaction was committed.
+fn not_committed(error: sqlx::Error) -> StoreError {
+    match error.as_database_error() {
+        Some(_) => translate(OP, error),
+        None => StoreError::Unavailable { store: STORE, op: OP, source: Box::new(error) },
+    }
 }
 
 fn is_worth_another(error: &StoreError) -> bool {
@@ -87,8 +87,8 @@ impl PostgresStore {
         loop {
             match self.save_once("begin", boxes, &writes).await {
                 Ok(saved) => return Ok(saved),
-                Err(Failed::Undone(error)) if tries < TRIES && is_worth_another(&error) => tries += 1,
-                Err(Failed::Undone(error) | Failed::Unknown(error)) => return Err(error),
+                Err(error) if tries < TRIES && is_worth_another(&error) => tries += 1,
+                Err(error) => return Err(error),
             }
         }
     }
@@ -98,19 +98,17 @@ impl PostgresStore {
         begin: &'static str,
         boxes: &BoxKinds,
         writes: &[&EntityWrite],
-    ) -> Result<Vec<Saved>, Failed> {
-        let undone = |error| Failed::Undone(translate(OP, error));
-        let mut tx = self.pool.begin_with(begin).await.map_err(undone)?;
-        let saved = self.save_on(&mut tx, boxes, writes).await;
-        let (answers, (queues, stands)) = saved.map_err(Failed::Undone)?;
+    ) -> Result<Vec<Saved>, StoreError> {
+        let mut tx = self.pool.begin_with(begin).await.map_err(failed(OP))?;
+        let (answers, (queues, stands)) = self.save_on(&mut tx, boxes, writes).await?;
         let places: Vec<(QueueId, Time)> = queues.into_iter().map(|queue| (queue, stands)).collect();
         let wake = if places.is_empty() { None } else { self.waker.turn(places.iter().copied()) };
         // The lock NOTIFY takes is held from here to the commit, and no longer.
         if let Some(payload) = &wake {
             let query = sqlx::query("select pg_notify($1, $2)").bind(&self.waker.channel).bind(payload);
-            query.execute(&mut *tx).await.map_err(undone)?;
+            query.execute(&mut *tx).await.map_err(failed(OP))?;
         }
-        tx.commit().await.map_err(|error| Failed::Unknown(translate(OP, error)))?;
+        tx.commit().await.map_err(not_committed)?;
         match wake {
             Some(_) => self.waker.here(Wake::Queue, places),
             None if places.is_empty() => {}

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use windlass_testkit::conformance::{Handle, Harness, suite};
+use windlass_core::Store;
+use windlass_testkit::conformance::{Harness, suite};
 
 use crate::place::{drop_schema, fresh_schema, open};
 
@@ -22,7 +23,7 @@ async fn harness() -> Harness {
     let name = schema.clone();
     let handle = move || {
         let name = name.clone();
-        async move { Arc::new(open(&name).await) as Arc<dyn Handle> }
+        async move { Arc::new(open(&name).await) as Arc<dyn Store> }
     };
     Harness::new(handle, Schema(schema)).await
 }

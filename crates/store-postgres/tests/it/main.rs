@@ -17,7 +17,6 @@ mod pooler;
 mod scratch;
 mod sql;
 mod tls;
-mod together;
 mod views;
 mod wake;
 mod work;

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use windlass_core::Store;
 use windlass_store_postgres::{Options, PostgresStore};
 use windlass_testkit::bouncer::Bouncer;
-use windlass_testkit::conformance::{self, Handle, Harness};
+use windlass_testkit::conformance::{self, Harness};
 
 use crate::conformance::Schema;
 use crate::place::{fresh_schema, server};
@@ -23,7 +23,7 @@ async fn harness() -> Harness {
     let url = format!("{}?schema={schema}", bouncer.url);
     let handle = move || {
         let url = url.clone();
-        async move { Arc::new(PostgresStore::connect(&url, options()).await.unwrap()) as Arc<dyn Handle> }
+        async move { Arc::new(PostgresStore::connect(&url, options()).await.unwrap()) as Arc<dyn Store> }
     };
     let guard: (Schema, Bouncer, TempDir) = (Schema(schema), bouncer, folder);
     Harness::new(handle, guard).await

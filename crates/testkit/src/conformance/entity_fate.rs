@@ -5,10 +5,10 @@ use std::time::Duration;
 use windlass_core::entity::{EntityWrite, IndexState};
 use windlass_core::store::{Action, Bulk, JobFilter, Page, Settled};
 use windlass_core::sweep::MAX_LONE_CRASHES;
-use windlass_core::{EntityRef, JobId, JobState, NewJob, Outcome, Strategy};
+use windlass_core::{EntityRef, JobId, JobState, NewJob, Outcome, Store, Strategy};
 
+use super::Harness;
 use super::shelf::{Follower, Shelf};
-use super::{Handle, Harness};
 
 const DONE: Bulk = Bulk { done: 1, requested: 0, superseded: 0, skipped: 0 };
 
@@ -215,7 +215,7 @@ async fn holds(h: &Harness, shelf: &Shelf<'_>, id: &str, round: usize) {
     assert_eq!(found.state, wanted, "round {round}, {id}: its box is {job}");
 }
 
-async fn act_on(handle: &dyn Handle, ids: &[JobId], action: Action) -> Bulk {
+async fn act_on(handle: &dyn Store, ids: &[JobId], action: Action) -> Bulk {
     let filter = JobFilter { ids: ids.to_vec(), ..JobFilter::default() };
     handle.act(&filter, action, 1_000, None).await.unwrap()
 }

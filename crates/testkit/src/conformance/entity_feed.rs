@@ -1,5 +1,6 @@
 //! The change feed: everything to begin with, then each change, and never one missed.
 
+use windlass_core::Store;
 use windlass_core::entity::{Change, EntityWrite};
 use windlass_core::store::Settled;
 
@@ -164,7 +165,7 @@ pub async fn a_follower_among_writers_misses_nothing(h: Harness) {
     let shelf = Shelf::new(&h).await;
     let other = h.open().await;
     let mut follower = Follower::default();
-    let write = async |handle: &dyn super::Handle, who: &str| {
+    let write = async |handle: &dyn Store, who: &str| {
         for round in 0..25 {
             let own = format!("{who} {round}");
             let call =

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use windlass_core::entity::{Boxed, EntityWrite, Expected, IndexState, Operation, WriteRefusal};
 use windlass_core::store::{BoxDone, JobFilter, Saved, Settled};
-use windlass_core::{JobState, Outcome};
+use windlass_core::{JobState, Outcome, Store};
 
+use super::Harness;
 use super::shelf::{Follower, Shelf, taken};
-use super::{Handle, Harness};
 
 /// The second waits for the first; who comes second has the last word. `before` versions are there already.
-async fn race(h: &Harness, first: &dyn Handle, second: &dyn Handle, id: &str, before: u64, commit: bool) {
+async fn race(h: &Harness, first: &dyn Store, second: &dyn Store, id: &str, before: u64, commit: bool) {
     let shelf = Shelf::new(h).await;
     for version in 0..before {
         shelf.saved(shelf.put(id, &format!("version {version}"))).await;

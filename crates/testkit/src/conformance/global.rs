@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use windlass_core::store::{Claim, Live, QueueUpdate, Settled};
-use windlass_core::{JobState, NewJob, Outcome, QueueSpec};
+use windlass_core::{JobState, NewJob, Outcome, QueueSpec, Store};
 
 use super::lane::{ids, put_keyed, sound};
-use super::{Handle, Harness, QUEUE, settlement};
+use super::{Harness, QUEUE, settlement};
 
 async fn limit(h: &Harness, most: Option<u32>) {
     let update = QueueUpdate { global_concurrency: Some(Live::Set(most)), ..QueueUpdate::default() };
@@ -145,7 +145,7 @@ struct Tally {
     most: usize,
 }
 
-async fn drain(store: Arc<dyn Handle>, ask: Claim, jobs: usize, tally: Arc<Mutex<Tally>>) {
+async fn drain(store: Arc<dyn Store>, ask: Claim, jobs: usize, tally: Arc<Mutex<Tally>>) {
     loop {
         let leased = store.claim(&ask).await.unwrap();
         {

@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use windlass_core::outcome::{Settlement, decide};
 use windlass_core::store::{
-    Action, Beat, Bulk, Claim, EntityStore, JobDetail, JobFilter, Poll, QueueKinds, Reclaimed, ScheduleStore,
-    Settled, WorkerInfo,
+    Action, Beat, Bulk, Claim, JobDetail, JobFilter, Poll, QueueKinds, Reclaimed, Settled, WorkerInfo,
 };
 use windlass_core::time::micros;
 use windlass_core::{
@@ -30,15 +29,11 @@ pub const OTHER_KIND: &str = "elsewhere";
 /// How long a worker of a case may be silent.
 pub(super) const LEASE: Duration = Duration::from_secs(60);
 
-/// Every part of the contract.
-pub trait Handle: Store + EntityStore + ScheduleStore {}
-impl<S: Store + EntityStore + ScheduleStore> Handle for S {}
-
-type Opening = Pin<Box<dyn Future<Output = Arc<dyn Handle>> + Send>>;
-type Handles = Arc<Mutex<Vec<Arc<dyn Handle>>>>;
+type Opening = Pin<Box<dyn Future<Output = Arc<dyn Store>> + Send>>;
+type Handles = Arc<Mutex<Vec<Arc<dyn Store>>>>;
 
 pub struct Harness {
-    pub store: Arc<dyn Handle>,
+    pub store: Arc<dyn Store>,
     pub queue: QueueId,
     pub other_queue: QueueId,
     pub kind: KindId,
@@ -56,7 +51,7 @@ impl Harness {
     pub async fn new<F, Opened>(open: F, guard: impl Any + Send) -> Harness
     where
         F: Fn() -> Opened + Send + Sync + 'static,
-        Opened: Future<Output = Arc<dyn Handle>> + Send + 'static,
+        Opened: Future<Output = Arc<dyn Store>> + Send + 'static,
     {
         let store = open().await;
         store.migrate_up(None).await.unwrap();
@@ -90,7 +85,7 @@ impl Harness {
     }
 
     /// Another process' view of the same database, at the same clock.
-    pub async fn open(&self) -> Arc<dyn Handle> {
+    pub async fn open(&self) -> Arc<dyn Store> {
         let handle = (self.open)().await;
         handle.set_clock_offset(self.offset.load(Ordering::SeqCst));
         self.handles.lock().unwrap().push(handle.clone());

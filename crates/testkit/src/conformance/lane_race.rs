@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use windlass_core::store::{Action, Change, Claim, Settled};
-use windlass_core::{JobId, JobState, LeasedJob, NewJob, OnConflict, Outcome, Unique};
+use windlass_core::{JobId, JobState, LeasedJob, NewJob, OnConflict, Outcome, Store, Unique};
 
 use super::lane::{MINUTE, ids, keyed, limit, put_keyed, sound};
-use super::{Handle, Harness, settlement};
+use super::{Harness, settlement};
 
 fn done(job: &LeasedJob) -> windlass_core::Settlement {
     settlement(job, Outcome::Done { result: None })
@@ -23,7 +23,7 @@ struct Tally {
 /// Claims, checks and settles until every job has ended. Between claim and end there is a moment in which the others claim:
 /// without it nobody could see that two of a lane run at once.
 async fn drain(
-    store: Arc<dyn Handle>,
+    store: Arc<dyn Store>,
     ask: Claim,
     lanes: Arc<HashMap<JobId, usize>>,
     tally: Arc<Mutex<Tally>>,
@@ -161,7 +161,7 @@ pub async fn freeing_races_freeing(h: Harness) {
 }
 
 /// Whatever is done to the next in line while a claim promotes it, or a settlement hands it the slot, none is lost.
-async fn raced(h: &Harness, what: impl AsyncFn(&dyn Handle, JobId)) {
+async fn raced(h: &Harness, what: impl AsyncFn(&dyn Store, JobId)) {
     let second = h.open().await;
     let worker = h.worker().await;
     for round in 0..40 {

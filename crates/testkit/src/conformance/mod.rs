@@ -71,6 +71,6 @@ pub mod workflow_failure;
 pub mod workflow_race;
 
 pub use crate::conformance_suite as suite;
-pub use harness::{Handle, Harness, KIND, OTHER_KIND, OTHER_QUEUE, QUEUE, SECOND_KIND, only, settlement};
+pub use harness::{Harness, KIND, OTHER_KIND, OTHER_QUEUE, QUEUE, SECOND_KIND, only, settlement};
 pub use list::CASES;
 pub use run::run;

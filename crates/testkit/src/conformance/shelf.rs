@@ -11,9 +11,9 @@ use windlass_core::entity::{
 use windlass_core::store::{
     BoxDone, BoxEnd, BoxOutcome, ChangedEntity, Claim, EntityRecord, FeedMark, Saved, Settled, Written,
 };
-use windlass_core::{JobId, LeasedJob, Outcome, Strategy, TypeId, WorkerId};
+use windlass_core::{JobId, LeasedJob, Outcome, Store, Strategy, TypeId, WorkerId};
 
-use super::{Handle, Harness, settlement};
+use super::{Harness, settlement};
 
 /// The space of the cases' vectors.
 pub(super) const SPACE: &str = "small/1";
@@ -89,7 +89,7 @@ impl<'h> Shelf<'h> {
         self.save_on(&*self.h.store, writes).await
     }
 
-    pub(super) async fn save_on(&self, handle: &dyn Handle, writes: &[EntityWrite]) -> Vec<Saved> {
+    pub(super) async fn save_on(&self, handle: &dyn Store, writes: &[EntityWrite]) -> Vec<Saved> {
         let saved = handle.save(&self.boxes, writes.into()).await.unwrap();
         assert_eq!(saved.len(), writes.len());
         saved
@@ -202,7 +202,7 @@ pub(super) struct Follower {
 
 impl Follower {
     /// Reads the feed until it says there is no more; answers what it showed.
-    pub(super) async fn drain(&mut self, handle: &dyn Handle, limit: u32) -> Vec<ChangedEntity> {
+    pub(super) async fn drain(&mut self, handle: &dyn Store, limit: u32) -> Vec<ChangedEntity> {
         let mut all = Vec::new();
         loop {
             let changes = handle.changes(&self.mark, SPACE, limit).await.unwrap();
@@ -222,7 +222,7 @@ impl Follower {
     }
 
     /// The ids of what a drain showed, sorted.
-    pub(super) async fn ids(&mut self, handle: &dyn Handle, limit: u32) -> Vec<String> {
+    pub(super) async fn ids(&mut self, handle: &dyn Store, limit: u32) -> Vec<String> {
         let mut ids: Vec<String> = self.drain(handle, limit).await.into_iter().map(|e| e.id).collect();
         ids.sort_unstable();
         ids

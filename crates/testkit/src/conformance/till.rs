@@ -8,9 +8,9 @@ use windlass_core::budget::{
     Amount, BudgetChange, BudgetSpec, Estimate, Month, Refusal, Standing, Trigger, Usage,
 };
 use windlass_core::store::{Ask, Budget, Changed, Charged, Cost, Entry, Grant, Live, Reserved};
-use windlass_core::{LeasedJob, NewJob, ReservationId, WorkerId};
+use windlass_core::{LeasedJob, NewJob, ReservationId, Store, WorkerId};
 
-use super::{Handle, Harness};
+use super::Harness;
 
 /// The budget of the cases: 100.00 a month.
 pub(super) const AI: &str = "ai";
@@ -98,7 +98,7 @@ impl<'h> Till<'h> {
 
     pub(super) async fn settle_on(
         &self,
-        handle: &dyn Handle,
+        handle: &dyn Store,
         job: &LeasedJob,
         id: ReservationId,
         cost: i64,

@@ -1,4 +1,5 @@
-//! The engine's upkeep as a part: clean-up of old rows, health checks of database and workers, alerts of budgets.
+//! The engine as a part: the queues every installation has, clean-up of old rows, health checks of database and workers,
+//! alerts of budgets.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,6 +12,8 @@ use windlass_pack::health::Finding;
 use windlass_pack::service::{Runs, Service};
 use windlass_pack::settings::{Form, Section, Setting, Settings};
 use windlass_pack::{Host, Pack, Registry};
+
+use super::families;
 
 const CLEANUP: Section = Section::plain("cleanup").about("How long things are kept.");
 /// Between two looks at the alerts of others.
@@ -39,6 +42,9 @@ impl Pack for EnginePart {
     }
 
     fn register(&self, registry: &mut Registry) {
+        for family in families() {
+            registry.queue(family);
+        }
         let retention = self.retention.unwrap_or_else(|| configured(registry.settings()));
         for task in retention.tasks() {
             let host = registry.host();

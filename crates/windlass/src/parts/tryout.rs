@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use serde::Deserialize;
-use windlass_core::queue::DEFAULT_QUEUE;
 use windlass_core::{Backoff, KindSpec};
 use windlass_engine::{Completion, JobError, handler};
 use windlass_pack::{Pack, Registry};
+
+use super::DEFAULT_QUEUE;
 
 #[derive(Deserialize)]
 struct Sleep {

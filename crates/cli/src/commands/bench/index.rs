@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tokio::sync::mpsc::{Receiver, channel};
+use windlass::parts::families;
+use windlass_core::Store;
 use windlass_core::entity::{Change, Strategy};
-use windlass_core::{Store, queue};
 use windlass_engine::{Client, EngineError, Handlers, Worker, WorkerHandle, WorkerOptions};
 use windlass_index::embed::StaticTable;
 use windlass_index::{Entities, EntityError, Indexing, Mode, SaveRequest, SearchRequest, service};
@@ -48,7 +49,7 @@ impl Desk {
         let indexing = Indexing::new(Arc::new(table));
         let mut handlers = Handlers::default();
         indexing.add_to(&mut handlers);
-        let mut queues = queue::families();
+        let mut queues = families();
         queues.extend(service::queues());
         let client = Client::open(store, &queues, &handlers.specs()).await?;
         let entities = Entities::open(client.clone(), &indexing, &[]).await?;

@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tokio::sync::mpsc;
+use windlass::parts::{DEFAULT_QUEUE, families};
 use windlass_core::store::Limit;
-use windlass_core::{KindSpec, Store, queue};
+use windlass_core::{KindSpec, Store};
 use windlass_engine::{
     Client, EngineError, EnqueueError, Handlers, JobRequest, Worker, WorkerOptions, handler,
 };
@@ -208,8 +209,8 @@ impl Bench {
         let done = Arc::new(AtomicU64::new(0));
         let (sender, started) = mpsc::unbounded_channel();
         let mut handlers = Handlers::default();
-        let keyed = KindSpec { key_concurrency, ..KindSpec::new(KEYED_KIND, queue::DEFAULT_QUEUE) };
-        for spec in [KindSpec::new(KIND, queue::DEFAULT_QUEUE), keyed] {
+        let keyed = KindSpec { key_concurrency, ..KindSpec::new(KEYED_KIND, DEFAULT_QUEUE) };
+        for spec in [KindSpec::new(KIND, DEFAULT_QUEUE), keyed] {
             let (counter, sender) = (done.clone(), sender.clone());
             handlers.add(
                 spec,
@@ -223,7 +224,7 @@ impl Bench {
                 }),
             );
         }
-        let client = Client::open(store, &queue::families(), &handlers.specs()).await?;
+        let client = Client::open(store, &families(), &handlers.specs()).await?;
         let options = WorkerOptions { concurrency: Some(workers), ..WorkerOptions::default() };
         Ok(Bench { client, handlers, options, done, started })
     }

@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
+use windlass::parts::{DEFAULT_QUEUE, families};
 use windlass_core::schedule::{RuleSpec, ScheduleSpec};
-use windlass_core::{KindSpec, Store, queue};
+use windlass_core::{KindSpec, Store};
 use windlass_engine::{Client, Handlers, Worker, WorkerOptions, handler};
 
 use super::queue::BenchError;
@@ -58,7 +59,7 @@ pub(crate) async fn run(
 ) -> Result<SchedulesReport, BenchError> {
     let (name, seen) = (store.name(), Seen::default());
     let handlers = handlers(&seen);
-    let client = Client::open(store, &queue::families(), &handlers.specs()).await?;
+    let client = Client::open(store, &families(), &handlers.specs()).await?;
     phase("writing schedules");
     put(&client, schedules, at_once).await?;
     let worker = Worker::start(client, &handlers, WorkerOptions::default()).await?;
@@ -101,7 +102,7 @@ fn handlers(seen: &Seen) -> Handlers {
     let seen = seen.clone();
     let mut handlers = Handlers::default();
     handlers.add(
-        KindSpec::new(KIND, queue::DEFAULT_QUEUE),
+        KindSpec::new(KIND, DEFAULT_QUEUE),
         handler(move |_, job: Ticked| {
             let since = now().saturating_sub(Duration::from_secs(job.second));
             let minute = since.as_secs() / MINUTE;

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use windlass_core::{KindSpec, Store, queue};
+use windlass::parts::{DEFAULT_QUEUE, families};
+use windlass_core::{KindSpec, Store};
 use windlass_engine::{Client, EngineError, Handlers, JobRequest, Worker, WorkerOptions, handler};
 
 use super::queue::BenchError;
@@ -104,7 +105,7 @@ async fn prepare(
     let delays = delays.clone();
     let mut handlers = Handlers::default();
     handlers.add(
-        KindSpec::new(KIND, queue::DEFAULT_QUEUE),
+        KindSpec::new(KIND, DEFAULT_QUEUE),
         handler(move |_, job: Offered| {
             let late = begun.elapsed().saturating_sub(Duration::from_micros(job.at));
             if let Ok(mut all) = delays.lock() {
@@ -113,7 +114,7 @@ async fn prepare(
             async { Ok(()) }
         }),
     );
-    let client = Client::open(store, &queue::families(), &handlers.specs()).await?;
+    let client = Client::open(store, &families(), &handlers.specs()).await?;
     Ok((client, handlers))
 }
 

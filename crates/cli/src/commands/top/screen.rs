@@ -73,10 +73,11 @@ pub(super) struct Screen {
 
 impl Screen {
     pub(super) fn show(&mut self, mut reading: Reading) {
+        let age = |queue: &QueueLine| queue.oldest_seconds.unwrap_or(-1.0);
         match self.sort {
             Sort::Priority => {}
             Sort::Waiting => reading.queues.sort_by_key(|queue| Reverse(queue.depth)),
-            Sort::Oldest => reading.queues.sort_by(|a, b| b.oldest_seconds.total_cmp(&a.oldest_seconds)),
+            Sort::Oldest => reading.queues.sort_by(|a, b| age(b).total_cmp(&age(a))),
             Sort::Rate => reading.queues.sort_by(|a, b| b.completed_per_s.total_cmp(&a.completed_per_s)),
         }
         let there = |name: &String| reading.queues.iter().any(|queue| queue.name == *name);
@@ -125,16 +126,6 @@ impl Screen {
         let last = self.queues().len().saturating_sub(1);
         let at = self.position().unwrap_or(0).saturating_add_signed(by).min(last);
         self.selected = self.queues().get(at).map(|queue| queue.name.clone());
-    }
-}
-
-trait TotalCmp {
-    fn total_cmp(&self, other: &Self) -> std::cmp::Ordering;
-}
-
-impl TotalCmp for Option<f64> {
-    fn total_cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.unwrap_or(-1.0).total_cmp(&other.unwrap_or(-1.0))
     }
 }
 

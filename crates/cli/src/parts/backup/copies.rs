@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use windlass_core::schedule::{RuleSpec, ScheduleSpec};
 use windlass_core::{Time, duration};
-use windlass_engine::backup::Shelf;
+use windlass_engine::backup::BackupFolder;
 
 use windlass_pack::settings::{Form, Section, Setting, SettingValue, Settings};
 
@@ -14,7 +14,7 @@ const BACKUP: Section =
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Copies {
-    pub(crate) shelf: Shelf,
+    pub(crate) shelf: BackupFolder,
     /// An expression as schedules take it.
     pub(crate) every: String,
     pub(crate) verify: bool,
@@ -50,7 +50,7 @@ pub(super) fn read(settings: &Settings) -> Option<Copies> {
     let keep = settings.count(BACKUP, "keep").unwrap_or_default();
     Some(Copies {
         // A job may run anywhere in the process; its folder is where the process was started.
-        shelf: Shelf {
+        shelf: BackupFolder {
             folder: std::path::absolute(&folder).unwrap_or(PathBuf::from(folder)),
             keep: usize::try_from(keep).unwrap_or(usize::MAX),
         },

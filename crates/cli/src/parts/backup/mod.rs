@@ -132,8 +132,8 @@ fn schedule(copies: &Copies) -> ScheduleSpec {
 
 #[cfg(test)]
 mod tests {
+    use windlass_core::Time;
     use windlass_core::store::{BackupNote, BackupStore, Store};
-    use windlass_core::{Time, queue};
     use windlass_engine::Client;
     use windlass_pack::Assembly;
     use windlass_pack::metrics::Measure;
@@ -150,7 +150,7 @@ mod tests {
         store.migrate_up(None).await.unwrap();
         let packs: Vec<Arc<dyn Pack>> = vec![Arc::new(BackupPart::default())];
         let assembly = Assembly::new(&packs, Settings::default(), Vec::new()).unwrap();
-        assembly.visit(Client::open(store.clone(), &queue::families(), &[]).await.unwrap());
+        assembly.visit(Client::open(store.clone(), &[], &[]).await.unwrap());
         let metrics = assembly.metrics();
         assert!((metrics[0].collect)().await.unwrap().0.is_empty(), "there is none yet");
         for (n, verified_at) in [(1, Some(Time(9))), (2, Some(Time(9))), (3, None)] {

@@ -1,21 +1,20 @@
-//! Running jobs without loops: everything that is due now, then stop. For tests and one-off commands.
+//! Runs everything that is due now, one job after the other, then stops. For tests and one-off commands.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use windlass_core::store::{Claim, Counted, Settled};
 use windlass_core::{Settlement, Verdict, WorkerId};
 
-use super::tally::{Ran, Tally};
-use super::{Roster, WorkerOptions, run};
-use crate::handler::{Desk, decide, settlement};
+use super::tally::{RunStats, Tally};
+use super::{Roster, WorkerOptions, run, timed};
+use crate::handler::{RunEnv, decide, settlement};
 use crate::{Client, EngineError, Handlers};
 
-/// What a drain did.
+/// How many jobs a drain ran, by how their run ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Drained {
     pub completed: u64,
-    /// Went back to wait for a retry or the end of a snooze.
+    /// Wait for a retry or for the end of a snooze.
     pub returned: u64,
     /// Failed, dead letters and cancelled.
     pub ended: u64,
@@ -30,7 +29,7 @@ impl Drained {
 const BATCH: u32 = 100;
 
 impl Client {
-    /// Runs what is due, and what that enqueues, until nothing is due any more. One after the other, whatever their rate.
+    /// Runs what is due, and what that enqueues, until nothing is due any more. Ignores rates.
     pub async fn drain(&self, handlers: &Handlers) -> Result<Drained, EngineError> {
         let roster = Roster::new(self, handlers, &[])?;
         let options = WorkerOptions::default();
@@ -44,7 +43,7 @@ impl Client {
 async fn drain_as(client: &Client, roster: &Roster, worker: WorkerId) -> Result<Drained, EngineError> {
     let mut drain = Drain {
         roster,
-        desk: Desk::new(client.clone()),
+        env: RunEnv::new(client.clone()),
         drained: Drained::default(),
         tally: Tally::default(),
     };
@@ -67,41 +66,41 @@ async fn drain_as(client: &Client, roster: &Roster, worker: WorkerId) -> Result<
 
 struct Drain<'a> {
     roster: &'a Roster,
-    desk: Desk,
+    env: RunEnv,
     drained: Drained,
     tally: Tally,
 }
 
 impl Drain<'_> {
     async fn claim(&mut self, claim: &Claim) -> Result<(), EngineError> {
-        let client = self.desk.client.clone();
+        let client = self.env.client.clone();
         for job in client.store().claim(claim).await?.into_iter().map(Arc::new) {
             let Some(served) = self.roster.kinds.get(&job.kind) else { continue };
-            let begun = Instant::now();
-            let outcomes = run::run(served.clone(), vec![job.clone()], self.desk.clone()).await;
+            let running = run::run(served.clone(), vec![job.clone()], self.env.clone());
+            let (outcomes, took) = timed(running).await;
             let Some(outcome) = outcomes.into_iter().next() else { continue };
-            let ran = Ran::new(&job, job.claimed_at.plus(begun.elapsed()), begun.elapsed());
+            let stats = RunStats::new(&job, job.claimed_at.plus(took), took);
             let settlement = settlement(&job, job.claimed_at, decide(&job, outcome, &served.spec));
-            let reports = self.desk.reports.take();
+            let reports = self.env.reports.take();
             if !reports.is_empty() {
                 client.store().report(&reports).await?;
             }
             let answers = client.store().settle(std::slice::from_ref(&settlement)).await?;
-            self.count(&settlement, &ran, answers.first().copied().unwrap_or(Settled::Stale));
+            self.count(&settlement, &stats, answers.first().copied().unwrap_or(Settled::Stale));
             client.finished(job.id);
         }
         Ok(())
     }
 
-    /// As the store answered; a job that completed itself is found settled.
-    fn count(&mut self, settlement: &Settlement, ran: &Ran, answer: Settled) {
-        let inside = !self.desk.inside.take(std::iter::once(settlement)).is_empty();
+    /// By the store's answer; stale is the answer for a job whose handler completed it.
+    fn count(&mut self, settlement: &Settlement, stats: &RunStats, answer: Settled) {
+        let inside = !self.env.inside.take(std::iter::once(settlement)).is_empty();
         let counted = match answer {
             Settled::Stale if inside => Some(Counted::Completed),
             answer => Counted::of(&settlement.verdict, answer),
         };
         if let Some(counted) = counted {
-            self.tally.count(settlement.queue, ran, counted);
+            self.tally.count(settlement.queue, stats, counted);
         }
         match (answer, &settlement.verdict) {
             (Settled::Stale, _) if !inside => {}

@@ -1,4 +1,4 @@
-//! The folder that scheduled copies go to: names, rotation, and when the last good copy is too old.
+//! The folder of scheduled copies: names, rotation, and when the newest good copy is too old.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,17 +11,17 @@ use super::write::{left_drafts, remove_drafts};
 
 const PREFIX: &str = "windlass-";
 const SUFFIX: &str = ".backup";
-/// Notes looked at; a shelf holds far fewer files.
+/// Notes read; a folder holds far fewer files.
 const NOTES: u32 = 10_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shelf {
+pub struct BackupFolder {
     pub folder: PathBuf,
     /// Copies kept, the newest ones.
     pub keep: usize,
 }
 
-/// The newest verified copy, or when copies were first asked for, lies further back than it may.
+/// The newest verified copy, or the time since copies were first wanted, is older than allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooOld {
     /// `None`: no copy was ever verified.
@@ -29,7 +29,7 @@ pub struct TooOld {
     pub age: Duration,
 }
 
-impl Shelf {
+impl BackupFolder {
     /// `windlass-20261116T053000.750000Z-<job>.backup`: names sort by time, and two jobs that read the same
     /// microsecond from the database's clock still differ.
     pub fn path(&self, at: Time, job: JobId) -> PathBuf {
@@ -39,7 +39,7 @@ impl Shelf {
         self.folder.join(format!("{PREFIX}{stamp}.{micros:06}Z-{job}{SUFFIX}"))
     }
 
-    /// Our own files in the folder, newest first.
+    /// The copies in the folder, newest first; other files are left out.
     pub fn copies(&self) -> Result<Vec<PathBuf>, BackupError> {
         let ours = |name: &str| name.starts_with(PREFIX) && name.ends_with(SUFFIX);
         let mut copies = self.files(ours)?;
@@ -61,7 +61,7 @@ impl Shelf {
         Ok(files)
     }
 
-    /// Removes what is beyond the copies to keep. The newest verified copy stays, however old: it is the only one known
+    /// Removes all but the newest `keep` copies. The newest verified copy stays, however old: it is the only one known
     /// to be good.
     pub async fn rotate(&self, store: &dyn Store) -> Result<Vec<PathBuf>, BackupError> {
         let notes = store.backups(NOTES).await?;
@@ -75,14 +75,14 @@ impl Shelf {
         Ok(gone)
     }
 
-    /// Makes the folder, and removes the drafts of processes that were killed.
+    /// Makes the folder, and removes drafts that killed processes left.
     pub fn prepare(&self) -> Result<(), BackupError> {
         std::fs::create_dir_all(&self.folder).map_err(BackupError::file("make the folder", &self.folder))?;
         remove_drafts(left_drafts(&self.folder, PREFIX)?);
         Ok(())
     }
 
-    /// Drafts whose makers were killed. Removes nothing.
+    /// Drafts that killed processes left. Removes nothing.
     pub fn left(&self) -> Result<Vec<PathBuf>, BackupError> {
         if !self.folder.is_dir() {
             return Ok(Vec::new());
@@ -101,17 +101,17 @@ fn surplus(copies: &[PathBuf], notes: &[BackupNote], keep: usize) -> Vec<PathBuf
 /// The verified copies, as seen from this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verified {
-    /// When the newest one was taken that is where it was put, or that nobody here can look for.
+    /// When the newest copy was taken that is still there, or that cannot be checked from here.
     pub newest: Option<Time>,
-    /// The newest one that is no longer where it was put, where it is newer than that.
+    /// The newest copy that is no longer there, if it is newer than that.
     pub gone: Option<PathBuf>,
 }
 
-/// `folder`: where this process puts its own. A file of another machine's folder cannot be looked for, and counts.
+/// `folder` is where this process puts its copies. A file in another machine's folder cannot be checked, so it counts.
 pub async fn last_verified(store: &dyn Store, folder: Option<&Path>) -> Result<Verified, StoreError> {
     let notes = store.backups(NOTES).await?;
     let folder = folder.map(Path::to_owned);
-    // A network disk may take its time.
+    // A network disk may be slow.
     let looked = tokio::task::spawn_blocking(move || look(&notes, folder.as_deref())).await;
     looked.map_err(|error| StoreError::Open { what: "the backups".to_owned(), why: error.to_string() })
 }
@@ -132,7 +132,7 @@ fn look(notes: &[BackupNote], folder: Option<&Path>) -> Verified {
     verified
 }
 
-/// `since`: when copies were first asked for.
+/// `since` is when copies were first wanted.
 pub fn too_old(verified: Option<Time>, since: Time, now: Time, after: Duration) -> Option<TooOld> {
     let age = now.since(verified.unwrap_or(since));
     (age > after).then_some(TooOld { verified, age })
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_verified_copy_outlives_its_turn() {
+    fn the_newest_verified_copy_is_kept() {
         let copies = ["d", "c", "b", "a"].map(PathBuf::from);
         let gone = |notes: &[BackupNote]| surplus(&copies, notes, 2);
         assert_eq!(gone(&[]), ["b", "a"].map(PathBuf::from));
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(
             look(std::slice::from_ref(&far), None),
             Verified { newest: Some(Time(0)), gone: None },
-            "another's"
+            "of another machine"
         );
         let own = look(&[far], Some(Path::new("/no/such/folder")));
         assert_eq!(own.newest, None, "a folder of our own that is gone has no copies");
@@ -188,15 +188,15 @@ mod tests {
 
     #[test]
     fn names_sort_by_time() {
-        let shelf = Shelf { folder: PathBuf::from("x"), keep: 1 };
+        let folder = BackupFolder { folder: PathBuf::from("x"), keep: 1 };
         let at: Time = "2026-11-16T05:30:00.75Z".parse().unwrap();
-        assert_eq!(shelf.path(at, JobId(7)), PathBuf::from("x/windlass-20261116T053000.750000Z-7.backup"));
-        assert!(shelf.path(Time(at.0 + 1), JobId(7)) > shelf.path(at, JobId(9)), "time decides the order");
-        assert_ne!(shelf.path(at, JobId(7)), shelf.path(at, JobId(8)), "two jobs in one microsecond");
+        assert_eq!(folder.path(at, JobId(7)), PathBuf::from("x/windlass-20261116T053000.750000Z-7.backup"));
+        assert!(folder.path(Time(at.0 + 1), JobId(7)) > folder.path(at, JobId(9)), "time decides the order");
+        assert_ne!(folder.path(at, JobId(7)), folder.path(at, JobId(8)), "two jobs in one microsecond");
     }
 
     #[test]
-    fn an_age_counts_from_the_copy_or_from_the_wish() {
+    fn an_age_counts_from_the_copy_or_from_when_copies_were_wanted() {
         let hours = |n: u64| Duration::from_secs(n * 3_600);
         let start = Time(0);
         let at = |n| start.plus(hours(n));
