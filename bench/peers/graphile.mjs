@@ -1,5 +1,5 @@
 import { fileURLToPath } from "node:url";
-import { databaseUrl, drainAll, enqueueAll, handover, main, payload, pickup, workWhenTold } from "./common.mjs";
+import { databaseUrl, drainAll, enqueueAll, handover, main, payload, pickup, workWhenTold } from "./peer.mjs";
 
 // Two releases are compared with the same harness, so the package is named from outside.
 const { Logger, makeWorkerUtils, run, runMigrations } = await import(process.env.GRAPHILE_PACKAGE ?? "graphile-worker");

@@ -1,6 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { PgBoss } from "pg-boss";
-import { databaseUrl, drainAll, enqueueAll, handover, main, payload, pickup, workWhenTold } from "./common.mjs";
+import { databaseUrl, drainAll, enqueueAll, handover, main, payload, pickup, workWhenTold } from "./peer.mjs";
 
 // The fastest of the combinations tried on two cores: one process with two fetch loops beat two and four processes.
 const PROCESSES = 1;

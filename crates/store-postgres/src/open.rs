@@ -173,6 +173,13 @@ impl PostgresStore {
         AssertSqlSafe(text)
     }
 
+    /// What was sent so far, with the schema's usual name; for the golden file of the tests.
+    #[doc(hidden)]
+    pub fn statements(&self) -> Vec<String> {
+        let rendered = self.rendered.read().unwrap_or_else(PoisonError::into_inner);
+        rendered.values().map(|text| text.replace(&format!("{}.", self.schema), "windlass.")).collect()
+    }
+
     /// The schema's name was checked when the store was opened: nothing of a caller's gets into the text.
     pub(crate) fn render(&self, statement: &str) -> String {
         let statement = JobState::render(&without_comments(statement));

@@ -22,5 +22,6 @@ mod schedules;
 mod serve;
 mod sources;
 mod strange;
+mod tidy;
 mod top;
 mod workflows;

@@ -7,6 +7,7 @@ mod budgets;
 mod conformance;
 mod deadline;
 mod entities;
+mod golden;
 mod keys;
 mod lanes;
 mod migrations;
