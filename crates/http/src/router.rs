@@ -16,10 +16,11 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, on};
 use futures_util::FutureExt;
 use windlass_core::input::shown;
-use windlass_pack::{Answer, Call, Principal, Problem, Route};
+use windlass_pack::{Answer, Call, Principal, Problem, Route, Scope};
 
 use crate::error::ServerError;
 use crate::guard;
+use crate::interface::BeforeChanges;
 use crate::options::Options;
 
 /// The name of a caller without a key.
@@ -151,6 +152,11 @@ async fn answer(
 ) -> Answer {
     let principal = principal(&request)?;
     authorise(route, &principal)?;
+    if !matches!(route.scope, Some(Scope::Open | Scope::Read))
+        && let Some(BeforeChanges(prepare)) = request.extensions().get::<BeforeChanges>().cloned()
+    {
+        prepare().await?;
+    }
     let mut call = Call::read(route, request, principal, body_timeout).await?;
     if let Some((name, value)) = filled {
         call.fill(name, value);

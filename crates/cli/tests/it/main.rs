@@ -23,4 +23,5 @@ mod serve;
 mod sources;
 mod strange;
 mod top;
+mod types;
 mod workflows;

@@ -53,7 +53,7 @@ async fn save(desk: Desk, call: Call) -> Answer {
     let mut template = SaveRequest::new(entity_type, "", Change::Delete);
     taken(read_options(&call, &mut template), &mut wrong);
     wrong.into_result().map_err(Problem::parameter)?;
-    let entities = desk.entities().await?;
+    let entities = desk.entities()?;
     entities.type_named(entity_type).await?;
     let lines = call.body().split(|byte| *byte == b'\n');
     let lines = (1u64..).zip(lines).filter(|(_, line)| !line.trim_ascii().is_empty());

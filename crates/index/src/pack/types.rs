@@ -63,12 +63,12 @@ pub(super) fn routes(desk: &Desk) -> Vec<Route> {
 }
 
 async fn list(desk: Desk, _: Call) -> Answer {
-    let types = desk.entities().await?.types().await?;
+    let types = desk.entities()?.types().await?;
     ok(&ListView::whole(types.iter().map(|spec| TypeView::from(spec.as_ref())).collect()))
 }
 
 async fn get(desk: Desk, call: Call) -> Answer {
-    ok(&TypeView::from(desk.entities().await?.type_named(call.path("type")).await?.as_ref()))
+    ok(&TypeView::from(desk.entities()?.type_named(call.path("type")).await?.as_ref()))
 }
 
 async fn put(desk: Desk, call: Call) -> Answer {
@@ -84,7 +84,7 @@ async fn put(desk: Desk, call: Call) -> Answer {
         invalid.problems.extend(wrong.problems);
     }
     invalid.into_result().map_err(Problem::invalid)?;
-    ok(&TypeView::from(desk.entities().await?.put_type(spec, Some(call.actor())).await?.as_ref()))
+    ok(&TypeView::from(desk.entities()?.put_type(spec, Some(call.actor())).await?.as_ref()))
 }
 
 /// `["title", {"name": "text", "weight": 2}]`.

@@ -149,6 +149,7 @@ macro_rules! conformance_cases {
             }
             entity {
                 types_are_kept_and_replaced
+                a_type_that_is_there_is_not_added_over
                 versions_only_grow_across_a_tombstone
                 a_match_must_be_the_version_found
                 absent_means_nothing_or_a_tombstone
