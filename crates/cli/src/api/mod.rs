@@ -7,6 +7,7 @@ mod console;
 mod register;
 mod remote;
 pub(crate) mod verbs;
+mod whom;
 mod worker;
 
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use crate::commands::Session;
 use crate::failure::{During, Failure};
 use register::Known;
 use remote::RemoteApi;
+pub(crate) use whom::remote;
 pub(crate) use worker::Visited;
 
 /// The name of this process in the audit.

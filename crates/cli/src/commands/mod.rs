@@ -63,7 +63,7 @@ impl Session {
         let what = || format!("cannot open {}", database.address);
         let is_new = matches!(&database.address, Address::Sqlite(path) if !path.exists());
         if is_new && !create {
-            let hint = "`windlass serve`, `demo`, `index`, `enqueue` and `migrate up` make a new one; --database names another";
+            let hint = "`windlass serve`, `demo`, `index`, `enqueue`, `restore` and `migrate up` make a new one; --database names another";
             return Err(Failure::new(what(), "there is no such file").hint(hint));
         }
         let store = compose::open(database, create).await.during(what())?;
