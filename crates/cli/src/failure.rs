@@ -144,6 +144,8 @@ impl<T> During<T> for Result<T, BackupError> {
                 Failure::new(what, &error).hint("name another file; nothing is overwritten")
             }
             BackupError::File { .. } => Failure::new(what, &error),
+            BackupError::Unfit { .. } => Failure::new(what, &error)
+                .hint("the copy is not to blame: this binary is another one than it is for"),
             BackupError::Broken { .. } | BackupError::Differs { .. } => Failure::new(what, &error)
                 .hint("use another copy; `windlass backup list` shows those that were made"),
         })

@@ -83,6 +83,17 @@ impl Session {
         create: bool,
     ) -> Result<Arc<dyn Store>, Failure> {
         let store = self.open(database, create).await?;
+        self.migrated(&store, database, migrate).await?;
+        Ok(store)
+    }
+
+    /// The same for a database that is open.
+    pub(crate) async fn migrated(
+        &self,
+        store: &Arc<dyn Store>,
+        database: &Database,
+        migrate: bool,
+    ) -> Result<(), Failure> {
         let new = match store.check_schema().await {
             Ok(()) => false,
             Err(StoreError::SchemaMissing) if store.name() == "sqlite" => true,
@@ -101,8 +112,7 @@ impl Session {
                 tracing::info!(?applied, "migrated");
             }
         }
-        assembly.check(store.as_ref()).await.during(format!("cannot use {}", database.address))?;
-        Ok(store)
+        assembly.check(store.as_ref()).await.during(format!("cannot use {}", database.address))
     }
 
     /// The database as somebody else made it.

@@ -17,6 +17,7 @@ mod parts;
 mod place;
 mod produce;
 mod remote;
+mod restore;
 mod runbook;
 mod schedules;
 mod serve;

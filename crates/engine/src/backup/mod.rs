@@ -13,7 +13,7 @@ mod write;
 pub use compare::verify;
 pub use error::BackupError;
 pub use held::{Held, is_old, is_unique, unique};
-pub use read::{Contents, restore};
+pub use read::{Contents, inspect, restore};
 pub use shelf::{Shelf, TooOld, Verified, last_verified, too_old};
 pub use write::{Written, write};
 
