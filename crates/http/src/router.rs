@@ -161,8 +161,14 @@ async fn answer(
     if let Some((name, value)) = filled {
         call.fill(name, value);
     }
+    let wrong = call.wrong();
     let handled = AssertUnwindSafe((route.handler)(call)).catch_unwind().await;
-    handled.unwrap_or_else(|_| Err(Problem::internal("a handler panicked", route.name)))
+    let handled = handled.unwrap_or_else(|_| Err(Problem::internal("a handler panicked", route.name)));
+    match handled {
+        handled if wrong.problems.is_empty() => handled,
+        Err(problem) => Err(problem.beside(wrong)),
+        Ok(_) => Err(Problem::parameter(wrong)),
+    }
 }
 
 /// Who calls: the process itself says so beside the request, where no client can; everybody else comes in by the guard.

@@ -256,7 +256,7 @@ fn put_refuses_with_field_and_rule() {
             1,
             &["cron.minute: 61 is not 0–59", "nothing was written"],
         ),
-        (&["--kind", "NOOP", "--every", "1ms"], 1, &["every.interval: 1ms is not between 100ms and 366d"]),
+        (&["--kind", "NOOP", "--every", "1ms"], 1, &["every: 1ms is not between 100ms and 366d"]),
         (&["--kind", "NOPE", "--cron", "@daily"], 1, &["kind: `NOPE` is not registered; known kinds:"]),
         (&["--kind", "NOOP", "--cron", "@daily", "--zone", "Mars"], 1, &["zone: `Mars` is not a time zone"]),
         (

@@ -74,8 +74,10 @@ impl Client {
         let QueueChange { concurrency, concurrency_min: min, concurrency_max: max, .. } = *change;
         let in_force = (queue.spec.concurrency, queue.spec.bounds);
         let bounds = Bounds::change(in_force, concurrency, min, max).unwrap_or_else(|(field, rule)| {
-            // Of what could not be read nothing is known, so what is read beside it may still be right.
-            if !found.problems.iter().any(|problem| problem.field.starts_with("concurrency")) {
+            // Of what could not be read nothing is known, so what is read beside it may still be right; two bounds that were
+            // read do not fit each other whatever else was said.
+            let unread = found.problems.iter().any(|problem| problem.field.starts_with("concurrency"));
+            if !unread || (min.is_some() && max.is_some()) {
                 found.add(field, rule);
             }
             None

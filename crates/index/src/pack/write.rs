@@ -100,6 +100,7 @@ pub(super) fn routes(desk: &Desk) -> Vec<Route> {
 fn options(route: Route) -> Route {
     let text = || json!({ "type": "string" });
     route
+        .looks_at_all()
         .path("type", "Type of the entity")
         .query("strategy", "sync, async or batch; the type decides when it is not said", text())
         .query("priority", "0 is most urgent, 10 least", json!({ "type": "integer" }))
@@ -171,7 +172,7 @@ pub(super) fn taken<T: Default>(said: Result<T, Invalid>, wrong: &mut Invalid) -
 
 /// `body`: what was wrong with it.
 async fn save(desk: Desk, call: Call, mut request: SaveRequest, body: Invalid) -> Answer {
-    let mut wrong = Invalid::default();
+    let mut wrong = call.wrong();
     let patience = taken(call.read_wait(), &mut wrong);
     request.expected = taken(expected(&call), &mut wrong);
     request.idempotency_key = taken(key(&call), &mut wrong);
