@@ -83,6 +83,9 @@ fn what_operators_did_is_listed() {
     place.write("windlass.toml", FILE);
     place.run(&["audit"]).ok().says(&["no operator has changed anything yet"]);
     place.run(&["budgets", "set", "ai", "--limit", "750"]).ok();
+    place.run(&["audit", "--act", "budget"]).ok().says(&["budget.change"]);
+    place.run(&["audit", "--act", "budget."]).ok().says(&["budget.change"]);
+    place.run(&["audit", "--act", "job"]).ok().says(&["no act matches"]);
     place.run(&["queues", "pause", "LOW"]).ok();
     place.run(&["kinds", "set", "NOOP", "--rate", "5/s"]).ok();
     place.run(&["audit"]).ok().says(&[
