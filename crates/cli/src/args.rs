@@ -58,7 +58,7 @@ pub(crate) struct Typed {
 
 pub(crate) enum What {
     Own(Box<Verb>),
-    Part(Chosen),
+    Part(Box<Chosen>),
 }
 
 impl Typed {
@@ -68,7 +68,7 @@ impl Typed {
         refuse_misplaced(&matches);
         if let Some(chosen) = verbs::chosen(of_parts, &matches) {
             return match Global::from_arg_matches(&matches) {
-                Ok(global) => Typed { global, what: What::Part(chosen) },
+                Ok(global) => Typed { global, what: What::Part(Box::new(chosen)) },
                 Err(error) => error.exit(),
             };
         }

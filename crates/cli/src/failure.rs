@@ -58,6 +58,14 @@ impl Failure {
         self
     }
 
+    /// Exit code 2: what is wrong stands on the command line.
+    pub(crate) fn misused(mut self) -> Failure {
+        if let Failure::Told(told) = &mut self {
+            told.code = 2;
+        }
+        self
+    }
+
     /// Exit code 1: what is wrong does not stand on the command line itself.
     pub(crate) fn failed(mut self) -> Failure {
         if let Failure::Told(told) = &mut self {

@@ -121,6 +121,9 @@ impl LocalApi {
 #[async_trait]
 impl Api for LocalApi {
     async fn send(&self, request: ApiRequest) -> Result<ApiAnswer, ApiError> {
+        if let Some(misled) = request.misled() {
+            return Err(misled);
+        }
         let broken = |why: String| ApiError::Unreachable { server: "this process".to_owned(), why };
         let mut built = Request::builder().method(request.method.clone()).uri(request.target());
         for (name, value) in &request.headers {

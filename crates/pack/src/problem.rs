@@ -176,7 +176,7 @@ impl Problem {
         self.status
     }
 
-    fn body(&self) -> Value {
+    pub(crate) fn body(&self) -> Value {
         let mut body = Map::new();
         body.insert("type".to_owned(), json!("about:blank"));
         body.insert("title".to_owned(), json!(self.title));

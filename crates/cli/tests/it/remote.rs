@@ -149,7 +149,7 @@ fn schedules_and_workflows_are_kept_by_the_server() {
         far.run(&put).ok().says(&["schedule nightly is new"]);
         far.run(&put).ok().says(&["was like this already"]);
         far.run(&["schedules", "put", "s", "--kind", "NOOP", "--cron", "61 * * * *"])
-            .fails(1, &["cron.minute: 61 is not 0–59", "nothing was written"]);
+            .fails(2, &["cron.minute: 61 is not 0–59", "nothing was written"]);
         far.same(&["schedules"]);
         far.same(&["schedules", "show", "nightly"]);
         far.same(&["schedules", "show", "nightly", "-n", "2", "--from", "2026-01-05T00:00:00Z", "--json"]);

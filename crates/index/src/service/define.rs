@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use windlass_core::audit::Actor;
-use windlass_core::entity::{EntityWrite, TextField};
+use windlass_core::entity::{Change, EntityWrite, TextField, WriteRefusal};
 use windlass_core::input::shown;
 use windlass_core::{TypeId, TypeSpec};
 
@@ -96,7 +96,7 @@ impl Entities {
 
     /// Also one that another process has added meanwhile.
     pub(super) async fn find_type(&self, name: &str) -> Result<(TypeId, Arc<TypeSpec>), EntityError> {
-        if !self.inner.types.are_fresh() || self.inner.types.named(name).is_none() {
+        if self.inner.types.are_due() || self.inner.types.named(name).is_none() {
             self.inner.types.load(self.store()).await?;
         }
         self.known_type(name)
@@ -118,11 +118,15 @@ impl Entities {
         Ok(())
     }
 
-    /// Inside a caller's transaction nothing beside it can be written: on SQLite it holds the only writer.
+    /// Inside a caller's transaction nothing beside it can be written: on SQLite it holds the only writer. Of a type that is
+    /// not there yet there is nothing to change or delete.
     pub(super) fn needs_type(&self, write: &EntityWrite) -> Result<(), EntityError> {
-        match write.type_id == UNSAVED {
-            true => Err(EntityError::TypeUnsaved { name: write.spec.name.clone() }),
-            false => Ok(()),
+        match (write.type_id, &write.change) {
+            (UNSAVED, Change::Put(_)) => Err(EntityError::TypeUnsaved { name: write.spec.name.clone() }),
+            (UNSAVED, Change::Patch(_) | Change::Delete) => {
+                Err(EntityError::Refused { id: write.id.clone(), refusal: WriteRefusal::Missing })
+            }
+            _ => Ok(()),
         }
     }
 

@@ -41,10 +41,19 @@ impl Types {
         spec
     }
 
-    /// Read so lately that nothing has to be read again.
-    pub(crate) fn are_fresh(&self) -> bool {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        known.read.is_some_and(|read| read.elapsed() < FRESH)
+    /// Whether the caller is to read them again. Of many that ask at once one is: the others need not wait for it.
+    pub(crate) fn are_due(&self) -> bool {
+        let due = |known: &Known| known.read.is_none_or(|read| read.elapsed() >= FRESH);
+        if !due(&self.known.read().unwrap_or_else(PoisonError::into_inner)) {
+            return false;
+        }
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let due = due(&known);
+        // Before the first reading nothing is known, and everybody has to wait.
+        if due && known.read.is_some() {
+            known.read = Some(Instant::now());
+        }
+        due
     }
 
     pub(crate) fn named(&self, name: &str) -> Option<(TypeId, Arc<TypeSpec>)> {
