@@ -9,6 +9,7 @@ mod examples;
 mod paging;
 mod registry;
 mod schedules;
+mod server;
 mod top;
 mod value;
 mod workflows;
@@ -57,17 +58,17 @@ pub(crate) struct Typed {
 
 pub(crate) enum What {
     Own(Box<Verb>),
-    Part(Chosen),
+    Part(Box<Chosen>),
 }
 
 impl Typed {
     /// Exits with the help, the version, or code 2 and what is wrong.
     pub(crate) fn read(of_parts: &[windlass_pack::verb::Verb]) -> Typed {
-        let matches = verbs::extend(Cli::command(), of_parts).get_matches();
+        let matches = verbs::extend(command(), of_parts).get_matches();
         refuse_misplaced(&matches);
         if let Some(chosen) = verbs::chosen(of_parts, &matches) {
             return match Global::from_arg_matches(&matches) {
-                Ok(global) => Typed { global, what: What::Part(chosen) },
+                Ok(global) => Typed { global, what: What::Part(Box::new(chosen)) },
                 Err(error) => error.exit(),
             };
         }
@@ -76,6 +77,11 @@ impl Typed {
             Err(error) => error.exit(),
         }
     }
+}
+
+/// The command line without what parts bring.
+pub(crate) fn command() -> clap::Command {
+    server::offered(Cli::command())
 }
 
 /// Nouns and verbs that no part may take.
@@ -618,7 +624,7 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        command().debug_assert();
     }
 
     #[test]

@@ -132,6 +132,14 @@ fn masked(url: &str) -> String {
     format!("{scheme}://{base}?{}", pairs.collect::<Vec<_>>().join("&"))
 }
 
+/// The newest schema that this binary knows of such a database, without opening it.
+pub(crate) fn newest_schema(database: &Database) -> i64 {
+    match &database.address {
+        Address::Sqlite(_) => SqliteStore::newest_schema(),
+        Address::Postgres(_) => PostgresStore::newest_schema(),
+    }
+}
+
 /// Opens the store. A missing SQLite file is created only when `create` says so.
 pub(crate) async fn open(database: &Database, create: bool) -> Result<Arc<dyn Store>, StoreError> {
     match &database.address {

@@ -58,6 +58,14 @@ impl Failure {
         self
     }
 
+    /// Exit code 2: what is wrong stands on the command line.
+    pub(crate) fn misused(mut self) -> Failure {
+        if let Failure::Told(told) = &mut self {
+            told.code = 2;
+        }
+        self
+    }
+
     /// Exit code 1: what is wrong does not stand on the command line itself.
     pub(crate) fn failed(mut self) -> Failure {
         if let Failure::Told(told) = &mut self {
@@ -144,6 +152,8 @@ impl<T> During<T> for Result<T, BackupError> {
                 Failure::new(what, &error).hint("name another file; nothing is overwritten")
             }
             BackupError::File { .. } => Failure::new(what, &error),
+            BackupError::Unfit { .. } => Failure::new(what, &error)
+                .hint("the copy is not to blame: this binary is another one than it is for"),
             BackupError::Broken { .. } | BackupError::Differs { .. } => Failure::new(what, &error)
                 .hint("use another copy; `windlass backup list` shows those that were made"),
         })

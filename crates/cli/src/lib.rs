@@ -24,7 +24,6 @@ use tracing_subscriber::EnvFilter;
 use windlass_pack::settings::Settings;
 use windlass_pack::{Pack, settings_of};
 
-use api::Remote;
 use args::{BenchVerb, ConfigVerb, NounVerb, Typed, Verb, What};
 use commands::Session;
 use compose::Parts;
@@ -93,7 +92,7 @@ fn start(
     environment: &Environment,
     output: Output,
 ) -> Result<(), Failure> {
-    let remote = remote(&typed, environment)?;
+    let remote = api::remote(&typed, environment, &output)?;
     if let What::Own(verb) = &typed.what
         && let Some(answered) = without_configuration(verb, packs, &output)
     {
@@ -178,42 +177,6 @@ fn configure(
         serving::join(&mut config)?;
     }
     Ok(config)
-}
-
-/// The server to ask. Verbs that work on the database itself cannot be sent there.
-fn remote(typed: &Typed, environment: &Environment) -> Result<Option<Remote>, Failure> {
-    let direct = match &typed.what {
-        What::Own(verb) => match verb.as_ref() {
-            Verb::Serve(_)
-            | Verb::Worker(_)
-            | Verb::Demo(_)
-            | Verb::Migrate(_)
-            | Verb::Restore(_)
-            | Verb::Bench(_)
-            | Verb::Config(_) => true,
-            Verb::Backup(args) => !args.is_list(),
-            _ => false,
-        },
-        What::Part(_) => false,
-    };
-    let flag = typed.global.server.clone();
-    if direct {
-        return match flag {
-            None => Ok(None),
-            Some(_) => {
-                Err(Failure::usage("--server cannot be followed", "this verb works on the database itself")
-                    .hint("name the database with --database"))
-            }
-        };
-    }
-    if flag.is_some() && typed.global.database.is_some() {
-        let why = "--server and --database name two places";
-        return Err(Failure::usage("it is not clear whom to ask", why).hint("give one of them"));
-    }
-    let named = typed.global.database.is_some();
-    let server = flag.or_else(|| environment.get("WINDLASS_SERVER").filter(|_| !named));
-    let token = environment.get("WINDLASS_TOKEN");
-    Ok(server.map(|server| Remote { server, token }))
 }
 
 async fn carry_out(session: &Session, verb: Verb) -> Result<(), Failure> {

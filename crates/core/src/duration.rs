@@ -46,8 +46,10 @@ fn read(text: &str) -> Result<Duration, &'static str> {
     })?;
     let exact = span.to_duration(SpanRelativeTo::days_are_24_hours()).ok();
     let exact = exact.and_then(|exact| Duration::try_from(exact).ok()).ok_or(TOO_LONG)?;
-    let rounded = exact.saturating_add(Duration::from_nanos(500)).as_micros();
-    let micros = u64::try_from(rounded).map_err(|_| TOO_LONG)?;
+    if exact.subsec_nanos() % 1_000 != 0 {
+        return Err("it is finer than a microsecond");
+    }
+    let micros = u64::try_from(exact.as_micros()).map_err(|_| TOO_LONG)?;
     Some(Duration::from_micros(micros)).filter(|read| *read <= LONGEST).ok_or(TOO_LONG)
 }
 

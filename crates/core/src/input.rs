@@ -78,7 +78,7 @@ impl Invalid {
     /// A name of at most so many bytes.
     pub fn check_name_of(&mut self, field: &str, name: &str, most: usize) {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
-        if name.is_empty() || name.len() > most || !name.chars().all(fits) {
+        if name.is_empty() || name.len() > most || !name.chars().all(fits) || is_dots(name) {
             self.add(field, format!("must be 1–{most} of A–Z a–z 0–9 _ - . :, not `{}`", shown(name)));
         }
     }
@@ -134,6 +134,11 @@ impl Invalid {
             self.check_name(field, tag);
         }
     }
+}
+
+/// What stands for a folder in a path, escaped or not: clients take it out before they ask, so nothing can be called so.
+pub fn is_dots(name: &str) -> bool {
+    matches!(name, "." | "..")
 }
 
 /// A user's text short enough to stand in an error line.

@@ -52,7 +52,10 @@ impl Client {
         let registered: Vec<String> =
             store.queues().await?.into_iter().map(|state| state.spec.name).collect();
         check_registry(queues, kinds, &registered)?;
-        store.sync_registry(queues, kinds, None).await?;
+        // Who registers nothing only looks, and writes nothing.
+        if !queues.is_empty() || !kinds.is_empty() {
+            store.sync_registry(queues, kinds, None).await?;
+        }
         let catalog = RwLock::new((Arc::new(Catalog::load(store.as_ref()).await?), Instant::now()));
         let enqueues = coalesced(Arc::downgrade(&store));
         let inner = Inner {

@@ -8,12 +8,13 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
+use futures_util::future::BoxFuture;
 use http_body_util::BodyExt;
 use tokio::sync::watch;
 use tower_service::Service;
 use windlass_engine::Client;
 use windlass_pack::api::{Api, ApiAnswer, ApiError, ApiRequest};
-use windlass_pack::{Assembly, Inventory, Principal, Route, route_name};
+use windlass_pack::{Assembly, Inventory, Principal, Problem, Route, route_name};
 
 use crate::app::{App, Parts};
 use crate::error::ServerError;
@@ -83,7 +84,7 @@ impl Interface {
 
     /// Calls the routes in this process, as `principal`.
     pub fn api(&self, principal: Principal) -> LocalApi {
-        LocalApi { router: self.router.clone(), principal }
+        LocalApi { router: self.router.clone(), principal, before_changes: None }
     }
 }
 
@@ -95,15 +96,34 @@ pub(crate) fn table(app: &routes::Table, assembly: &mut Assembly) -> Vec<Route> 
     all
 }
 
+/// Makes the database ready for a change.
+pub type Preparation = Arc<dyn Fn() -> BoxFuture<'static, Result<(), Problem>> + Send + Sync>;
+
+/// Beside a request of this process: runs before a route that may change something, and never for one that reads.
+#[derive(Clone)]
+pub(crate) struct BeforeChanges(pub(crate) Preparation);
+
 /// The routes of this process. No socket, no `Host`: the caller is the process itself.
 pub struct LocalApi {
     router: Router,
     principal: Principal,
+    before_changes: Option<BeforeChanges>,
+}
+
+impl LocalApi {
+    /// `prepare` runs before each call of a route that needs more than to read.
+    pub fn before_changes(mut self, prepare: Preparation) -> LocalApi {
+        self.before_changes = Some(BeforeChanges(prepare));
+        self
+    }
 }
 
 #[async_trait]
 impl Api for LocalApi {
     async fn send(&self, request: ApiRequest) -> Result<ApiAnswer, ApiError> {
+        if let Some(misled) = request.misled() {
+            return Err(misled);
+        }
         let broken = |why: String| ApiError::Unreachable { server: "this process".to_owned(), why };
         let mut built = Request::builder().method(request.method.clone()).uri(request.target());
         for (name, value) in &request.headers {
@@ -118,6 +138,9 @@ impl Api for LocalApi {
         };
         let mut built = built.body(body).map_err(|error| broken(error.to_string()))?;
         built.extensions_mut().insert(self.principal.clone());
+        if let Some(before) = &self.before_changes {
+            built.extensions_mut().insert(before.clone());
+        }
         let answer = self.router.clone().call(built).await.map_err(|never| match never {})?;
         let status = answer.status();
         let body = answer.into_body().collect().await.map_err(|error| broken(error.to_string()))?;

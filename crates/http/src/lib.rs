@@ -26,7 +26,7 @@ pub mod view;
 mod workflow;
 
 pub use error::ServerError;
-pub use interface::{Interface, LocalApi, inventory};
+pub use interface::{Interface, LocalApi, Preparation, inventory};
 pub use openapi::document;
 pub use options::Options;
 pub use request::job_request;

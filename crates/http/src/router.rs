@@ -16,10 +16,11 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, on};
 use futures_util::FutureExt;
 use windlass_core::input::shown;
-use windlass_pack::{Answer, Call, Principal, Problem, Route};
+use windlass_pack::{Answer, Call, Principal, Problem, Route, Scope};
 
 use crate::error::ServerError;
 use crate::guard;
+use crate::interface::BeforeChanges;
 use crate::options::Options;
 
 /// The name of a caller without a key.
@@ -151,12 +152,23 @@ async fn answer(
 ) -> Answer {
     let principal = principal(&request)?;
     authorise(route, &principal)?;
+    if !matches!(route.scope, Some(Scope::Open | Scope::Read))
+        && let Some(BeforeChanges(prepare)) = request.extensions().get::<BeforeChanges>().cloned()
+    {
+        prepare().await?;
+    }
     let mut call = Call::read(route, request, principal, body_timeout).await?;
     if let Some((name, value)) = filled {
         call.fill(name, value);
     }
+    let wrong = call.wrong();
     let handled = AssertUnwindSafe((route.handler)(call)).catch_unwind().await;
-    handled.unwrap_or_else(|_| Err(Problem::internal("a handler panicked", route.name)))
+    let handled = handled.unwrap_or_else(|_| Err(Problem::internal("a handler panicked", route.name)));
+    match handled {
+        handled if wrong.problems.is_empty() => handled,
+        Err(problem) => Err(problem.beside(wrong)),
+        Ok(_) => Err(Problem::parameter(wrong)),
+    }
 }
 
 /// Who calls: the process itself says so beside the request, where no client can; everybody else comes in by the guard.

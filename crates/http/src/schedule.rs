@@ -14,33 +14,48 @@ use crate::request::{Attempts, Priority, Span};
 /// A schedule as it was described, with the words in which it was.
 pub struct Described {
     pub spec: ScheduleSpec,
-    /// `cron` or `every` stands for its one rule.
-    short: Option<&'static str>,
+    /// What its first rules are called: `cron`, `every`. The others are `rules[n]`.
+    words: Vec<&'static str>,
 }
+
+/// Not wrong in itself: what is written under each is looked at all the same.
+const TOGETHER: &str = "cannot be given together with cron or every, nor these together";
 
 impl Described {
     /// A schedule of one rule that has no name of its own.
     pub fn short(spec: ScheduleSpec, word: &'static str) -> Described {
-        Described { spec, short: Some(word) }
+        Described { spec, words: vec![word] }
     }
 
-    /// Problems under the names of what was written.
-    pub fn in_its_words(&self, mut invalid: Invalid) -> Invalid {
-        let Some(word) = self.short else { return invalid };
-        for problem in &mut invalid.problems {
-            let Some(rest) = problem.field.strip_prefix("rules[0].") else { continue };
-            problem.field = match rest {
-                "calendar" | "during" => rest.to_owned(),
-                "expr" | "expression" => word.to_owned(),
-                part => format!("{word}.{part}"),
-            };
+    /// Problems under the names of what was written, each once.
+    pub fn in_its_words(&self, invalid: Invalid) -> Invalid {
+        let mut named = Invalid::default();
+        for problem in invalid.problems {
+            let field = self.name_of(&problem.field);
+            if !named.problems.iter().any(|known| known.field == field && known.rule == problem.rule) {
+                named.add(field, problem.rule);
+            }
         }
-        invalid
+        named
+    }
+
+    fn name_of(&self, field: &str) -> String {
+        let of_rule = field.strip_prefix("rules[").and_then(|rest| rest.split_once("]."));
+        let of_rule = of_rule.and_then(|(n, part)| Some((n.parse::<usize>().ok()?, part)));
+        let Some((n, part)) = of_rule else { return field.to_owned() };
+        match (self.words.get(n), part) {
+            (Some(_), "calendar" | "during") => part.to_owned(),
+            (Some(word), "expr") => (*word).to_owned(),
+            (Some(word), part) => format!("{word}.{part}"),
+            (None, part) => format!("rules[{}].{part}", n - self.words.len()),
+        }
     }
 
     /// The rules it breaks beside what could not be read of it, without what follows only from that: a rule that was not
     /// read breaks none, and what names a calendar that was not read is not wrong.
-    pub(crate) fn beside(&self, found: Invalid, rules: Invalid) -> Invalid {
+    pub(crate) fn beside(&self, mut found: Invalid, rules: Invalid) -> Invalid {
+        let together = found.problems.iter().position(|problem| problem.rule == TOGETHER);
+        let together = together.map(|place| found.problems.remove(place));
         let refused = |start: &str| found.problems.iter().any(|problem| problem.field.starts_with(start));
         let when = ["cron", "every", "rules", "calendar", "during"].into_iter().any(refused);
         let mut rules = self.in_its_words(rules);
@@ -54,7 +69,9 @@ impl Described {
             let unread = problem.field.ends_with("calendar") && refused("calendars");
             !(follows || unread)
         });
-        found.and(rules)
+        let mut all = found.and(rules);
+        all.problems.extend(together);
+        all
     }
 }
 
@@ -66,7 +83,7 @@ pub fn schedule_request(name: &str, fields: Fields<'_>) -> Result<Described, Inv
 
 /// What could be read, and what could not.
 pub(crate) fn read_schedule(name: &str, mut fields: Fields<'_>) -> (Described, Invalid) {
-    let (rules, short) = rules(&mut fields);
+    let (rules, words) = rules(&mut fields);
     let spec = ScheduleSpec {
         name: name.to_owned(),
         kind: fields.required_text("kind"),
@@ -83,7 +100,7 @@ pub(crate) fn read_schedule(name: &str, mut fields: Fields<'_>) -> (Described, I
         concurrency_key: fields.text("concurrency_key"),
         tags: fields.texts("tags"),
     };
-    (Described { spec, short }, fields.end().err().unwrap_or_default())
+    (Described { spec, words }, fields.end().err().unwrap_or_default())
 }
 
 fn catch_up(fields: &mut Fields<'_>) -> Option<u32> {
@@ -94,32 +111,34 @@ fn catch_up(fields: &mut Fields<'_>) -> Option<u32> {
     u32::try_from(ticks).ok()
 }
 
-/// `rules`, or one of `cron` and `every` with `calendar` and `during` beside it.
-fn rules(fields: &mut Fields<'_>) -> (Vec<RuleSpec>, Option<&'static str>) {
+/// `rules`, or one of `cron` and `every` with `calendar` and `during` beside it. Who gives more than one of them gets all of
+/// them looked at.
+fn rules(fields: &mut Fields<'_>) -> (Vec<RuleSpec>, Vec<&'static str>) {
     let (cron, every) = (fields.text("cron"), fields.text("every"));
     let (calendar, during) = (fields.text("calendar"), phases(fields));
+    let list = fields.raw("rules");
     let beside = calendar.is_some() || !during.is_empty();
-    let (expr, word) = match (cron, every, fields.raw("rules")) {
-        (Some(cron), None, None) => (cron, "cron"),
-        (None, Some(every), None) => (format!("every {every}"), "every"),
-        (None, None, Some(rules)) => {
-            if beside {
-                fields.refuse("calendar", "and during belong to a rule; write them into rules");
-            }
-            return (listed(fields, rules), None);
+    let short = [(cron, "cron"), (every.map(|every| format!("every {every}")), "every")];
+    let (mut rules, mut words) = (Vec::new(), Vec::new());
+    for (expr, word) in short {
+        let Some(expr) = expr else { continue };
+        rules.push(RuleSpec { expr, zone: None, calendar: calendar.clone(), during: during.clone() });
+        words.push(word);
+    }
+    match (words.len(), list) {
+        (0, None) if !fields.is_refused("cron") && !fields.is_refused("every") => {
+            fields.refuse("cron", "is required; or every, or rules");
         }
-        (None, None, None) => {
-            if !fields.is_refused("cron") && !fields.is_refused("every") {
-                fields.refuse("cron", "is required; or every, or rules");
-            }
-            return (Vec::new(), None);
+        (0, Some(_)) if beside => {
+            fields.refuse("calendar", "and during belong to a rule; write them into rules");
         }
-        _ => {
-            fields.refuse("rules", "cannot be given together with cron or every, nor these together");
-            return (Vec::new(), None);
-        }
-    };
-    (vec![RuleSpec { expr, zone: None, calendar, during }], Some(word))
+        (1.., Some(_)) | (2.., None) => fields.refuse("rules", TOGETHER),
+        _ => {}
+    }
+    if let Some(list) = list {
+        rules.extend(listed(fields, list));
+    }
+    (rules, words)
 }
 
 fn phases(fields: &mut Fields<'_>) -> Vec<Phase> {
@@ -372,7 +391,11 @@ mod tests {
             ["cron.minute", "calendar"]
         );
         assert_eq!(fields(r#"{"kind":"K","cron":"often"}"#), ["cron"]);
-        assert_eq!(fields(r#"{"kind":"K","every":"1ms"}"#), ["every.interval"]);
+        assert_eq!(fields(r#"{"kind":"K","every":"1ms"}"#), ["every"]);
+        assert_eq!(
+            fields(r#"{"kind":"K","rules":[{"expr":"often"},{"expr":"every 1ms"}]}"#),
+            ["rules[0].expr", "rules[1].expr"]
+        );
         assert_eq!(fields(r#"{"kind":"K","rules":[{"expr":"61 * * * *"}]}"#), ["rules[0].minute"]);
     }
 

@@ -36,13 +36,13 @@ impl LiveIndex {
             let group: Vec<(TypeId, Entry)> = entries.by_ref().take(GROUP).collect();
             let mut types = self.types.write().unwrap_or_else(PoisonError::into_inner);
             for (entity_type, entry) in group {
-                let index = match types.entry(entity_type) {
-                    std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
-                    std::collections::hash_map::Entry::Vacant(place) => {
-                        let Some(spec) = spec(entity_type) else { continue };
-                        place.insert(TypeIndex::new(spec, self.dimension))
-                    }
-                };
+                let Some(spec) = spec(entity_type) else { continue };
+                let index =
+                    types.entry(entity_type).or_insert_with(|| TypeIndex::new(spec.clone(), self.dimension));
+                // Text fields change only while there are no entities: what is in the index is of ones that are gone.
+                if index.spec.text != spec.text {
+                    *index = TypeIndex::new(spec, self.dimension);
+                }
                 index.apply(entry);
             }
         }

@@ -4,6 +4,10 @@ use async_trait::async_trait;
 use axum::http::{Method, StatusCode};
 use serde_json::Value;
 
+use windlass_core::Invalid;
+use windlass_core::input::is_dots;
+
+use crate::problem::Problem;
 use crate::route::Media;
 
 /// One request to a route.
@@ -76,6 +80,17 @@ impl ApiRequest {
     }
 }
 
+impl ApiRequest {
+    /// A name that a client on the way would take for a folder and leave out. In this process it would arrive, so both say it
+    /// here.
+    pub fn misled(&self) -> Option<ApiError> {
+        let dots = self.path.split('/').find(|part| is_dots(part))?;
+        let wrong = Invalid::one("path", format!("nothing can be called `{dots}`: no address can name it"));
+        let answer = Problem::parameter(wrong).into_answer();
+        answer.checked().err()
+    }
+}
+
 /// An id may be any text: everything but letters, digits and `-._~` is escaped.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -119,6 +134,12 @@ impl ApiAnswer {
     }
 }
 
+impl Problem {
+    fn into_answer(self) -> ApiAnswer {
+        ApiAnswer { status: self.status(), body: self.body().to_string().into_bytes() }
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
     /// The route refused; the text is its problem document.
@@ -155,6 +176,15 @@ mod tests {
             .query("cursor", None::<&str>)
             .query("tag", Some("a&b"));
         assert_eq!(request.target(), "/v1/entities/doc/a%2Fb%20%C3%BC?limit=5&tag=a%26b");
+    }
+
+    #[test]
+    fn a_name_that_is_left_out_on_the_way_is_refused() {
+        let ask = |id: &str| ApiRequest::get("/v1/entities/{type}/{id}", &["doc", id]).misled();
+        for dots in [".", ".."] {
+            assert!(matches!(ask(dots), Some(ApiError::Refused { code, .. }) if code == "invalid_parameter"));
+        }
+        assert!(["...", "a.b", ".a", "../x", "%2e"].iter().all(|id| ask(id).is_none()));
     }
 
     #[test]

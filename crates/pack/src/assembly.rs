@@ -170,14 +170,21 @@ impl Assembly {
     }
 
     /// Lets routes and verbs of the parts use the database; nothing is written.
-    pub fn visit(&self, client: Client) {
+    pub fn visit(&mut self, client: Client) -> Result<(), OpenError> {
         let types = self.parts.iter().flat_map(|part| part.types.clone()).collect();
         let _ = self.opened.set(Opened::new(client, types, self.holdings()));
+        for part in &mut self.parts {
+            for visit in std::mem::take(&mut part.visitors) {
+                let visited = visit(&part.host);
+                visited.map_err(|error| OpenError::Part { part: part.host.pack(), why: error.chain() })?;
+            }
+        }
+        Ok(())
     }
 
     /// The same for a process that runs the parts: their budgets and schedules are written and each is opened.
     pub async fn open(&mut self, client: &Client) -> Result<(), OpenError> {
-        self.visit(client.clone());
+        self.visit(client.clone())?;
         client.set_budgets(&self.budgets()).await?;
         for part in &mut self.parts {
             for open in std::mem::take(&mut part.openers) {

@@ -8,7 +8,6 @@ use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Request, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde_json::Value;
 use windlass_core::Invalid;
 use windlass_core::audit::Actor;
 use windlass_core::input::shown;
@@ -31,10 +30,12 @@ pub struct Call {
     headers: HeaderMap,
     body: Bytes,
     principal: Principal,
+    wrong: Invalid,
 }
 
 impl Call {
-    /// Refuses what the route does not declare. Authorisation comes first, in the router.
+    /// Refuses what the route does not declare, or has the route's own findings answered beside it: [`Call::wrong`].
+    /// Authorisation comes first, in the router.
     pub async fn read(
         route: &Route,
         request: Request<Body>,
@@ -43,12 +44,21 @@ impl Call {
     ) -> Result<Call, Problem> {
         let (mut parts, body) = request.into_parts();
         let path = path(&mut parts).await?;
-        let query = query(route, parts.uri.query().unwrap_or_default())?;
+        let (query, wrong) = query(route, parts.uri.query().unwrap_or_default());
+        if !wrong.problems.is_empty() && !route.answers_together() {
+            return Err(Problem::parameter(wrong));
+        }
         let body = match &route.body {
             Some(declared) => read_body(&parts.headers, body, declared, body_timeout).await?,
             None => Bytes::new(),
         };
-        Ok(Call { path, query, headers: parts.headers, body, principal })
+        Ok(Call { path, query, headers: parts.headers, body, principal, wrong })
+    }
+
+    /// Parameters that the route does not know or that are given twice. A route that changes something and asks for this
+    /// ([`Route::looks_at_all`]) answers it beside its own findings, before it does anything.
+    pub fn wrong(&self) -> Invalid {
+        self.wrong.clone()
     }
 
     /// What stands in a hole that the path served has filled already.
@@ -146,55 +156,36 @@ async fn path(parts: &mut Parts) -> Result<Vec<(String, String)>, Problem> {
 }
 
 /// A parameter nobody reads is a typo that would silently match everything.
-fn query(route: &Route, text: &str) -> Result<Vec<(String, String)>, Problem> {
-    let pairs: Vec<(String, String)> = form_urlencoded::parse(text.as_bytes()).into_owned().collect();
-    if !route.is_strict() {
-        return Ok(pairs);
-    }
+fn query(route: &Route, text: &str) -> (Vec<(String, String)>, Invalid) {
+    let mut pairs: Vec<(String, String)> = form_urlencoded::parse(text.as_bytes()).into_owned().collect();
     let mut invalid = Invalid::default();
-    for (name, _) in pairs.iter().filter(|(_, value)| value.contains('\0')) {
-        invalid.add(shown(name), "must not contain NUL (%00)");
+    if !route.is_strict() {
+        return (pairs, invalid);
     }
+    let known =
+        |name: &str| route.parameters.iter().find(|known| known.place == Place::Query && known.name == name);
     for (n, (name, _)) in pairs.iter().enumerate() {
-        match route.parameters.iter().find(|known| known.place == Place::Query && known.name == name) {
-            None => {
-                let known: Vec<&str> =
-                    route.parameters.iter().filter(|p| p.place == Place::Query).map(|p| p.name).collect();
-                let rule = match known.as_slice() {
-                    [] => "is not a parameter here; this route takes none".to_owned(),
-                    known => format!("is not a parameter here; known: {}", known.join(", ")),
-                };
-                invalid.add(shown(name), rule);
-            }
+        match known(name) {
+            None => invalid.add(shown(name), unknown(route)),
             Some(known) if !known.many && pairs[..n].iter().any(|(before, _)| before == name) => {
                 invalid.add(name.clone(), "is given twice");
             }
             Some(_) => {}
         }
     }
-    if !invalid.problems.is_empty() {
-        for (name, value) in &pairs {
-            let known =
-                route.parameters.iter().find(|known| known.place == Place::Query && known.name == name);
-            known.and_then(|known| out_of_range(&known.schema, value)).into_iter().for_each(|rule| {
-                invalid.add(name.clone(), rule);
-            });
-        }
-        return Err(Problem::parameter(invalid));
+    // No route gets to see a NUL: a database may not take it.
+    for (name, _) in pairs.extract_if(.., |(_, value)| value.contains('\0')) {
+        invalid.add(shown(&name), "must not contain NUL (%00)");
     }
-    Ok(pairs)
+    (pairs, invalid)
 }
 
-/// Of a number, what the document says of it. The handler says it in its own words, but is not asked where a parameter is
-/// unknown, and all mistakes are to be in one answer.
-fn out_of_range(schema: &Value, text: &str) -> Option<String> {
-    if schema["type"] != "integer" {
-        return None;
+fn unknown(route: &Route) -> String {
+    let known = route.parameters.iter().filter(|known| known.place == Place::Query);
+    match known.map(|known| known.name).collect::<Vec<_>>().as_slice() {
+        [] => "is not a parameter here; this route takes none".to_owned(),
+        known => format!("is not a parameter here; known: {}", known.join(", ")),
     }
-    let (least, most) =
-        (schema["minimum"].as_i64().unwrap_or(0), schema["maximum"].as_i64().unwrap_or(i64::MAX));
-    let fits = text.parse::<i64>().is_ok_and(|number| (least..=most).contains(&number));
-    (!fits).then(|| format!("must be {least} to {most}"))
 }
 
 async fn read_body(

@@ -107,6 +107,8 @@ impl<'a> Fields<'a> {
             let sort = match sort(value.get().as_bytes()) {
                 "a number" if wanted.contains("number") => "a number of another form",
                 "text" if wanted.starts_with("text") => "text of another form",
+                "a list" if wanted.contains("list of texts") => "a list with something else in it",
+                "a list" if wanted.contains("list of numbers") => "a list with something else in it",
                 sort => sort,
             };
             self.refuse(name, format!("must be {wanted}, not {sort}"));
@@ -292,7 +294,7 @@ mod tests {
             [
                 "job.kind is required",
                 "job.priority must be a whole number, not a number of another form",
-                "job.tags must be a list of texts, not a list",
+                "job.tags must be a list of texts, not a list with something else in it",
                 "job.prio is not a field here; known: kind, priority, tags",
             ]
         );

@@ -22,6 +22,8 @@ pub struct Problem {
     title: &'static str,
     detail: String,
     errors: Vec<input::Problem>,
+    /// What became of the request, where problems are listed.
+    consequence: &'static str,
     retry_after: Option<Duration>,
 }
 
@@ -35,7 +37,8 @@ impl Problem {
         title: &'static str,
         detail: impl Into<String>,
     ) -> Problem {
-        Problem { status, code, title, detail: detail.into(), errors: Vec::new(), retry_after: None }
+        let (detail, errors) = (detail.into(), Vec::new());
+        Problem { status, code, title, detail, errors, consequence: "", retry_after: None }
     }
 
     pub fn detail(&self) -> &str {
@@ -104,7 +107,7 @@ impl Problem {
         code: &'static str,
         title: &'static str,
         invalid: Invalid,
-        consequence: &str,
+        consequence: &'static str,
     ) -> Problem {
         let count = invalid.problems.len();
         let detail = match invalid.problems.first() {
@@ -117,7 +120,21 @@ impl Problem {
         let mut problem = Problem::new(status, code, title, detail);
         problem.errors = invalid.problems;
         problem.errors.truncate(ERRORS_SHOWN);
+        problem.consequence = consequence;
         problem
+    }
+
+    /// The same answer with what was wrong before the route was asked. Where the route found nothing wrong with the
+    /// question, that alone is the answer; a fault of ours stays one.
+    pub fn beside(self, wrong: Invalid) -> Problem {
+        let Problem { status, code, title, errors, consequence, .. } = self.clone();
+        match errors.is_empty() {
+            true if status.is_server_error() => self,
+            true => Problem::parameter(wrong),
+            false => {
+                Problem::listed(status, code, title, wrong.and(Invalid { problems: errors }), consequence)
+            }
+        }
     }
 
     pub fn key_used(detail: impl Into<String>) -> Problem {
@@ -159,7 +176,7 @@ impl Problem {
         self.status
     }
 
-    fn body(&self) -> Value {
+    pub(crate) fn body(&self) -> Value {
         let mut body = Map::new();
         body.insert("type".to_owned(), json!("about:blank"));
         body.insert("title".to_owned(), json!(self.title));

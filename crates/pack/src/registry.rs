@@ -44,6 +44,9 @@ pub trait Pack: Send + Sync {
 /// Runs once, when the system is open and before anything is served.
 pub(crate) type Opener = Box<dyn FnOnce() -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 
+/// Runs as soon as the database can be reached, by whoever only looks too.
+pub(crate) type Visitor = Box<dyn FnOnce(&Host) -> Result<(), StoreError> + Send + Sync>;
+
 /// Each start of the workers has a service of its own.
 pub(crate) type MakeService = Box<dyn Fn() -> Box<dyn Service> + Send + Sync>;
 
@@ -78,6 +81,7 @@ pub struct Registry {
     pub(crate) checks: Vec<Check>,
     pub(crate) cleanup: Vec<CleanupTask>,
     pub(crate) services: Vec<MakeService>,
+    pub(crate) visitors: Vec<Visitor>,
     pub(crate) openers: Vec<Opener>,
 }
 
@@ -102,6 +106,7 @@ impl Registry {
             checks: Vec::new(),
             cleanup: Vec::new(),
             services: Vec::new(),
+            visitors: Vec::new(),
             openers: Vec::new(),
         }
     }
@@ -259,6 +264,16 @@ impl Registry {
         make: impl Fn() -> S + Send + Sync + 'static,
     ) -> &mut Self {
         self.services.push(Box::new(move || Box::new(make())));
+        self
+    }
+
+    /// Runs once when the database can be reached, before [`Registry::on_open`] and also where nothing is served: a verb that
+    /// calls routes in its own process. For handing something to other parts ([`Host::offer`]); it must not write.
+    pub fn on_visit<F>(&mut self, visit: F) -> &mut Self
+    where
+        F: FnOnce(&Host) -> Result<(), StoreError> + Send + Sync + 'static,
+    {
+        self.visitors.push(Box::new(visit));
         self
     }
 

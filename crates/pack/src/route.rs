@@ -41,6 +41,8 @@ pub struct Route {
     pub example: Option<Value>,
     /// By the name of the hole.
     pub path_examples: Vec<(&'static str, &'static str)>,
+    /// Its handler answers [`Call::wrong`] with its own findings.
+    pub looks_at_all: bool,
     pub handler: Handler,
 }
 
@@ -115,6 +117,7 @@ impl Route {
             scope: None,
             example: None,
             path_examples: Vec::new(),
+            looks_at_all: false,
             handler,
         }
     }
@@ -202,6 +205,18 @@ impl Route {
 
     pub fn json<T: Shape>(self, status: u16, about: &'static str) -> Route {
         self.answers(status, about, Answered::Json(T::schema))
+    }
+
+    /// Says that the handler refuses what [`Call::wrong`] holds, with its own findings and before it changes anything. Of a
+    /// route that only reads nobody has to say it: its findings are put together for it.
+    pub fn looks_at_all(mut self) -> Route {
+        self.looks_at_all = true;
+        self
+    }
+
+    /// Whether the handler may be asked what it finds beside parameters that are wrong: nothing may come of it.
+    pub fn answers_together(&self) -> bool {
+        self.looks_at_all || matches!(self.scope, Some(Scope::Open | Scope::Read))
     }
 
     /// The interface refuses what it does not know; a page does not mind.

@@ -22,15 +22,23 @@ pub struct Section {
     pub example: &'static str,
     /// One or two lines above the section there.
     pub about: &'static str,
+    /// Its names are spelled in small letters; a variable, which has no case of its own, means these. Else in capitals.
+    pub small: bool,
 }
 
 impl Section {
     pub const fn plain(word: &'static str) -> Section {
-        Section { word, named: None, example: "", about: "" }
+        Section { word, named: None, example: "", about: "", small: false }
     }
 
     pub const fn named(word: &'static str, hole: &'static str, example: &'static str) -> Section {
-        Section { word, named: Some(hole), example, about: "" }
+        Section { word, named: Some(hole), example, about: "", small: false }
+    }
+
+    /// Names of this section are spelled in small letters.
+    pub const fn small(mut self) -> Section {
+        self.small = true;
+        self
     }
 
     pub const fn about(mut self, about: &'static str) -> Section {

@@ -20,6 +20,8 @@ pub struct Verb {
     pub noun: &'static str,
     pub name: &'static str,
     pub about: &'static str,
+    /// What the noun is for; that of its first verb counts.
+    pub noun_about: &'static str,
     pub args: Vec<Arg>,
     pub does: Does,
     /// May make a new SQLite file.
@@ -52,7 +54,13 @@ impl Verb {
         path: &'static str,
     ) -> Verb {
         let does = Does::Call { method, path, columns: Vec::new(), empty: "nothing there" };
-        Verb { noun, name, about, args: Vec::new(), does, creates: false, examples: "" }
+        Verb { noun, name, about, noun_about: "", args: Vec::new(), does, creates: false, examples: "" }
+    }
+
+    /// What the help says of the noun.
+    pub fn of(mut self, noun_about: &'static str) -> Verb {
+        self.noun_about = noun_about;
+        self
     }
 
     /// A verb with code of its own.
@@ -62,7 +70,7 @@ impl Verb {
         R: Future<Output = Result<(), VerbError>> + Send + 'static,
     {
         let does = Does::Run(Arc::new(move |call| Box::pin(run(call))));
-        Verb { noun, name, about, args: Vec::new(), does, creates: false, examples: "" }
+        Verb { noun, name, about, noun_about: "", args: Vec::new(), does, creates: false, examples: "" }
     }
 
     pub fn arg(mut self, arg: Arg) -> Verb {

@@ -7,7 +7,7 @@
 use serde_json::{Map, Value};
 use sqlx::PgConnection;
 use sqlx::postgres::PgRow;
-use windlass_core::audit::{Actor, Note, filter_words, job_figures, on_job, on_jobs, only_job};
+use windlass_core::audit::{Actor, Note, filter_words, job_figures, named_jobs, on_job, on_jobs};
 use windlass_core::end::Ended;
 use windlass_core::store::{Action, Bulk, Change, JobFilter};
 use windlass_core::{JobId, JobState, QueueId, StoreError};
@@ -116,8 +116,8 @@ const CHECK: &str = "insert into windlass.lane_checks (kind, at, lane, freed) va
 /// So that a retry comes back with the priority the operator gave it.
 const KEEP_PRIORITY: &str = "update windlass.jobs set priority = $2 where id = $1 and priority <> $2";
 
-const HOLD_WAITING: &str = "select from windlass.ready where id = $1 for update";
-const HOLD_FINISHED: &str = "select from windlass.finished where id = $1 for update";
+const HOLD_WAITING: &str = "select from windlass.ready where id = any ($1) order by id for update";
+const HOLD_FINISHED: &str = "select from windlass.finished where id = any ($1) order by id for update";
 
 const NAMES: &str = "
     select (select name from windlass.queues where id = $1) as queue,
@@ -139,16 +139,14 @@ impl PostgresStore {
         let mut tx = self.pool.begin().await.map_err(failed(OP))?;
         let mut ids = self.pick(&mut tx, filter, fit, limit).await?;
         let mut skipped = self.pick(&mut tx, filter, unfit, limit).await?.len() as u64;
-        let mut before = None;
-        if let (Some(_), Some(id), false) = (actor, only_job(filter), ids.is_empty()) {
-            match self.hold_job(&mut tx, id).await? {
-                Some((state, figures)) if action.fits(state) => before = Some((id, figures)),
-                // It moved since it was picked.
-                _ => {
-                    ids.clear();
-                    skipped += 1;
-                }
-            }
+        let mut before = Vec::new();
+        if actor.is_some() && !named_jobs(filter).is_empty() {
+            before = self.hold_jobs(&mut tx, &ids).await?;
+            before.retain(|(_, state, _)| action.fits(*state));
+            // The others moved since they were picked.
+            let there: Vec<i64> = before.iter().map(|(id, ..)| id.0).collect();
+            skipped += (ids.len() - there.len()) as u64;
+            ids = there;
         }
         let mut released = Woken::default();
         let mut bulk = match action {
@@ -165,13 +163,12 @@ impl PostgresStore {
         };
         bulk.skipped =
             skipped + (ids.len() as u64).saturating_sub(bulk.done + bulk.requested + bulk.superseded);
-        if actor.is_some() {
-            let note = match before {
-                Some((id, before)) => {
-                    on_job(filter, action, id, &before, &self.figures_of(&mut tx, id).await?)
-                }
-                None => on_jobs(self.filter_words(&mut tx, filter, &ids).await?, action, &bulk),
-            };
+        if actor.is_some() && named_jobs(filter).is_empty() {
+            let words = self.filter_words(&mut tx, filter, &ids).await?;
+            self.note(&mut tx, actor, on_jobs(filter, words, action, &bulk).as_ref()).await?;
+        }
+        for (id, _, before) in before {
+            let note = on_job(filter, action, id, &before, &self.figures_of(&mut tx, id).await?);
             self.note(&mut tx, actor, note.as_ref()).await?;
         }
         tx.commit().await.map_err(failed(OP))?;
@@ -186,19 +183,23 @@ impl PostgresStore {
         Ok(bulk)
     }
 
-    /// A job as it stands, so that it stays so: what it waits in is locked, in the order in which the actions do it. One that
+    /// Jobs as they stand, so that they stay so: what they wait in is locked, in the order in which the actions do it. One that
     /// runs may still end.
-    async fn hold_job(
+    async fn hold_jobs(
         &self,
         conn: &mut PgConnection,
-        id: JobId,
-    ) -> Result<Option<(JobState, Map<String, Value>)>, StoreError> {
-        self.lock_ends(conn, &[id.0], &[id.0]).await?;
+        ids: &[i64],
+    ) -> Result<Vec<(JobId, JobState, Map<String, Value>)>, StoreError> {
+        self.lock_ends(conn, ids, ids).await?;
         for statement in [HOLD_WAITING, HOLD_FINISHED] {
-            sqlx::query(self.sql(statement)).bind(id.0).execute(&mut *conn).await.map_err(failed(OP))?;
+            sqlx::query(self.sql(statement)).bind(ids).execute(&mut *conn).await.map_err(failed(OP))?;
         }
-        let found = self.job_on(conn, id).await?;
-        Ok(found.map(|(job, cancel)| (job.state, job_figures(&job, cancel))))
+        let mut held = Vec::with_capacity(ids.len());
+        for id in ids.iter().copied().map(JobId) {
+            let found = self.job_on(conn, id).await?;
+            held.extend(found.map(|(job, cancel)| (id, job.state, job_figures(&job, cancel))));
+        }
+        Ok(held)
     }
 
     /// Nothing where there is no such job.
@@ -306,7 +307,7 @@ impl PostgresStore {
         let mut tx = self.pool.begin().await.map_err(failed(op))?;
         let mut before = None;
         if actor.is_some() {
-            let hold = sqlx::query(self.sql(HOLD_WAITING)).bind(id.0);
+            let hold = sqlx::query(self.sql(HOLD_WAITING)).bind(vec![id.0]);
             hold.execute(&mut *tx).await.map_err(failed(op))?;
             before = Some(self.figures_of(&mut tx, id).await?);
         }

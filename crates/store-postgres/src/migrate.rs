@@ -67,6 +67,11 @@ pub(crate) fn newest() -> i64 {
 const OP: &str = "read the migrations";
 
 impl PostgresStore {
+    /// The newest version of the schema that this binary knows.
+    pub fn newest_schema() -> i64 {
+        newest()
+    }
+
     pub(crate) async fn do_migrations(&self) -> Result<Vec<Migration>, StoreError> {
         Ok(core().list(&self.look(None).await?))
     }

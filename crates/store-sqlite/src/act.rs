@@ -5,7 +5,7 @@
 
 use rusqlite::OptionalExtension;
 use serde_json::{Map, Value};
-use windlass_core::audit::{Actor, Note, filter_words, job_figures, on_job, on_jobs, only_job};
+use windlass_core::audit::{Actor, Note, filter_words, job_figures, named_jobs, on_job, on_jobs};
 use windlass_core::lane::Lane;
 use windlass_core::store::{Action, Bulk, Change, JobFilter, Wake};
 use windlass_core::{JobId, JobState, KindId, LaneId, QueueId, StoreError, Time, UniqueUntil};
@@ -51,11 +51,12 @@ impl SqliteStore {
             let (filter, room, asked) = (filter.clone(), left.min(CHUNK), asked.clone());
             let (ids, part) = self
                 .write("change jobs", room, move |scope| {
-                    let one = asked.as_ref().and_then(|asked| only_job(&asked.filter));
-                    let before = one.map(|id| figures(scope, id)).transpose()?;
+                    let named = asked.as_ref().map_or(&[][..], |asked| named_jobs(&asked.filter));
+                    let before = named.iter().map(|id| Ok((*id, figures(scope, *id)?)));
+                    let before = before.collect::<Answer<Figures>>()?;
                     let (ids, part) = chunk(scope, &filter, action, after, room)?;
                     if let Some(asked) = &asked {
-                        asked.note(scope, action, before.as_ref(), &ids, &part)?;
+                        asked.note(scope, action, &before, &ids, &part)?;
                     }
                     Ok((ids, part))
                 })
@@ -81,27 +82,36 @@ struct Asked {
     filter: JobFilter,
 }
 
+/// Jobs that were named, as they stood.
+type Figures = Vec<(JobId, Map<String, Value>)>;
+
 impl Asked {
     fn note(
         &self,
         scope: &Scope<'_>,
         action: Action,
-        before: Option<&Map<String, Value>>,
+        before: &Figures,
         picked: &[JobId],
         bulk: &Bulk,
     ) -> Answer<()> {
-        let line = match (only_job(&self.filter), before) {
-            (Some(id), Some(before)) => on_job(&self.filter, action, id, before, &figures(scope, id)?),
-            _ => {
-                let name = |table: &str, id: Option<i32>| -> Answer<Option<String>> {
-                    let sql = format!("select name from windlass_{table} where id = ?1");
-                    Ok(scope.connection.prepare_cached(&sql)?.query_row([id], |row| row.get(0)).optional()?)
-                };
-                let queue = name("queues", self.filter.queue.map(|queue| queue.0))?;
-                let kind = name("kinds", self.filter.kind.map(|kind| kind.0))?;
-                on_jobs(filter_words(&self.filter, picked, queue, kind), action, bulk)
-            }
+        if before.is_empty() {
+            return self.note_all(scope, action, picked, bulk);
+        }
+        for (id, before) in before.iter().filter(|(id, _)| picked.contains(id)) {
+            let line = on_job(&self.filter, action, *id, before, &figures(scope, *id)?);
+            audit::note(scope, Some(&self.actor), line.as_ref())?;
+        }
+        Ok(())
+    }
+
+    fn note_all(&self, scope: &Scope<'_>, action: Action, picked: &[JobId], bulk: &Bulk) -> Answer<()> {
+        let name = |table: &str, id: Option<i32>| -> Answer<Option<String>> {
+            let sql = format!("select name from windlass_{table} where id = ?1");
+            Ok(scope.connection.prepare_cached(&sql)?.query_row([id], |row| row.get(0)).optional()?)
         };
+        let queue = name("queues", self.filter.queue.map(|queue| queue.0))?;
+        let kind = name("kinds", self.filter.kind.map(|kind| kind.0))?;
+        let line = on_jobs(&self.filter, filter_words(&self.filter, picked, queue, kind), action, bulk);
         audit::note(scope, Some(&self.actor), line.as_ref())
     }
 }

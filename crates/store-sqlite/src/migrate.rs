@@ -164,6 +164,11 @@ pub(crate) fn pack_migrations(connection: &Connection) -> Answer<Vec<PackMigrati
 }
 
 impl SqliteStore {
+    /// The newest version of the schema that this binary knows.
+    pub fn newest_schema() -> i64 {
+        newest()
+    }
+
     pub(crate) async fn migrations(&self) -> Result<Vec<Migration>, StoreError> {
         self.read("list migrations", |connection| Ok(core().list(&applied(connection, None)?))).await
     }

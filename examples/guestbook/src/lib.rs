@@ -75,7 +75,8 @@ fn verbs() -> Vec<Verb> {
     let name = Arg::option("name", "Who signs", Goes::Field);
     let id = Arg::positional("ID", "Id of the entry, as `guestbook list --json` shows it", Goes::Path);
     vec![
-        Verb::call("guestbook", "list", "The guest book: look at it, sign it", Method::GET, "/v1/guestbook")
+        Verb::call("guestbook", "list", "Entries, newest first", Method::GET, "/v1/guestbook")
+            .of("The guest book: look at it, sign it")
             .arg(Arg::option("name", "Only entries of this name", Goes::Query))
             .arg(Arg::option("limit", "Most entries on a page", Goes::Query))
             .arg(Arg::option("cursor", "The next_cursor of the page before", Goes::Query))

@@ -113,6 +113,9 @@ fn checked(call: &Call, longest: usize) -> Result<(String, String), Problem> {
         if count > most {
             invalid.add(field, format!("has {count} characters; at most {most} are taken"));
         }
+        if text.trim().is_empty() && !invalid.problems.iter().any(|problem| problem.field == field) {
+            invalid.add(field, "must not be empty");
+        }
     };
     check("name", &name, 100);
     check("message", &message, longest);

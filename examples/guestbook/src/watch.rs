@@ -39,6 +39,9 @@ async fn look(host: &Host) -> Result<Vec<Finding>, StoreError> {
             let remedy = "see why with `windlass jobs --kind GUESTBOOK_THANK`";
             Finding::warning("guestbook", what, remedy).since(since).link("#/guestbook")
         }
-        _ => Finding::ok("guestbook", format!("{} entries", entries::count(host).await?)),
+        _ => match entries::count(host).await? {
+            1 => Finding::ok("guestbook", "1 entry"),
+            count => Finding::ok("guestbook", format!("{count} entries")),
+        },
     }])
 }

@@ -171,6 +171,34 @@ fn from_entry_to_thanks_on_postgres() {
     from_entry_to_thanks(&World::postgres("thanks"));
 }
 
+/// A verb that works in its own process takes the entry from search too.
+fn removed_without_a_server(world: &World) {
+    world.ok(&["migrate", "up"]);
+    let sign = || {
+        let signed = world.json(&["guestbook", "sign", "--name", "Ada", "--message", "What a lovely engine"]);
+        signed["id"].as_str().unwrap().to_owned()
+    };
+    let hits = || world.json(&["search", "guest_entry", "engine"])["hits"].as_array().unwrap().len();
+    world.ok(&["guestbook", "remove", &sign()]);
+    let second = sign();
+    let (mut server, _) = world.serve();
+    wait_until_blocking("the entry to be found", PATIENCE, || Seen::when(hits(), |hits| *hits == 1));
+    server.terminate().unwrap();
+    server.kill().ok();
+    world.ok(&["guestbook", "remove", &second]);
+    assert_eq!(hits(), 0, "it is found no more");
+}
+
+#[test]
+fn an_entry_goes_without_a_server_on_sqlite() {
+    removed_without_a_server(&World::sqlite());
+}
+
+#[test]
+fn an_entry_goes_without_a_server_on_postgres() {
+    removed_without_a_server(&World::postgres("remove"));
+}
+
 #[test]
 fn every_broken_rule_is_told_at_once() {
     let world = World::sqlite();
@@ -181,6 +209,10 @@ fn every_broken_rule_is_told_at_once() {
     let said = String::from_utf8(refused.stderr).unwrap();
     assert_eq!(refused.status.code(), Some(2), "{said}");
     assert!(said.contains("name: has 101") && said.contains("message: has 501"), "{said}");
+    let refused = world.run(&["guestbook", "sign", "--name", "", "--message", " "]);
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("name: must not be empty") && said.contains("message: must not be"), "{said}");
     let file = world.folder.path().join("bad.toml");
     std::fs::write(&file, "[packs.guestbook]\nlongest = 0\ngreeting = \"hi\"\n").unwrap();
     let refused = world.run(&["--config", file.to_str().unwrap(), "guestbook"]);
@@ -217,7 +249,8 @@ fn down_and_up(world: &World) {
     let refused = world.run(&["migrate", "down", "--pack", "guestbook", "--to", "7"]);
     let said = String::from_utf8(refused.stderr).unwrap();
     assert!(said.contains("guestbook has no version 7; known: 0, 1"), "{said}");
-    world.ok(&["migrate", "down", "--pack", "guestbook"]);
+    let down = world.ok(&["migrate", "down", "--pack", "guestbook"]);
+    assert!(down.starts_with("reverted guestbook 1 in "), "{down}");
     let refused = world.run(&["guestbook"]);
     let said = String::from_utf8(refused.stderr).unwrap();
     assert!(!refused.status.success() && said.contains("windlass migrate up"), "{said}");

@@ -4,21 +4,26 @@
 
 pub(crate) mod answer;
 mod console;
+mod register;
 mod remote;
 pub(crate) mod verbs;
+mod whom;
 mod worker;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_http::{Interface, Options};
+use windlass_engine::Client;
+use windlass_http::{Interface, Options, Preparation};
 use windlass_pack::Principal;
 use windlass_pack::api::Api;
 use windlass_pack::verb::Work;
 
 use crate::commands::Session;
-use crate::failure::Failure;
+use crate::failure::{During, Failure};
+use register::Known;
 use remote::RemoteApi;
+pub(crate) use whom::remote;
 pub(crate) use worker::Visited;
 
 /// The name of this process in the audit.
@@ -39,12 +44,21 @@ pub(crate) fn exact(duration: Duration) -> String {
 impl Session {
     /// The routes over a database that is there, or on the server.
     pub(crate) async fn api(&self) -> Result<Arc<dyn Api>, Failure> {
-        self.routes(false).await
+        self.routes(false).await.map(|(api, _)| api)
+    }
+
+    /// The same for verbs that look something up and then change it: what they look for may only be configured yet.
+    pub(crate) async fn acting_api(&self) -> Result<Arc<dyn Api>, Failure> {
+        let (api, before) = self.routes(false).await?;
+        if let Some(prepare) = before {
+            prepare().await.map_err(|problem| Failure::new("cannot register budgets", problem.detail()))?;
+        }
+        Ok(api)
     }
 
     /// The same for verbs that bring something: the first of them makes the database.
     pub(crate) async fn creating_api(&self) -> Result<Arc<dyn Api>, Failure> {
-        self.routes(true).await
+        self.routes(true).await.map(|(api, _)| api)
     }
 
     /// A worker in this process, for verbs that wait for what no server works off.
@@ -53,16 +67,25 @@ impl Session {
         Some(Arc::new(move || Box::pin(worker::start(opened.clone()))))
     }
 
-    async fn routes(&self, create: bool) -> Result<Arc<dyn Api>, Failure> {
+    /// With what has to run before a change where it is made in this process.
+    async fn routes(&self, create: bool) -> Result<(Arc<dyn Api>, Option<Preparation>), Failure> {
         if let Some(remote) = &self.remote {
-            return Ok(Arc::new(RemoteApi::new(remote)?));
+            return Ok((Arc::new(RemoteApi::new(remote)?), None));
         }
-        let client = if create { self.writer().await? } else { self.client().await? };
+        let store = match create {
+            true => self.ready(&self.config.database, false, true).await?,
+            false => self.existing().await?,
+        };
+        let client = Client::open(store, &[], &[]).await.during("cannot read the registry")?;
         let mut assembly = self.assembly()?;
-        assembly.visit(client.clone());
+        assembly.visit(client.clone()).map_err(|error| Failure::new("cannot start", error))?;
         let _ = self.visited.set((client.clone(), Arc::new(assembly.handlers())));
+        let (queues, budgets) = (self.config.queues.clone(), self.config.budgets.clone());
+        let kinds = self.config.kinds.apply(assembly.kinds());
+        let before = register::before_changes(Known { client: client.clone(), queues, kinds, budgets });
         let interface = Interface::new(&Options::default(), client, &mut assembly)
             .map_err(|error| Failure::new("the routes of this binary do not fit together", error))?;
-        Ok(Arc::new(interface.api(Principal::unrestricted(ACTOR))))
+        let api = interface.api(Principal::unrestricted(ACTOR)).before_changes(before.clone());
+        Ok((Arc::new(api), Some(before)))
     }
 }

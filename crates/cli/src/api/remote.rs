@@ -47,6 +47,9 @@ impl RemoteApi {
 #[async_trait]
 impl Api for RemoteApi {
     async fn send(&self, request: ApiRequest) -> Result<ApiAnswer, ApiError> {
+        if let Some(misled) = request.misled() {
+            return Err(misled);
+        }
         let server = self.base.origin().ascii_serialization();
         let lost = |error: reqwest::Error| {
             let why = match std::error::Error::source(&error) {

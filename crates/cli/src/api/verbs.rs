@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::error::ErrorKind;
 use clap::{Arg as ClapArg, ArgAction, ArgMatches, Command};
 use serde_json::{Map, Value};
 use windlass_core::duration;
@@ -42,7 +43,8 @@ pub(crate) fn extend(mut command: Command, verbs: &[Verb]) -> Command {
 }
 
 fn about(verbs: &[&Verb]) -> String {
-    verbs.first().map_or(String::new(), |verb| verb.about.to_owned())
+    let said = verbs.iter().map(|verb| verb.noun_about).find(|about| !about.is_empty());
+    said.or(verbs.first().map(|verb| verb.about)).unwrap_or_default().to_owned()
 }
 
 fn json_flag() -> ClapArg {
@@ -79,6 +81,12 @@ pub(crate) fn chosen(verbs: &[Verb], matches: &ArgMatches) -> Option<Chosen> {
         Some((name, values)) => (named(name)?, values),
         None => (named("").or_else(|| named("list"))?, within),
     };
+    let bare = within.subcommand().is_none();
+    if let Some(missing) = verb.args.iter().find(|arg| arg.required && bare && !verb.name.is_empty()) {
+        let (name, hole) = (verb.name, if missing.positional { "" } else { "--" });
+        let text = format!("<{hole}{}> is missing: windlass {noun} {name} <{hole}{0}>", missing.name);
+        Command::new("windlass").error(ErrorKind::MissingRequiredArgument, text).exit();
+    }
     let mut given = BTreeMap::new();
     for arg in &verb.args {
         match arg.switch {
@@ -110,8 +118,8 @@ impl Chosen {
         match verb.does {
             Does::Call { method, path, columns, empty } => {
                 let request = request(method, path, &verb.args, &values);
-                let what = format!("cannot {} {}", verb.name, verb.noun);
-                let answer = api.call(request).await.during(what.replace("  ", " "))?;
+                let what = format!("`{} {}` failed", verb.noun, verb.name).replace(" `", "`");
+                let answer = api.call(request).await.during(what)?;
                 show(&session.output, &answer, &columns, empty, json)
             }
             Does::Run(run) => {

@@ -7,7 +7,7 @@ use super::{Json, Paging};
 #[derive(Args)]
 #[command(after_help = "Examples:\n  windlass audit\n  windlass audit list --limit 10 --json\n\n\
     Kept is every act of an operator, with what differs: live limits, jobs and dead letters, schedules, workflows,\n\
-    types, budgets, clean-up, and what parts declare. `--act job.` means every act that begins so.")]
+    types, budgets, clean-up, and what parts declare. `--act job` means every act on a job.")]
 pub(crate) struct Audit {
     #[command(subcommand)]
     pub(crate) verb: Option<AuditVerb>,
@@ -26,7 +26,7 @@ pub(crate) struct ListAudit {
     /// Only acts of this actor
     #[arg(long, value_name = "WHO")]
     pub(crate) actor: Option<String>,
-    /// Only this act, such as job.cancel, or a family such as job.
+    /// Only this act, such as job.cancel, or every act of a family: job
     #[arg(long, value_name = "ACT")]
     pub(crate) act: Option<String>,
     /// Only acts on this subject, such as queue/LOW

@@ -17,6 +17,7 @@ pub(crate) async fn run(session: &Session, args: Audit) -> Result<(), Failure> {
         None => args.list,
     };
     let ListAudit { actor, act, subject, from, to, paging, json } = list;
+    let asked = [&actor, &act, &subject, &from, &to].iter().any(|said| said.is_some());
     let api = session.api().await?;
     let request = paging.of(ApiRequest::get("/v1/audit", &[]));
     let request = request.query("actor", actor).query("act", act).query("subject", subject);
@@ -27,7 +28,10 @@ pub(crate) async fn run(session: &Session, args: Audit) -> Result<(), Failure> {
     }
     let acts = items(&answer.value);
     if acts.is_empty() {
-        return session.output.line("no operator has changed anything yet");
+        return session.output.line(match asked {
+            true => "no act matches",
+            false => "no operator has changed anything yet",
+        });
     }
     let mut table = Table::new(&["when", "who", "act", "subject", "before", "after"]);
     for act in acts {

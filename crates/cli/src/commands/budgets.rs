@@ -19,8 +19,12 @@ const COSTS: usize = 5;
 const MISSING: &str = "nothing was changed; describe budgets under [budgets.NAME] in windlass.toml";
 
 pub(crate) async fn run(session: &Session, args: Budgets) -> Result<(), Failure> {
-    let api = session.api().await?;
-    match args.verb.unwrap_or(BudgetsVerb::List(args.list)) {
+    let verb = args.verb.unwrap_or(BudgetsVerb::List(args.list));
+    let api = match &verb {
+        BudgetsVerb::List(_) | BudgetsVerb::History { .. } => session.api().await?,
+        BudgetsVerb::Set { .. } | BudgetsVerb::Reset { .. } => session.acting_api().await?,
+    };
+    match verb {
         BudgetsVerb::List(json) => all(session, api.as_ref(), json.json).await,
         BudgetsVerb::History { name, months, json } => {
             let request =
@@ -59,7 +63,9 @@ async fn all(session: &Session, api: &dyn Api, json: bool) -> Result<(), Failure
     }
     let budgets = items(&answer.value);
     if budgets.is_empty() {
-        return session.output.line("no budgets; describe one under [budgets.NAME] in windlass.toml");
+        return session
+            .output
+            .line("no budgets; `windlass serve` registers those under [budgets.NAME] in windlass.toml");
     }
     table(session, &["budget"], budgets)?;
     for budget in budgets {

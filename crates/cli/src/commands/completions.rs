@@ -1,14 +1,13 @@
 //! `completions SHELL`.
 
-use clap::CommandFactory;
 use clap_complete::Shell;
 
-use crate::args::Cli;
+use crate::args::command;
 use crate::failure::{During, Failure};
 
 pub(crate) fn run(shell: Shell) -> Result<(), Failure> {
     // Into memory first: the generator panics when it cannot write.
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "windlass", &mut script);
+    clap_complete::generate(shell, &mut command(), "windlass", &mut script);
     std::io::Write::write_all(&mut std::io::stdout().lock(), &script).during("cannot write the script")
 }

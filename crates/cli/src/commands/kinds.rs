@@ -46,6 +46,11 @@ pub(crate) async fn run(session: &Session, args: Kinds) -> Result<(), Failure> {
 }
 
 fn table(session: &Session, kinds: &[Value]) -> Result<(), Failure> {
+    if kinds.is_empty() {
+        return session
+            .output
+            .line("no kinds yet; `windlass serve` and `worker` register them when they start");
+    }
     let titles = [
         "kind",
         "queue",

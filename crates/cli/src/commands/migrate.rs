@@ -54,7 +54,7 @@ async fn down(session: &Session, store: &dyn Store, to: i64, json: bool) -> Resu
         return Err(Failure::new("cannot migrate down", why).hint("`windlass migrate status` lists them"));
     }
     let reverted = store.migrate_down(to).await.during("cannot migrate down")?;
-    tell_reverted(session, &reverted, json)
+    tell_reverted(session, None, &reverted, json)
 }
 
 async fn down_pack(
@@ -80,17 +80,19 @@ async fn down_pack(
         return Err(Failure::new(what, why).hint("`windlass migrate status` lists them"));
     }
     let reverted = store.migrate_pack_down(pack, steps, to).await.during(what)?;
-    tell_reverted(session, &reverted, json)
+    tell_reverted(session, Some(pack), &reverted, json)
 }
 
-fn tell_reverted(session: &Session, reverted: &[i64], json: bool) -> Result<(), Failure> {
+fn tell_reverted(session: &Session, pack: Option<&str>, reverted: &[i64], json: bool) -> Result<(), Failure> {
     let (output, address) = (&session.output, &session.config.database.address);
     if json {
-        return output.json(&json!({ "applied": [], "reverted": reverted }));
+        return output.json(&json!({ "pack": pack, "applied": [], "reverted": reverted }));
     }
-    match reverted.is_empty() {
-        true => output.line(format_args!("{address} is already there")),
-        false => output.line(format_args!("reverted {} in {address}", list(reverted))),
+    let of = pack.map(|pack| format!("{pack} ")).unwrap_or_default();
+    match (reverted.is_empty(), pack) {
+        (true, None) => output.line(format_args!("{address} is already there")),
+        (true, Some(pack)) => output.line(format_args!("{pack} is already there in {address}")),
+        (false, _) => output.line(format_args!("reverted {of}{} in {address}", list(reverted))),
     }
 }
 

@@ -27,8 +27,7 @@ pub(crate) mod workflows;
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use windlass_core::{KindSpec, QueueSpec, Store, StoreError};
-use windlass_engine::{Catalog, Client};
+use windlass_core::{Store, StoreError};
 use windlass_pack::Assembly;
 
 use crate::api::{Remote, Visited};
@@ -64,7 +63,7 @@ impl Session {
         let what = || format!("cannot open {}", database.address);
         let is_new = matches!(&database.address, Address::Sqlite(path) if !path.exists());
         if is_new && !create {
-            let hint = "`windlass serve`, `demo`, `index`, `enqueue` and `migrate up` make a new one; --database names another";
+            let hint = "`windlass serve`, `demo`, `index`, `enqueue`, `restore` and `migrate up` make a new one; --database names another";
             return Err(Failure::new(what(), "there is no such file").hint(hint));
         }
         let store = compose::open(database, create).await.during(what())?;
@@ -84,6 +83,17 @@ impl Session {
         create: bool,
     ) -> Result<Arc<dyn Store>, Failure> {
         let store = self.open(database, create).await?;
+        self.migrated(&store, database, migrate).await?;
+        Ok(store)
+    }
+
+    /// The same for a database that is open.
+    pub(crate) async fn migrated(
+        &self,
+        store: &Arc<dyn Store>,
+        database: &Database,
+        migrate: bool,
+    ) -> Result<(), Failure> {
         let new = match store.check_schema().await {
             Ok(()) => false,
             Err(StoreError::SchemaMissing) if store.name() == "sqlite" => true,
@@ -102,8 +112,7 @@ impl Session {
                 tracing::info!(?applied, "migrated");
             }
         }
-        assembly.check(store.as_ref()).await.during(format!("cannot use {}", database.address))?;
-        Ok(store)
+        assembly.check(store.as_ref()).await.during(format!("cannot use {}", database.address))
     }
 
     /// The database as somebody else made it.
@@ -114,40 +123,6 @@ impl Session {
         store.check_schema().await.during(what.as_str())?;
         self.assembly()?.check(store.as_ref()).await.during(what)?;
         Ok(store)
-    }
-
-    /// For verbs that look at what is there and act on it.
-    pub(crate) async fn client(&self) -> Result<Client, Failure> {
-        let store = self.existing().await?;
-        self.registered(store).await
-    }
-
-    /// For verbs that bring something: the first of them makes the database.
-    pub(crate) async fn writer(&self) -> Result<Client, Failure> {
-        let store = self.ready(&self.config.database, false, true).await?;
-        self.registered(store).await
-    }
-
-    /// Registers only what is missing: the figures of a running server, whose configuration this process may not have,
-    /// stay as they are.
-    async fn registered(&self, store: Arc<dyn Store>) -> Result<Client, Failure> {
-        let what = "cannot read the registry";
-        let catalog = Catalog::load(store.as_ref()).await.during(what)?;
-        let queues: Vec<QueueSpec> = self.config.queues.clone();
-        let queues: Vec<QueueSpec> =
-            queues.into_iter().filter(|queue| catalog.queue_named(&queue.name).is_none()).collect();
-        let kinds: Vec<KindSpec> = self.config.kinds.apply(self.assembly()?.kinds());
-        let kinds: Vec<KindSpec> =
-            kinds.into_iter().filter(|kind| catalog.kind_named(&kind.name).is_none()).collect();
-        if !queues.is_empty() || !kinds.is_empty() {
-            store.sync_registry(&queues, &kinds, None).await.during("cannot register queues and kinds")?;
-        }
-        let client = Client::open(store, &[], &[]).await.during(what)?;
-        let known = client.store().budgets().await.during(what)?;
-        let mut budgets = self.config.budgets.clone();
-        budgets.retain(|spec| !known.iter().any(|budget| budget.spec.name == spec.name));
-        client.set_budgets(&budgets).await.during("cannot register budgets")?;
-        Ok(client)
     }
 
     /// Lets every store end its background work.

@@ -117,6 +117,11 @@ fn show(session: &Session, queues: Vec<Value>, json: bool) -> Result<(), Failure
 }
 
 fn table(session: &Session, queues: &[Value]) -> Result<(), Failure> {
+    if queues.is_empty() {
+        return session
+            .output
+            .line("no queues yet; `windlass serve` and `worker` register them when they start");
+    }
     let titles = [
         "queue",
         ">waiting",

@@ -16,7 +16,7 @@ pub(crate) const KIND: Section = Section::named("kinds", "<KIND>", "SEND_RECEIPT
     "One section per kind of job. A kind this binary does not carry needs a queue; [kinds.\"*\"] holds for all\n\
      # kinds that have no value of their own.",
 );
-pub(crate) const BUDGET: Section = Section::named("budgets", "<name>", "ai").about(
+pub(crate) const BUDGET: Section = Section::named("budgets", "<name>", "ai").small().about(
     "One section per budget: money or tokens per month, reserved before they are spent. `windlass budgets` shows them.",
 );
 

@@ -301,12 +301,9 @@ impl RawConfig {
     }
 }
 
-/// Variables have no case of their own: budgets are spelled small, everything else in capitals.
+/// Variables have no case of their own: a section says how its names are spelled.
 fn in_variable(section: Section, name: &str) -> String {
-    match section {
-        BUDGET => name.to_lowercase(),
-        _ => name.to_uppercase(),
-    }
+    if section.small { name.to_lowercase() } else { name.to_uppercase() }
 }
 
 fn header(section: Section) -> String {

@@ -54,9 +54,14 @@ fn variables_win_over_the_file_whatever_their_case() {
             ("windlass_server__lease", "9s"),
             ("WINDLASS_QUEUES__High__SLA", "none"),
             ("WINDLASS_SERVER", "http://x"),
+            ("WINDLASS_ENTITIES__DOCUMENT__TEXT", "title, body"),
+            ("WINDLASS_BUDGETS__AI__LIMIT", "5"),
         ],
     )
     .unwrap();
+    for path in ["entities.document.text", "budgets.ai.limit"] {
+        assert!(config.shown.iter().any(|shown| shown.path == path), "{path}");
+    }
     assert_eq!(config.server.lease, Duration::from_secs(9));
     let high = config.queues.iter().find(|queue| queue.name == "HIGH").unwrap();
     assert_eq!((high.concurrency, high.sla), (3, None));

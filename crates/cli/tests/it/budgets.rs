@@ -8,8 +8,11 @@ const FILE: &str = "[budgets.ai]\nlimit = 500.00\n[budgets.words]\ntokens = 1000
 fn what_the_file_describes_is_listed() {
     let place = Place::new();
     place.run(&["migrate", "up"]).ok();
-    place.run(&["budgets"]).ok().says(&["no budgets; describe one under [budgets.NAME]"]);
+    place.run(&["budgets"]).ok().says(&["no budgets; `windlass serve` registers those under [budgets.NAME]"]);
+    place.run(&["queues"]).ok().says(&["no queues yet"]);
     place.write("windlass.toml", FILE);
+    place.run(&["budgets"]).ok().says(&["no budgets"]);
+    place.serve(&["serve"]).stop();
     place
         .run(&["budgets"])
         .ok()
@@ -80,6 +83,9 @@ fn what_operators_did_is_listed() {
     place.write("windlass.toml", FILE);
     place.run(&["audit"]).ok().says(&["no operator has changed anything yet"]);
     place.run(&["budgets", "set", "ai", "--limit", "750"]).ok();
+    place.run(&["audit", "--act", "budget"]).ok().says(&["budget.change"]);
+    place.run(&["audit", "--act", "budget."]).ok().says(&["budget.change"]);
+    place.run(&["audit", "--act", "job"]).ok().says(&["no act matches"]);
     place.run(&["queues", "pause", "LOW"]).ok();
     place.run(&["kinds", "set", "NOOP", "--rate", "5/s"]).ok();
     place.run(&["audit"]).ok().says(&[
@@ -127,6 +133,7 @@ fn mistakes_are_named() {
     let place = Place::new();
     place.run(&["migrate", "up"]).ok();
     place.write("windlass.toml", FILE);
+    place.run(&["budgets", "reset", "ai"]).ok();
     let parts = ["there is no budget `nope`: known: ai, words", "hint: nothing was changed"];
     for args in [
         &["budgets", "history", "nope"][..],

@@ -89,3 +89,42 @@ fn a_load_says_what_is_left_to_do_and_which_lines_were_refused() {
     );
     place.run(&["index", "--explain"]).ok().says(&["create of document: async (nothing says otherwise)"]);
 }
+
+#[test]
+fn mistakes_at_the_terminal_are_wrong_usage() {
+    let place = Place::new();
+    place.run(&["migrate", "up"]).ok();
+    place.run(&["entities"]).fails(2, &["<TYPE> is missing: windlass entities list <TYPE>"]);
+    let put = |fields: &str| place.run(&["entities", "put", "document", "a", fields]);
+    put("[1]").fails(2, &["body: must be an object"]);
+    put("{").fails(2, &["cannot write the entity"]);
+    put(r#"{"":1}"#).fails(2, &["a name must not be empty"]);
+    place.write("list.json", "[1]");
+    put("@list.json").fails(1, &["body: must be an object"]);
+    place
+        .run(&["entities", "history", "nope", "a"])
+        .fails(1, &["`entities history` failed", "no type `nope`"]);
+    let help = |args: &[&str]| place.run(&[args, &["--help"]].concat()).ok().out;
+    for noun in ["entities", "types"] {
+        assert_ne!(help(&[noun]).lines().next(), help(&[noun, "list"]).lines().next(), "{noun}");
+    }
+}
+
+/// A client takes `..` out of a path, so nothing can be called so, whichever door it comes by.
+#[test]
+fn both_doors_refuse_the_same_ids() {
+    let place = Place::new();
+    let server = place.serve(&["serve"]);
+    let url = format!("http://{}", server.address());
+    for id in [".", ".."] {
+        for args in [&["entities", "put", "document", id, "{}"][..], &["entities", "get", "document", id]] {
+            let near = place.run(args).fails(2, &[&format!("nothing can be called `{id}`")]);
+            let far = place.run(&[args, &["--server", &url]].concat());
+            assert_eq!((near.code, near.err), (far.code, far.err), "{args:?}");
+        }
+        let line = format!("{{\"id\":\"{id}\"}}\n");
+        place.pipe(&["index", "-"], &line).fails(1, &["id: must not be `.` or `..`"]);
+    }
+    place.run(&["entities", "put", "document", "...", "{}", "--server", &url]).ok();
+    place.run(&["entities", "get", "document", "..."]).ok();
+}

@@ -1,6 +1,6 @@
 //! A folder of its own for one test, and the binary run inside it.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -165,6 +165,27 @@ impl Server {
     /// Where its interface is.
     pub(crate) fn address(&self) -> String {
         self.output().split("http://").nth(1).unwrap().split_whitespace().next().unwrap().to_owned()
+    }
+
+    /// One request: the status and the JSON of the answer.
+    pub(crate) fn send(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        let (address, body) = (self.address(), body.to_string());
+        let mut stream = std::net::TcpStream::connect(&address).unwrap();
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n");
+        let length = body.len();
+        let request =
+            format!("{head}Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head[9..12].parse().unwrap(), serde_json::from_str(body).unwrap_or_default())
+    }
+
+    /// Ends well.
+    pub(crate) fn stop(mut self) {
+        self.signal("-TERM");
+        assert_eq!(self.wait(), 0, "{}", self.output());
     }
 
     pub(crate) fn wait_for(&self, text: &str) {

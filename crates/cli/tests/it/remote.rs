@@ -149,7 +149,7 @@ fn schedules_and_workflows_are_kept_by_the_server() {
         far.run(&put).ok().says(&["schedule nightly is new"]);
         far.run(&put).ok().says(&["was like this already"]);
         far.run(&["schedules", "put", "s", "--kind", "NOOP", "--cron", "61 * * * *"])
-            .fails(1, &["cron.minute: 61 is not 0–59", "nothing was written"]);
+            .fails(2, &["cron.minute: 61 is not 0–59", "nothing was written"]);
         far.same(&["schedules"]);
         far.same(&["schedules", "show", "nightly"]);
         far.same(&["schedules", "show", "nightly", "-n", "2", "--from", "2026-01-05T00:00:00Z", "--json"]);
@@ -179,9 +179,62 @@ fn a_server_may_be_named_by_the_environment() {
     // A database that is named is the one that is meant.
     let named = ["jobs", "count", "--database", "sqlite://none.db"];
     far.away.run_env(&named, &variable).fails(1, &["cannot open sqlite://none.db: there is no such file"]);
-    // Verbs that work on a database itself do not look at it.
-    far.away.run_env(&["config", "show"], &variable).ok();
+    // Verbs about this process itself say that they do not look at it.
+    let shown = far.away.run_env(&["config", "show"], &variable).ok();
+    assert_eq!(shown.err, "WINDLASS_SERVER is not followed: this verb works on the database itself\n");
     far.end();
+}
+
+/// They would change or copy another database than the one that the shell is set to.
+#[test]
+fn a_variable_does_not_send_a_verb_to_another_database() {
+    let place = Place::new();
+    place.run(&["migrate", "up"]).ok();
+    place.run(&["backup", "first.backup"]).ok();
+    let variable = [("WINDLASS_SERVER", "http://127.0.0.1:1")];
+    for args in [
+        &["migrate", "down", "--to", "1"][..],
+        &["migrate", "up"],
+        &["migrate", "status"],
+        &["backup", "which.backup"],
+        &["backup", "verify", "first.backup"],
+        &["restore", "first.backup"],
+        &["bench", "queue", "--jobs", "10"],
+    ] {
+        let parts = ["WINDLASS_SERVER cannot be followed", "--database"];
+        place.run_env(args, &variable).fails(2, &parts);
+    }
+    let status = place.run(&["migrate", "status", "--json"]).ok().json();
+    assert!(status["items"].as_array().unwrap().iter().all(|one| !one["applied_at"].is_null()), "{status}");
+    assert!(!place.path().join("which.backup").exists());
+    let named = ["backup", "which.backup", "--database", "sqlite://windlass-data/windlass.db"];
+    place.run_env(&named, &variable).ok();
+    place.run_env(&["migrate", "status"], &[("WINDLASS_SERVER", "")]).ok();
+    let demo = place.run_env(&["demo", "--no-serve"], &variable).ok();
+    assert!(demo.err.contains("WINDLASS_SERVER is not followed"), "{}", demo.err);
+}
+
+#[test]
+fn the_help_offers_a_server_where_it_can_be_followed() {
+    let place = Place::new();
+    let offers = |args: &[&str]| place.run(&[args, &["--help"]].concat()).ok().out.contains("--server");
+    for args in [
+        &["migrate"][..],
+        &["migrate", "down"],
+        &["restore"],
+        &["backup", "verify"],
+        &["bench", "queue"],
+        &["serve"],
+        &["worker"],
+        &["demo"],
+        &["config", "show"],
+    ] {
+        assert!(!offers(args), "{args:?}");
+    }
+    for args in [&["jobs"][..], &["backup"], &["backup", "list"], &["search"], &["entities", "put"]] {
+        assert!(offers(args), "{args:?}");
+    }
+    place.run(&["backup", "--help"]).ok().says(&["Without a file, and of `list`: ask this server"]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// Those that work on the database itself, and those that make the way to the routes.
-const DIRECT: [&str; 14] = [
+const DIRECT: [&str; 15] = [
     "api/",
     "compose.rs",
     "compose/",
@@ -11,6 +11,7 @@ const DIRECT: [&str; 14] = [
     "parts/",
     "commands/mod.rs",
     "commands/backup/mod.rs",
+    "commands/backup/restore.rs",
     "commands/bench/",
     "commands/demo/",
     // Whether there is a schema at all.

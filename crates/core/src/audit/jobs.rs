@@ -10,12 +10,19 @@ use super::{Note, differences};
 use crate::store::{Action, Bulk, JobFilter};
 use crate::{JobId, JobRecord};
 
-/// The one job that an act is about, if its filter names one.
-pub fn only_job(filter: &JobFilter) -> Option<JobId> {
-    match filter.ids.as_slice() {
-        [id] => Some(*id),
-        _ => None,
+/// More jobs than these are told together, however they were named.
+const TOLD_APART: usize = 100;
+
+/// The jobs that an act is about, where its filter names them and each gets a line of its own; else none.
+pub fn named_jobs(filter: &JobFilter) -> &[JobId] {
+    match filter.ids.len() {
+        0..=TOLD_APART => &filter.ids,
+        _ => &[],
     }
+}
+
+fn is_about_dead(filter: &JobFilter) -> bool {
+    !filter.states.is_empty() && filter.states.iter().all(|state| state.is_dead())
 }
 
 /// What of a job an operator can change.
@@ -40,7 +47,7 @@ pub fn on_job(
     before: &Map<String, Value>,
     after: &Map<String, Value>,
 ) -> Option<Note> {
-    let dead = !filter.states.is_empty() && filter.states.iter().all(|state| state.is_dead());
+    let dead = is_about_dead(filter);
     let act = match action {
         Action::Retry if dead => DEAD_LETTER_REPLAY,
         Action::Delete if dead => DEAD_LETTER_DELETE,
@@ -57,17 +64,20 @@ pub fn on_job(
 }
 
 /// Many jobs: the filter in words, and what became of those that matched in this transaction.
-pub fn on_jobs(filter: Map<String, Value>, action: Action, bulk: &Bulk) -> Option<Note> {
+pub fn on_jobs(filter: &JobFilter, words: Map<String, Value>, action: Action, bulk: &Bulk) -> Option<Note> {
     if bulk.done + bulk.requested + bulk.superseded == 0 {
         return None;
     }
+    let dead = is_about_dead(filter);
     let act = match action {
+        Action::Retry if dead => DEAD_LETTER_REPLAY,
+        Action::Delete if dead => DEAD_LETTER_DELETE,
         Action::Retry => JOBS_RETRY,
         Action::Cancel => JOBS_CANCEL,
         Action::Delete => JOBS_DELETE,
     };
     let mut detail = Map::new();
-    detail.insert("filter".to_owned(), json!({ "from": filter }));
+    detail.insert("filter".to_owned(), json!({ "from": words }));
     add_counts(&mut detail, bulk);
     Note::about(act, "jobs".to_owned(), detail)
 }
@@ -124,8 +134,9 @@ mod tests {
     fn one_job_is_told_from_many_and_a_dead_letter_from_a_job() {
         let one = JobFilter { ids: vec![JobId(7)], ..JobFilter::default() };
         let dead = JobFilter { states: vec![JobState::Failed, JobState::DeadLetter], ..one.clone() };
-        assert_eq!(only_job(&one), Some(JobId(7)));
-        assert_eq!(only_job(&JobFilter { ids: vec![JobId(7), JobId(8)], ..one.clone() }), None);
+        assert_eq!(named_jobs(&one), [JobId(7)]);
+        let many = |count| JobFilter { ids: (0..count).map(JobId).collect(), ..one.clone() };
+        assert_eq!((named_jobs(&many(100)).len(), named_jobs(&many(101)).len()), (100, 0));
         let (was, is) = (figures("dead_letter", None), figures("pending", Some("2026-11-18T07:00:00Z")));
         let act = |filter, action| on_job(filter, action, JobId(7), &was, &is).unwrap();
         assert_eq!(act(&one, Action::Retry).act, JOB_RETRY);
@@ -150,11 +161,12 @@ mod tests {
         };
         let words = filter_words(&filter, &[JobId(2)], Some("LOW".to_owned()), None);
         let bulk = Bulk { done: 3, superseded: 1, ..Bulk::default() };
-        let note = on_jobs(words.clone(), Action::Retry, &bulk).unwrap();
+        let note = on_jobs(&JobFilter::default(), words.clone(), Action::Retry, &bulk).unwrap();
+        assert_eq!(on_jobs(&filter, words.clone(), Action::Retry, &bulk).unwrap().act, DEAD_LETTER_REPLAY);
         let meant = json!({ "ids": ["2"], "state": ["failed"], "queue": "LOW", "tag": "t" });
         let detail = json!({ "filter": { "from": meant }, "done": { "to": 3 }, "superseded": { "to": 1 } });
         assert_eq!((note.act, note.subject.as_str()), (JOBS_RETRY, "jobs"));
         assert_eq!(Value::Object(note.detail), detail);
-        assert_eq!(on_jobs(words, Action::Retry, &Bulk { skipped: 9, ..Bulk::default() }), None);
+        assert_eq!(on_jobs(&filter, words, Action::Retry, &Bulk { skipped: 9, ..Bulk::default() }), None);
     }
 }

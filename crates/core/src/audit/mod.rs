@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::Time;
 
-pub use jobs::{filter_words, job_figures, on_job, on_jobs, only_job};
+pub use jobs::{filter_words, job_figures, named_jobs, on_job, on_jobs};
 pub use note::Note;
 pub use words::*;
 

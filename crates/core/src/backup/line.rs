@@ -49,28 +49,39 @@ pub struct Tail {
     pub sha256: String,
 }
 
+/// Why a file cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HeadError {
+    /// It does not begin as a backup does.
+    Broken(String),
+    /// It is one, for another binary than this.
+    Unfit(String),
+}
+
 impl Head {
-    pub fn read(line: &[u8], known_schema: i64, holdings: &Holdings) -> Result<Head, String> {
+    pub fn read(line: &[u8], known_schema: i64, holdings: &Holdings) -> Result<Head, HeadError> {
         #[derive(Deserialize)]
         struct Probe {
             windlass_backup: u32,
         }
         let probe: Probe = serde_json::from_slice(line)
-            .map_err(|_| "it does not begin like a backup of windlass".to_owned())?;
+            .map_err(|_| HeadError::Broken("it does not begin like a backup of windlass".to_owned()))?;
         if probe.windlass_backup > FORMAT {
             let format = probe.windlass_backup;
-            return Err(format!(
+            return Err(HeadError::Unfit(format!(
                 "it has format {format}, this binary knows up to {FORMAT}; use a newer windlass"
-            ));
+            )));
         }
-        let head: Head = serde_json::from_slice(line).map_err(|error| format!("its head: {error}"))?;
+        let head: Head =
+            serde_json::from_slice(line).map_err(|error| HeadError::Broken(format!("its head: {error}")))?;
         if head.schema > known_schema {
-            return Err(format!(
+            return Err(HeadError::Unfit(format!(
                 "it is of schema {}, this binary knows up to {known_schema}; use a newer windlass",
                 head.schema
-            ));
+            )));
         }
-        head.packs.iter().try_for_each(|(pack, version)| fits(pack, *version, holdings))?;
+        let fit = head.packs.iter().try_for_each(|(pack, version)| fits(pack, *version, holdings));
+        fit.map_err(HeadError::Unfit)?;
         Ok(head)
     }
 }
@@ -247,9 +258,16 @@ mod tests {
         let none = Holdings::core();
         let text = serde_json::to_vec(&head).unwrap();
         assert_eq!(Head::read(&text, 5, &none), Ok(head));
-        assert!(Head::read(&text, 4, &none).unwrap_err().contains("schema 5"));
-        assert!(Head::read(br#"{"windlass_backup": 9}"#, 5, &none).unwrap_err().contains("format 9"));
-        assert!(Head::read(b"PK\x03\x04", 5, &none).unwrap_err().contains("does not begin"));
+        let unfit = |text: &[u8], schema, part: &str| match Head::read(text, schema, &none) {
+            Err(HeadError::Unfit(why)) => assert!(why.contains(part), "{why}"),
+            other => panic!("{other:?}"),
+        };
+        unfit(&text, 4, "schema 5");
+        unfit(br#"{"windlass_backup": 9}"#, 5, "format 9");
+        match Head::read(b"PK\x03\x04", 5, &none) {
+            Err(HeadError::Broken(why)) => assert!(why.contains("does not begin"), "{why}"),
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
@@ -260,7 +278,8 @@ mod tests {
             br#"{"windlass_backup":1,"schema":5,"source":"sqlite","taken_at":"x","packs":{"guest":2}}"#;
         let said = |steps: i64| {
             let steps: Vec<_> = (1..=steps).map(step).collect();
-            Head::read(head, 5, &Holdings::core().with_pack("guest", &steps, &[])).map(|head| head.packs)
+            let read = Head::read(head, 5, &Holdings::core().with_pack("guest", &steps, &[]));
+            read.map(|head| head.packs).map_err(|error| format!("{error:?}"))
         };
         assert_eq!(said(2).unwrap()["guest"], 2);
         assert!(said(0).unwrap_err().contains("pack `guest`, which this binary does not have"));

@@ -67,17 +67,16 @@ impl BudgetChange {
 
     /// For the audit: what it was and what it is now. Nothing when all is as it was.
     pub fn note(&self, before: &Standing, after: &Standing) -> Option<Note> {
-        let limits = |standing: &Standing| {
-            let mut limits = Map::new();
-            limits.insert("limit".to_owned(), json!(standing.limits.amount));
-            limits.insert("tokens".to_owned(), json!(standing.limits.tokens));
-            limits
+        let figures = |standing: &Standing| {
+            let Standing { limits, settled, .. } = standing;
+            let mut figures = Map::new();
+            figures.insert("limit".to_owned(), json!(limits.amount));
+            figures.insert("tokens".to_owned(), json!(limits.tokens));
+            figures.insert("settled".to_owned(), json!(settled.amount));
+            figures.insert("tokens_used".to_owned(), json!(settled.tokens));
+            figures
         };
-        let mut detail = differences(&limits(before), &limits(after));
-        if self.reset && before.settled != Sums::default() {
-            let Sums { amount, tokens } = before.settled;
-            detail.insert("reset".to_owned(), json!({ "amount": amount, "tokens": tokens }));
-        }
+        let detail = differences(&figures(before), &figures(after));
         Note::about(BUDGET_CHANGE, format!("budget/{}/{}", self.budget, self.month), detail)
     }
 }
@@ -104,8 +103,7 @@ mod tests {
         assert_eq!((after.limits.amount, after.limits.tokens), (Some(Amount::from_cents(75_000)), None));
         assert_eq!((after.settled, after.reserved), (Sums::default(), before.reserved));
         let note = change.note(&before, &after).unwrap();
-        let detail =
-            r#"{"limit":{"from":"500.00","to":"750.00"},"reset":{"amount":"412.345678","tokens":9}}"#;
+        let detail = r#"{"limit":{"from":"500.00","to":"750.00"},"settled":{"from":"412.345678","to":"0.00"},"tokens_used":{"from":9,"to":0}}"#;
         assert_eq!(
             (serde_json::to_string(&note.detail).unwrap(), note.subject),
             (detail.to_owned(), "budget/ai/2026-11".to_owned())

@@ -23,7 +23,7 @@ fn both_spellings() {
         ("P2W", 1_209_600_000_000),
         ("7us", 7),
         ("7µs", 7),
-        ("0.0000015s", 2),
+        ("0.000002s", 2),
         ("0s", 0),
         ("36600d", 3_162_240_000_000_000),
     ] {
@@ -52,6 +52,8 @@ fn refused_with_the_reason() {
         ("5.s", number),
         ("0.0000000001s", number),
         ("+5m", number),
+        ("1.0000015s", "it is finer than a microsecond"),
+        ("PT0.0000015S", "it is finer than a microsecond"),
         ("PT-5M", number),
         ("5 parsecs", "the unit is unknown"),
         ("5m ago", "the unit is unknown"),

@@ -76,8 +76,7 @@ impl TypeSpec {
                 invalid.add(format!("{at}.name"), "must not hold NUL: no entity has such a field");
             }
             if !(1..=MAX_WEIGHT).contains(&field.weight) {
-                invalid
-                    .add(format!("{at}.weight"), format!("must be 1 to {MAX_WEIGHT}, not {}", field.weight));
+                invalid.add(format!("{at}.weight"), format!("must be 1 to {MAX_WEIGHT}"));
             }
             if self.text[..n].iter().any(|other| other.name == field.name) {
                 invalid.add(format!("{at}.name"), "is there twice");

@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::{ContentHash, Fields, Operation, Strategy, TypeSpec, content_hash, parts, resolve};
 use crate::input::MAX_PAYLOAD_BYTES;
+use crate::input::is_dots;
 use crate::{EntityRef, Idempotency, Invalid, KindId, NewJob, OnConflict, QueueId, RunAt, TypeId, Unique};
 
 pub const MAX_ID_BYTES: usize = 512;
@@ -235,6 +236,9 @@ fn index_plan(
 pub fn check_id(invalid: &mut Invalid, field: &str, id: &str) {
     if id.is_empty() || id.len() > MAX_ID_BYTES || id.contains('\0') {
         invalid.add(field, format!("must be 1–{MAX_ID_BYTES} bytes without NUL"));
+    }
+    if is_dots(id) {
+        invalid.add(field, "must not be `.` or `..`: no address can name it");
     }
 }
 

@@ -163,7 +163,12 @@ impl ScheduleSpec {
                 Ok(rule) => rules.push(rule),
                 Err(refused) => {
                     for problem in refused.problems {
-                        invalid.add(format!("rules[{n}].{}", problem.field), problem.rule);
+                        // What is wrong with the whole of an expression is wrong with the field it stands in.
+                        let part = match problem.field.as_str() {
+                            "expression" | "interval" => "expr",
+                            part => part,
+                        };
+                        invalid.add(format!("rules[{n}].{part}"), problem.rule);
                     }
                 }
             }

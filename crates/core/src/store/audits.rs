@@ -19,7 +19,7 @@ pub trait AuditStore: Send + Sync {
 #[derive(Clone, Debug, Default)]
 pub struct ActFilter {
     pub actor: Option<String>,
-    /// One that ends with a dot means all that begin with it: `job.`.
+    /// A word without its second half means all that begin with it: `job` or `job.`.
     pub act: Option<String>,
     pub subject: Option<String>,
     /// At this time or later.
@@ -39,8 +39,13 @@ impl ActFilter {
 
     /// The range of words that `act` means, its end excluded; `None` where it means one word.
     pub fn family(&self) -> Option<(String, String)> {
-        let stem = self.act.as_deref()?.strip_suffix('.')?;
-        Some((format!("{stem}."), format!("{stem}/")))
+        let act = self.act.as_deref()?;
+        match act.strip_suffix('.') {
+            Some(stem) => Some((act.to_owned(), format!("{stem}/"))),
+            // Also the word itself, should a part have one without a dot.
+            None if !act.contains('.') => Some((act.to_owned(), format!("{act}/"))),
+            None => None,
+        }
     }
 }
 
@@ -49,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dot_at_the_end_means_a_family() {
+    fn a_word_without_its_second_half_means_a_family() {
         let family = |act: &str| ActFilter { act: Some(act.to_owned()), ..ActFilter::newest(1) }.family();
         let (from, to) = family("job.").unwrap();
         assert!(["job.retry", "job.cancel"].iter().all(|act| (from.as_str()..to.as_str()).contains(act)));
@@ -58,6 +63,9 @@ mod tests {
                 .iter()
                 .all(|act| !(from.as_str()..to.as_str()).contains(act))
         );
+        let (from, to) = family("job").unwrap();
+        assert!(["job", "job.retry"].iter().all(|act| (from.as_str()..to.as_str()).contains(act)));
+        assert!(!(from.as_str()..to.as_str()).contains(&"jobs.retry"));
         assert_eq!(family("job.retry"), None);
     }
 }

@@ -26,6 +26,9 @@ pub trait EntityStore: Send + Sync {
     /// Adds or replaces a type's definition. A type is never removed.
     async fn put_type(&self, spec: &TypeSpec, actor: Option<&Actor>) -> Result<TypeId, StoreError>;
 
+    /// Adds a type unless one of its name is there, which stays as it is. Answers the one that is there now.
+    async fn add_type(&self, spec: &TypeSpec) -> Result<(TypeId, TypeSpec), StoreError>;
+
     /// Writes entities with their boxes in one transaction; each row's fate is [`crate::entity::decide`]'s, under its
     /// lock. A refused one leaves the others. The same entity may be in `writes` more than once: in order. The idempotency
     /// key of a write is kept with it, in the same transaction; a write that is refused leaves its key free.

@@ -17,6 +17,10 @@ pub enum BackupError {
     #[error("{} cannot be used: {why}", path.display())]
     Broken { path: PathBuf, why: String },
 
+    /// The file is a backup that another binary can read.
+    #[error("{} cannot be used: {why}", path.display())]
+    Unfit { path: PathBuf, why: String },
+
     /// The file was restored, and the result is not what the file holds.
     #[error("{} does not restore to what it holds: {why}", path.display())]
     Differs { path: PathBuf, why: String },

@@ -14,7 +14,7 @@ pub use compare::verify;
 pub use error::BackupError;
 pub use folder::{BackupFolder, TooOld, Verified, last_verified, too_old};
 pub use locked::{LockedFile, is_old, is_unique, unique};
-pub use read::{Contents, restore};
+pub use read::{Contents, inspect, restore};
 pub use write::{Written, write};
 
 /// Called with the rows and bytes of the file so far.

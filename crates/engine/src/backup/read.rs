@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
-use windlass_core::backup::line::{Head, TableEnd, TableHead, Tail, read_row};
+use windlass_core::backup::line::{Head, HeadError, TableEnd, TableHead, Tail, read_row};
 use windlass_core::backup::{Column, Gather, Holdings, Row, Sum, Table};
 use windlass_core::store::Import;
 use windlass_core::{Store, StoreError, Time};
@@ -37,6 +37,11 @@ pub struct TableContents {
     /// Indexes of the columns the file has, in its order.
     pub columns: Vec<usize>,
     pub sum: Sum,
+}
+
+/// The head of a file, if this binary can read what follows: worth knowing before a database is made or migrated for it.
+pub fn inspect(path: &Path, known_schema: i64, holdings: &Holdings) -> Result<Head, BackupError> {
+    Reading::open(path, known_schema, holdings).map(|(_, head)| head)
 }
 
 /// Reads the file into an empty store, all or nothing.
@@ -146,7 +151,10 @@ impl Reading {
             digest: String::new(),
         };
         let line = reading.read_line()?;
-        let head = Head::read(&line, known_schema, holdings).map_err(|why| BackupError::broken(path, why))?;
+        let head = Head::read(&line, known_schema, holdings).map_err(|error| match error {
+            HeadError::Broken(why) => BackupError::broken(path, why),
+            HeadError::Unfit(why) => BackupError::Unfit { path: path.to_owned(), why },
+        })?;
         reading.hash.update(&line);
         Ok((reading, head))
     }

@@ -46,7 +46,8 @@ impl Client {
                 format!("this kind has no resource; name one in the configuration (kinds.{name}.resource)");
             found.add("permits", rule);
         }
-        if known.is_none() && queue.is_some() {
+        // A kind that is to be registered, as far as can be told.
+        if known.is_none() && (queue.is_some() || !found.problems.is_empty()) {
             found.check_name("kind", name);
         }
         found.into_result()?;

@@ -74,8 +74,9 @@ impl Client {
         let QueueChange { concurrency, concurrency_min: min, concurrency_max: max, .. } = *change;
         let in_force = (queue.spec.concurrency, queue.spec.bounds);
         let bounds = Bounds::change(in_force, concurrency, min, max).unwrap_or_else(|(field, rule)| {
-            // Where one of the two bounds could not be parsed, a rule about both cannot be checked.
-            if !found.problems.iter().any(|problem| problem.field.starts_with("concurrency")) {
+            // A rule about both bounds cannot be checked where one could not be parsed.
+            let unread = found.problems.iter().any(|problem| problem.field.starts_with("concurrency"));
+            if !unread || (min.is_some() && max.is_some()) {
                 found.add(field, rule);
             }
             None

@@ -105,7 +105,8 @@ async fn a_broken_file_is_found_out() {
     let refused = async |bytes: &[u8], why: &str| {
         std::fs::write(&bad, bytes).unwrap();
         match restore(store, &bad).await {
-            Err(BackupError::Broken { why: said, .. }) if said.contains(why) => {}
+            Err(BackupError::Broken { why: said, .. } | BackupError::Unfit { why: said, .. })
+                if said.contains(why) => {}
             other => panic!("`{why}` is not what came of it: {other:?}"),
         }
         assert_eq!(exported(store).await.len(), 0, "{why}");
@@ -272,7 +273,7 @@ on_both! {
         for other in [Place::sqlite().await, Place::postgres().await] {
             let store = other.store.as_ref();
             match restore(store, &path).await {
-                Err(BackupError::Broken { why, .. }) => {
+                Err(BackupError::Unfit { why, .. }) => {
                     assert!(why.contains("pack `trunk`, which this binary does not have"), "{why}");
                 }
                 other => panic!("{other:?}"),

@@ -20,7 +20,7 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
     let list = route(app, Method::GET, "/v1/audit", "list_audit", about, list)
         .needs(Scope::Read)
         .query("actor", "Only what this one did", text())
-        .query("act", "Only this act, or with a dot at its end all that begin so: `job.`", text())
+        .query("act", "Only this act, such as `job.cancel`, or every act of a family: `job`", text())
         .query("subject", "Only what was done to this: `job/123`, `queue/LOW`", text())
         .query("from", "At this time or later", time())
         .query("to", "Before this time", time());

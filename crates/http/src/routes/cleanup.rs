@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use axum::http::Method;
 use serde_json::json;
+use windlass_core::duration;
 use windlass_core::input::shown;
-use windlass_core::{Invalid, duration};
 use windlass_pack::cleanup::{CleanupRun, CleanupTask};
 use windlass_pack::{Answer, Call, Problem, Route, Scope, ok, shape};
 
@@ -22,6 +22,7 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
     vec![
         list.needs(Scope::Read).json::<ListView<TaskView>>(200, "The tasks"),
         run.needs(Scope::Operate)
+            .looks_at_all()
             .path("task", "Name of the task")
             .path_example("task", "finished")
             .query("dry_run", "true: count, remove nothing", json!({ "type": "boolean", "default": false }))
@@ -62,7 +63,7 @@ async fn list(app: Arc<App>, _: Call) -> Answer {
 }
 
 async fn run(app: Arc<App>, call: Call) -> Answer {
-    let mut invalid = Invalid::default();
+    let mut invalid = call.wrong();
     let dry_run = match call.query("dry_run") {
         None | Some("false") => false,
         Some("true") => true,

@@ -43,9 +43,11 @@ on_both! {
     async fn every_act_of_a_route_leaves_its_line(world: World) {
         let job = |reply: Value| reply["id"].as_str().unwrap().to_owned();
         let later = json!({ "kind": "NOOP", "delay": "1h" });
+        let tagged = json!({ "kind": "NOOP", "delay": "1h", "tags": ["many"] });
         let ids = [
             job(world.with_body("POST", "/v1/jobs", later.clone()).await.is(201)),
             job(world.with_body("POST", "/v1/jobs", later.clone()).await.is(201)),
+            job(world.with_body("POST", "/v1/jobs", tagged).await.is(201)),
         ];
         let flow = json!({ "jobs": [{ "name": "a", "kind": "NOOP", "delay": "1h" }] });
         let flow = job(world.with_body("POST", "/v1/workflows", flow).await.is(201));
@@ -57,7 +59,8 @@ on_both! {
             ("POST", format!("{one}/retry"), None),
             ("POST", format!("{one}/cancel"), None),
             ("DELETE", one, None),
-            ("POST", "/v1/jobs/bulk".to_owned(), Some(json!({ "action": "cancel", "filter": { "ids": [ids[1], "7"] } }))),
+            ("POST", "/v1/jobs/bulk".to_owned(), Some(json!({ "action": "cancel", "filter": { "ids": [ids[1], ids[2], "7"] } }))),
+            ("POST", "/v1/jobs/bulk".to_owned(), Some(json!({ "action": "retry", "filter": { "tag": "many" } }))),
             ("POST", format!("/v1/workflows/{flow}/cancel"), None),
             ("POST", format!("/v1/workflows/{flow}/retry"), None),
             ("PUT", "/v1/schedules/nightly".to_owned(), Some(nightly)),
@@ -80,7 +83,7 @@ on_both! {
         assert_eq!(
             said,
             [
-                "job.change", "job.cancel", "job.retry", "job.cancel", "job.delete", "jobs.cancel", "workflow.cancel",
+                "job.change", "job.cancel", "job.retry", "job.cancel", "job.delete", "job.cancel", "job.cancel", "jobs.retry", "workflow.cancel",
                 "workflow.retry", "schedule.put", "schedule.pause", "schedule.resume", "schedule.run",
                 "schedule.delete", "kind.register", "kind.change",
             ]
@@ -88,8 +91,15 @@ on_both! {
         let of = |act: &str| acts.iter().find(|one| one["act"] == act).unwrap();
         assert_eq!(of("job.change")["before"], json!({ "priority": 5 }));
         assert_eq!(of("job.change")["after"], json!({ "priority": 1 }));
-        assert_eq!(of("jobs.cancel")["before"], json!({ "filter": { "ids": [ids[1]] } }));
-        assert_eq!(of("jobs.cancel")["after"], json!({ "done": 1 }));
+        let before = &of("jobs.retry")["before"]["filter"];
+        assert_eq!((&before["tag"], &of("jobs.retry")["after"]), (&json!("many"), &json!({ "done": 1 })));
+        // Whoever asks for one of those that were named together finds it.
+        for id in &ids[1..] {
+            let found = world.get(&format!("/v1/audit?act=job&subject=job/{id}")).await.is(200);
+            let act = &found["items"][0];
+            assert_eq!((&act["act"], &act["before"]["state"]), (&json!("job.cancel"), &json!("scheduled")), "{found}");
+            assert_eq!(act["after"]["state"], "cancelled");
+        }
     }
 
     async fn the_audit_is_asked_by_who_what_whom_and_when(world: World) {
@@ -111,7 +121,7 @@ on_both! {
             ("actor=cli", 0),
             ("act=queue.change", 3),
             ("act=queue.", 3),
-            ("act=queue", 0),
+            ("act=queue", 3),
             ("act=kind.", 1),
             ("subject=queue/LOW", 2),
             ("subject=queue/LOW&act=kind.", 0),

@@ -81,7 +81,7 @@ on_both! {
             let spec = json!({ "text": ["name", { "name": "about", "weight": wrong }] });
             let reply = world.with_body("PUT", "/v1/types/part", spec).await;
             reply.refuses(422, "invalid_input");
-            reply.names(&[("text[1]", "must be a name or")]);
+            reply.names(&[("text[1].weight", "must be")]);
         }
         let spec = json!({ "text": ["name", { "name": "about", "weight": 2 }], "on_delete": "sync" });
         let made = world.with_body("PUT", "/v1/types/product", &spec).await.is(200);

@@ -42,6 +42,13 @@ async fn all_mistakes_of_a_body_are_named_at_once() {
             vec!["paused", "size", "permits", "concurrency_min"],
         ),
         (
+            "PATCH",
+            "/v1/queues/LOW",
+            json!({ "concurrency": -1, "concurrency_min": 9, "concurrency_max": 2 }),
+            vec!["concurrency", "concurrency_min"],
+        ),
+        ("PUT", "/v1/kinds/bad%20name", json!({ "queue": 5 }), vec!["queue", "kind"]),
+        (
             "PUT",
             "/v1/kinds/NOOP",
             json!({ "queue": "NO", "rate": "often", "permits": 3, "key_concurrency": 0 }),
@@ -99,12 +106,52 @@ async fn all_wrong_parameters_are_named_at_once() {
         ("/v1/schedules?limit=0&cursor=x", 2),
         ("/v1/audit?limit=0&cursor=x&from=noon&to=late", 4),
         ("/v1/jobs?limit=0&colour=red", 2),
+        ("/v1/jobs?state=foo&limit=x&cursor=y&entity=z&bogus=1", 5),
+        ("/v1/dead-letters?state=foo&bogus=1&bogus=2", 3),
+        ("/v1/audit?from=noon&limit=5&limit=6&x", 3),
         ("/v1/jobs?limit=0&tag=a%00b", 2),
         ("/v1/schedules/a%00b", 1),
     ] {
         let problem = world.get(path).await.refuses(400, "invalid_parameter");
         assert_eq!(fields(&problem).len(), wrong, "{path}: {problem}");
     }
+    for path in
+        ["/v1/cleanup/finished?dry_run=perhaps&older_than=old&bogus=1", "/v1/cleanup/finished?bogus=1"]
+    {
+        let problem = world.send("POST", path, &[], "").await.refuses(400, "invalid_parameter");
+        assert_eq!(fields(&problem).len(), path.matches('=').count(), "{path}: {problem}");
+    }
+    world.end().await;
+}
+
+/// Of every route: a parameter it does not know is refused, and nothing comes of the call.
+#[tokio::test]
+async fn no_route_takes_a_parameter_it_does_not_know() {
+    let mut world = World::new().await;
+    world.add_entities().await;
+    let document = world.get("/openapi.json").await.is(200);
+    let before = world.get("/v1/audit").await.is(200);
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, of) in methods.as_object().unwrap().iter().filter(|_| path.starts_with("/v1/")) {
+            let filled = path.replace("{type}", "document").replace("{month}", "2026-11");
+            let filled = filled.split('/').map(|part| if part.starts_with('{') { "a" } else { part });
+            let path = format!("{}?bogus=1", filled.collect::<Vec<_>>().join("/"));
+            let content = of["requestBody"]["content"].as_object().and_then(|content| content.keys().next());
+            let body = of["requestBody"]["content"]["application/json"]["example"].to_string();
+            let body = if content.is_some() { body.as_str() } else { "" };
+            let headers = [
+                ("Content-Type", content.map_or("text/plain", String::as_str)),
+                ("Content-Length", &body.len().to_string()),
+            ];
+            let method = method.to_uppercase();
+            let reply = world.send(&method, &path, &headers, body).await;
+            let problem = reply.json();
+            let named = problem["errors"].as_array().into_iter().flatten();
+            assert!(named.clone().any(|error| error["field"] == "bogus"), "{method} {path}: {problem}");
+        }
+    }
+    assert_eq!(world.get("/v1/audit").await.is(200), before);
+    assert_eq!(world.count().await, 0, "no job was made");
     world.end().await;
 }
 
@@ -132,6 +179,25 @@ async fn all_mistakes_about_entities_are_named_at_once() {
             "/v1/entities/document/a?strategy=later&priority=x&delay=soon",
             json!({ "id": "b", "title": "A" }),
             vec!["strategy", "priority", "delay", "id"],
+        ),
+        (
+            "PUT",
+            "/v1/entities/document/a?strategy=foo&priority=99&delay=zz&max_attempts=0&bogus=1",
+            json!({ "title": "A" }),
+            vec!["strategy", "priority", "delay", "max_attempts", "bogus"],
+        ),
+        (
+            "PUT",
+            "/v1/types/prod",
+            json!({ "text": [{ "name": "", "weight": -2 }, { "weight": 1.5, "x": 1 }, "ok", "ok"] }),
+            vec![
+                "text[0].name",
+                "text[0].weight",
+                "text[1].name",
+                "text[1].weight",
+                "text[1].x",
+                "text[3].name",
+            ],
         ),
         (
             "POST",

@@ -136,13 +136,25 @@ async fn a_bad_description_is_refused_with_field_and_rule() {
             json!({ "kind": "NOOP", "cron": "0 0 30 2 *" }),
             vec![("cron.day of month", "30 never comes in month 2")],
         ),
-        ("s", json!({ "kind": "NOOP", "every": "1ms" }), vec![("every.interval", "is not between 100ms")]),
+        ("s", json!({ "kind": "NOOP", "every": "1ms" }), vec![("every", "is not between 100ms")]),
         ("s", json!({ "kind": "NOOP" }), vec![("cron", "is required; or every, or rules")]),
         ("s", json!({ "kind": "NOPE", "cron": "@daily" }), vec![("kind", kinds)]),
         (
             "s",
             json!({ "kind": "NOOP", "rules": [{ "expr": "@daily", "calendar": "LSE" }], "zone": "Mars" }),
             vec![("rules[0].calendar", "known: NYSE"), ("zone", "is not a time zone")],
+        ),
+        (
+            "s",
+            json!({ "kind": "NOOP", "every": "zz", "cron": "99 * * * *", "calendar": "NOPE",
+                    "rules": [{ "expr": "often" }] }),
+            vec![
+                ("every", "is not a duration"),
+                ("cron.minute", "99 is not 0–59"),
+                ("calendar", "known: NYSE"),
+                ("rules[0].expr", "fields"),
+                ("rules", "cannot be given together"),
+            ],
         ),
         ("not%20a%20name", json!({ "kind": "NOOP", "cron": "@daily" }), vec![("name", "must be 1–55")]),
         (

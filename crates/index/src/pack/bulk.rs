@@ -23,6 +23,7 @@ pub(super) fn routes(desk: &Desk) -> Vec<Route> {
     vec![
         route(desk, Method::POST, "/v1/entities/{type}/bulk", "save_entities", about, save)
             .needs(Scope::Write)
+            .looks_at_all()
             .example(json!(LINES))
             .path_example("type", "document")
             .path("type", "Type of the entities")
@@ -45,15 +46,18 @@ pub(super) fn routes(desk: &Desk) -> Vec<Route> {
 
 async fn save(desk: Desk, call: Call) -> Answer {
     let entity_type = call.path("type");
-    let mut wrong = Invalid::default();
+    let mut wrong = call.wrong();
     if taken(call.read_key(), &mut wrong).is_some() {
         let rule = "is for a single entity; lines with an id may be sent again as they are";
         wrong.add("Idempotency-Key", rule);
     }
     let mut template = SaveRequest::new(entity_type, "", Change::Delete);
     taken(read_options(&call, &mut template), &mut wrong);
+    if !wrong.problems.is_empty() {
+        wrong = wrong.and(template.check_options());
+    }
     wrong.into_result().map_err(Problem::parameter)?;
-    let entities = desk.entities().await?;
+    let entities = desk.entities()?;
     entities.type_named(entity_type).await?;
     let lines = call.body().split(|byte| *byte == b'\n');
     let lines = (1u64..).zip(lines).filter(|(_, line)| !line.trim_ascii().is_empty());

@@ -15,7 +15,7 @@ pub(super) fn register(desk: &Desk, registry: &mut Registry) {
     registry.figures(&known, move || {
         let desk = desk.clone();
         async move {
-            let stats = desk.open().await.map_err(of_entities)?.stats().await.map_err(of_entities)?;
+            let stats = desk.entities().map_err(of_entities)?.stats().await.map_err(of_entities)?;
             Ok(vec![Some(stats.pending), Some(stats.indexed)])
         }
     });

@@ -8,6 +8,7 @@ use windlass_pack::Registry;
 use windlass_pack::metrics::{Labels, Samples, Series};
 
 use super::Desk;
+use crate::Indexing;
 use crate::service::{ASYNC_KIND, BATCH_KIND, EntityStats, Meter};
 
 const STATE: [Series; 10] = [
@@ -30,7 +31,7 @@ const ATTEMPTS: [&str; 2] = ["windlass_indexing_attempts_total", "indexing_attem
 const DURATIONS: [&str; 2] = ["windlass_indexing_duration_seconds", "indexing_duration_seconds"];
 const SEARCHABLE: &str = "windlass_write_to_searchable_seconds";
 
-pub(super) fn register(desk: &Desk, registry: &mut Registry) {
+pub(super) fn register(desk: &Desk, indexing: &Indexing, registry: &mut Registry) {
     let state = desk.clone();
     registry.metrics(&STATE, move || {
         let desk = state.clone();
@@ -42,7 +43,7 @@ pub(super) fn register(desk: &Desk, registry: &mut Registry) {
     series.extend(DURATIONS.map(|name| Series::histogram(name, help)));
     let help = "From an entity's write to the commit of its vector; of sync, from the call to that.";
     series.push(Series::histogram(SEARCHABLE, help));
-    let indexing = desk.indexing.clone();
+    let indexing = indexing.clone();
     registry.metrics(&series, move || {
         let meter: Arc<Meter> = indexing.meter();
         async move { Ok(indexed(&meter)) }
@@ -50,10 +51,8 @@ pub(super) fn register(desk: &Desk, registry: &mut Registry) {
 }
 
 async fn collect(desk: Desk) -> Result<Samples, String> {
-    let stats = match desk.open().await {
-        Ok(entities) => entities.stats().await.map_err(|error| error.chain())?,
-        Err(error) => return Err(error.chain()),
-    };
+    let entities = desk.entities().map_err(|error| error.chain())?;
+    let stats = entities.stats().await.map_err(|error| error.chain())?;
     let store = desk.client().map_err(|error| error.chain())?.store();
     state(store.as_ref(), stats).await.map_err(|error| error.chain())
 }

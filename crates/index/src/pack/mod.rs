@@ -16,16 +16,15 @@ mod verbs;
 mod view;
 mod write;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use tokio::sync::OnceCell;
 use windlass_core::StoreError;
 use windlass_core::TypeSpec;
 use windlass_core::entity::TABLES;
 use windlass_engine::Client;
 use windlass_pack::page::{Asset, Page};
 use windlass_pack::settings::{Setting, Settings};
-use windlass_pack::{Answer, Call, Host, Method, Pack, Problem, Registry, Route};
+use windlass_pack::{Answer, Call, Host, Method, Pack, Registry, Route};
 
 use crate::embed::{BuiltIn, Embedder};
 use crate::service::{ASYNC_KIND, BATCH_KIND, queues};
@@ -42,7 +41,7 @@ const SCRIPT: Asset = Asset {
 pub struct IndexPack {
     indexing: Indexing,
     types: Vec<TypeSpec>,
-    opened: Arc<OnceCell<Entities>>,
+    opened: Arc<OnceLock<Entities>>,
 }
 
 impl Default for IndexPack {
@@ -77,14 +76,10 @@ impl Pack for IndexPack {
     }
 
     fn register(&self, registry: &mut Registry) {
-        let mut types = self.types.clone();
-        types.extend(settings::types(registry.settings()));
-        let desk = Desk {
-            host: registry.host(),
-            indexing: self.indexing.clone(),
-            types: types.into(),
-            opened: self.opened.clone(),
-        };
+        // What an operator configures counts before what a program or a part says.
+        let mut types = settings::types(registry.settings());
+        types.extend(self.types.iter().cloned());
+        let desk = Desk { host: registry.host(), opened: self.opened.clone() };
         for queue in queues() {
             registry.queue(queue);
         }
@@ -96,7 +91,7 @@ impl Pack for IndexPack {
             registry.route(route);
         }
         figures::register(&desk, registry);
-        metrics::register(&desk, registry);
+        metrics::register(&desk, &self.indexing, registry);
         health::register(&desk, registry);
         verbs::register(registry);
         registry.asset(SCRIPT);
@@ -107,34 +102,33 @@ impl Pack for IndexPack {
         );
         let opened = self.opened.clone();
         registry.service(move || service::Follow::new(opened.clone()));
-        registry.on_open(|host| async move {
-            let entities = desk.open().await.map_err(|error| error.chain())?;
-            host.offer(entities.clone()).map_err(|error| error.chain())
+        let (indexing, opened) = (self.indexing.clone(), self.opened.clone());
+        registry.on_visit(move |host| {
+            types.extend_from_slice(host.entity_types()?);
+            let client = host.client()?.clone();
+            let entities = opened.get_or_init(|| Entities::visit(client, &indexing, &types));
+            host.offer(entities.clone())
+        });
+        registry.on_open(|_| async move {
+            let begun = match desk.entities() {
+                Ok(entities) => entities.begin().await,
+                Err(off) => Err(off),
+            };
+            begun.map_err(|error| error.chain())
         });
     }
 }
 
-/// What every route of this part has at hand. The index is opened at first use: a verb that only lists jobs loads nothing.
+/// What every route of this part has at hand.
 #[derive(Clone)]
 struct Desk {
     host: Host,
-    indexing: Indexing,
-    types: Arc<[TypeSpec]>,
-    opened: Arc<OnceCell<Entities>>,
+    opened: Arc<OnceLock<Entities>>,
 }
 
 impl Desk {
-    async fn open(&self) -> Result<&Entities, EntityError> {
-        let open = || async {
-            let client = self.host.client()?.clone();
-            let types: Vec<TypeSpec> = self.types.iter().chain(self.host.entity_types()?).cloned().collect();
-            Entities::open(client, &self.indexing, &types).await
-        };
-        self.opened.get_or_try_init(open).await
-    }
-
-    async fn entities(&self) -> Result<&Entities, Problem> {
-        self.open().await.map_err(problem::of)
+    fn entities(&self) -> Result<&Entities, EntityError> {
+        self.opened.get().ok_or(EntityError::Off)
     }
 
     fn client(&self) -> Result<&Client, StoreError> {

@@ -24,6 +24,9 @@ pub(super) fn of(error: EntityError) -> Problem {
         EntityError::Refused { refusal, .. } => refused(refusal),
         EntityError::NotIndexed { .. } => Problem::conflict("not_indexed", error.to_string()),
         EntityError::TextChanged { .. } => Problem::conflict("text_fields_in_use", error.to_string()),
+        EntityError::Configured { .. } => Problem::conflict("type_configured", error.to_string()),
+        EntityError::ConfiguredText { .. } => Problem::conflict("text_fields_in_use", error.to_string()),
+        EntityError::TypeUnsaved { .. } => Problem::conflict("type_unsaved", error.to_string()),
         EntityError::Embed(_)
         | EntityError::NotRegistered { .. }
         | EntityError::Index(_)

@@ -68,13 +68,13 @@ pub(super) fn routes(desk: &Desk) -> Vec<Route> {
 async fn list(desk: Desk, call: Call) -> Answer {
     let entity_type = call.path("type");
     let paging = Paging::read(&call, |text| Some(text.to_owned()))?;
-    let records = desk.entities().await?.list(entity_type, paging.cursor.as_deref(), paging.wanted()).await?;
+    let records = desk.entities()?.list(entity_type, paging.cursor.as_deref(), paging.wanted()).await?;
     let view = |record| EntityFull::new(record, entity_type, false);
     ok(&paging.list(records, |record| record.id.clone(), view))
 }
 
 async fn get(desk: Desk, call: Call) -> Answer {
-    let record = desk.entities().await?.get(call.path("type"), call.path("id")).await?;
+    let record = desk.entities()?.get(call.path("type"), call.path("id")).await?;
     let running = is_running(&desk, &record).await?;
     let version = record.version;
     tagged(ok(&EntityFull::new(record, call.path("type"), running))?, version)
@@ -98,17 +98,17 @@ async fn is_running(desk: &Desk, record: &EntityRecord) -> Result<bool, Problem>
 
 async fn history(desk: Desk, call: Call) -> Answer {
     let (entity_type, entity_id) = (call.path("type").to_owned(), call.path("id").to_owned());
-    desk.entities().await?.type_named(&entity_type).await?;
+    desk.entities()?.type_named(&entity_type).await?;
     let filter = JobFilter { entity: Some(EntityRef { entity_type, entity_id }), ..JobFilter::default() };
     let jobs = desk.client()?.jobs(&filter, &Page { before: None, limit: HISTORY }).await?;
     if jobs.is_empty() {
-        desk.entities().await?.get(call.path("type"), call.path("id")).await?;
+        desk.entities()?.get(call.path("type"), call.path("id")).await?;
     }
     ok(&ListView::whole(jobs.iter().map(JobView::from).collect()))
 }
 
 async fn similar(desk: Desk, call: Call) -> Answer {
     let limit = limit(&call, SIMILAR)? as usize;
-    let answer = desk.entities().await?.similar(call.path("type"), call.path("id"), limit).await?;
+    let answer = desk.entities()?.similar(call.path("type"), call.path("id"), limit).await?;
     ok(&SearchView::from(answer))
 }

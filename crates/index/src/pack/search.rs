@@ -87,10 +87,10 @@ async fn search(desk: Desk, call: Call) -> Answer {
     });
     let request = SearchRequest { types, query, vector, limit, offset, filter, mode, facets };
     if !invalid.problems.is_empty() {
-        let rules = desk.entities().await?.search_problems(&request);
+        let rules = desk.entities()?.search_problems(&request);
         return Err(Problem::question(invalid.and(rules)));
     }
-    match desk.entities().await?.search(request).await {
+    match desk.entities()?.search(request).await {
         Err(EntityError::Invalid(invalid)) => Err(Problem::question(invalid)),
         answer => ok(&SearchView::from(answer?)),
     }

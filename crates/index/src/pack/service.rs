@@ -1,10 +1,9 @@
 //! Keeps the index in step with the change feed while the process runs.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::OnceCell;
 use windlass_core::Time;
 use windlass_pack::service::{Runs, Service};
 
@@ -12,12 +11,12 @@ use crate::Entities;
 use crate::service::LOOK_EVERY;
 
 pub(super) struct Follow {
-    opened: Arc<OnceCell<Entities>>,
+    opened: Arc<OnceLock<Entities>>,
     patience: Duration,
 }
 
 impl Follow {
-    pub(super) fn new(opened: Arc<OnceCell<Entities>>) -> Follow {
+    pub(super) fn new(opened: Arc<OnceLock<Entities>>) -> Follow {
         Follow { opened, patience: LOOK_EVERY }
     }
 }

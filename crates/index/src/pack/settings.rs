@@ -4,7 +4,7 @@ use windlass_core::entity::{DOCUMENT, Strategy, TextField};
 use windlass_core::{Invalid, TypeSpec};
 use windlass_pack::settings::{Form, Section, Setting, SettingValue, Settings};
 
-const ENTITIES: Section = Section::named("entities", "<type>", "product").about(
+const ENTITIES: Section = Section::named("entities", "<type>", "product").small().about(
     "One section per entity type. `document` is always there; PUT /v1/types/{type} adds one at run time.",
 );
 

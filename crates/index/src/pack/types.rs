@@ -1,5 +1,6 @@
 //! Entity types at run time.
 
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use windlass_core::TypeSpec;
 use windlass_core::entity::TextField;
@@ -63,12 +64,12 @@ pub(super) fn routes(desk: &Desk) -> Vec<Route> {
 }
 
 async fn list(desk: Desk, _: Call) -> Answer {
-    let types = desk.entities().await?.types().await?;
+    let types = desk.entities()?.types().await?;
     ok(&ListView::whole(types.iter().map(|spec| TypeView::from(spec.as_ref())).collect()))
 }
 
 async fn get(desk: Desk, call: Call) -> Answer {
-    ok(&TypeView::from(desk.entities().await?.type_named(call.path("type")).await?.as_ref()))
+    ok(&TypeView::from(desk.entities()?.type_named(call.path("type")).await?.as_ref()))
 }
 
 async fn put(desk: Desk, call: Call) -> Answer {
@@ -81,33 +82,40 @@ async fn put(desk: Desk, call: Call) -> Answer {
     spec.on_delete = fields.parsed("on_delete", str::parse);
     let mut invalid = fields.end().err().unwrap_or_default();
     if let Err(wrong) = spec.check() {
-        invalid.problems.extend(wrong.problems);
+        invalid = invalid.and(wrong);
     }
     invalid.into_result().map_err(Problem::invalid)?;
-    ok(&TypeView::from(desk.entities().await?.put_type(spec, Some(call.actor())).await?.as_ref()))
+    ok(&TypeView::from(desk.entities()?.put_type(spec, Some(call.actor())).await?.as_ref()))
 }
 
 /// `["title", {"name": "text", "weight": 2}]`.
 fn texts(fields: &mut Fields<'_>) -> Vec<TextField> {
     let Some(raw) = fields.raw("text") else { return Vec::new() };
-    let Ok(list) = serde_json::from_str::<Vec<Value>>(raw.get()) else {
+    let Ok(list) = serde_json::from_str::<Vec<&RawValue>>(raw.get()) else {
         fields.refuse("text", "must be a list of names or {\"name\", \"weight\"} objects");
         return Vec::new();
     };
-    let mut texts = Vec::with_capacity(list.len());
-    for (n, value) in list.into_iter().enumerate() {
-        match value {
-            Value::String(name) => texts.push(TextField { name, weight: 1 }),
-            other => match serde_json::from_value(other) {
-                Ok(text) => texts.push(text),
-                Err(error) => {
-                    let rule = format!("must be a name or {{\"name\", \"weight\"}}: {error}");
-                    fields.refuse(&format!("text[{n}]"), rule);
-                    // It keeps its place, so that the others keep theirs.
-                    texts.push(TextField { name: format!("text_{n}"), weight: 1 });
-                }
-            },
-        }
+    // One that cannot be read keeps its place, so that the others keep theirs.
+    let texts = list.into_iter().enumerate();
+    texts.map(|(n, raw)| text(fields, &format!("text[{n}]"), raw, n)).collect()
+}
+
+/// A field in whose place something else stands has a name of its own, which breaks no rule.
+fn text(fields: &mut Fields<'_>, at: &str, raw: &RawValue, n: usize) -> TextField {
+    let unread = || format!("\u{1}{n}");
+    if let Ok(name) = serde_json::from_str::<String>(raw.get()) {
+        return TextField { name, weight: 1 };
     }
-    texts
+    let Ok(mut field) = Fields::read(raw.get().as_bytes(), "") else {
+        fields.refuse(at, "must be a name or an object with name and weight");
+        return TextField { name: unread(), weight: 1 };
+    };
+    let name = field.required_text("name");
+    let name = if field.is_refused("name") { unread() } else { name };
+    let weight = field.integer("weight").unwrap_or(1);
+    for problem in field.end().err().unwrap_or_default().problems {
+        fields.refuse(&format!("{at}.{}", problem.field), problem.rule);
+    }
+    // What no weight is, is refused by the rule of weights.
+    TextField { name, weight: u32::try_from(weight).unwrap_or(0) }
 }

@@ -100,6 +100,7 @@ pub(super) fn routes(desk: &Desk) -> Vec<Route> {
 fn options(route: Route) -> Route {
     let text = || json!({ "type": "string" });
     route
+        .looks_at_all()
         .path("type", "Type of the entity")
         .query("strategy", "sync, async or batch; the type decides when it is not said", text())
         .query("priority", "0 is most urgent, 10 least", json!({ "type": "integer" }))
@@ -139,7 +140,7 @@ async fn delete(desk: Desk, call: Call) -> Answer {
     request.expected = taken(expected(&call), &mut wrong);
     request.idempotency_key = taken(key(&call), &mut wrong);
     wrong.into_result().map_err(Problem::parameter)?;
-    let written = desk.entities().await?.save(request).await?;
+    let written = desk.entities()?.save(request).await?;
     answer(StatusCode::OK, &view(&written))
 }
 
@@ -171,24 +172,24 @@ pub(super) fn taken<T: Default>(said: Result<T, Invalid>, wrong: &mut Invalid) -
 
 /// `body`: what was wrong with it.
 async fn save(desk: Desk, call: Call, mut request: SaveRequest, body: Invalid) -> Answer {
-    let mut wrong = Invalid::default();
+    let mut wrong = call.wrong();
     let patience = taken(call.read_wait(), &mut wrong);
     request.expected = taken(expected(&call), &mut wrong);
     request.idempotency_key = taken(key(&call), &mut wrong);
     taken(read_options(&call, &mut request), &mut wrong);
     if !wrong.problems.is_empty() || !body.problems.is_empty() {
-        let rules = desk.entities().await?.problems(&request).await;
+        let rules = desk.entities()?.problems(&request).await;
         Problem::both(wrong, body.and(rules))?;
     }
     let key = request.idempotency_key.clone();
-    let mut written = desk.entities().await?.save(request).await?;
+    let mut written = desk.entities()?.save(request).await?;
     if let Some(patience) = patience
         && written.state == IndexState::Pending
         && awaited(&desk, call.path("type"), &written, patience).await?
     {
         written.state = IndexState::Indexed;
         if let Some(key) = key {
-            desk.entities().await?.restate(&key, &written).await?;
+            desk.entities()?.restate(&key, &written).await?;
         }
     }
     let status = match (written.state, written.operation) {
@@ -208,7 +209,7 @@ async fn awaited(
 ) -> Result<bool, Problem> {
     let Some(job) = written.job else { return Ok(false) };
     let Waited::Finished(_) = desk.client()?.wait(job, patience).await? else { return Ok(false) };
-    match desk.entities().await?.get(entity_type, &written.id).await {
+    match desk.entities()?.get(entity_type, &written.id).await {
         Ok(record) => Ok(record.state == IndexState::Indexed),
         // Somebody deleted it meanwhile: that does not undo the write.
         Err(EntityError::Missing { .. }) => Ok(false),

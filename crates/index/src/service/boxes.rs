@@ -141,8 +141,6 @@ struct Opened {
     context: Context,
     type_name: String,
     read: Result<Open, JobError>,
-    /// Its type is known in this process.
-    known: bool,
 }
 
 /// A box taken apart.
@@ -165,18 +163,17 @@ impl Indexing {
             Ok(boxed) => boxed,
             Err(error) => {
                 let read = Err(JobError::retry(format!("the box cannot be read: {error}")));
-                return Opened { context, type_name: UNREADABLE.to_owned(), read, known: true };
+                return Opened { context, type_name: UNREADABLE.to_owned(), read };
             }
         };
         let found = self.types.named(&boxed.entity_type);
-        let known = found.is_some();
         let unknown = || JobError::retry(format!("the type `{}` is not known here", boxed.entity_type));
         let read = found.ok_or_else(unknown).map(|(entity_type, spec)| {
             let texts = parts(&spec, &boxed.fields);
             let (hash, text) = (content_hash(&texts), text_of(&texts));
             Open { entity_type, id: boxed.id, hash, text }
         });
-        Opened { context, type_name: boxed.entity_type, read, known }
+        Opened { context, type_name: boxed.entity_type, read }
     }
 
     fn open_and_embed(&self, contexts: Vec<Context>) -> Embedded {
@@ -198,19 +195,15 @@ impl Indexing {
         }
     }
 
-    /// Looks for types that another process has added since.
+    /// With the types as they are now: a hash by other text fields would be of no entity. Where they cannot be read, what
+    /// is known goes on and the rest is told that it is not.
     async fn embed(&self, contexts: Vec<Context>) -> Option<Embedded> {
-        let embedded = self.embed_apart(contexts).await?;
-        let Some(stranger) = embedded.opened.iter().find(|one| !one.known) else { return Some(embedded) };
-        let store = stranger.context.client().store().clone();
-        match self.types.load(store.as_ref()).await {
-            Ok(()) => {
-                let contexts = embedded.opened.into_iter().map(|one| one.context);
-                self.embed_apart(contexts.collect()).await
-            }
-            // What is known goes on; the rest is told that it is not.
-            Err(_) => Some(embedded),
+        if let Some(store) = contexts.first().map(|context| context.client().store().clone())
+            && let Err(error) = self.types.load(store.as_ref()).await
+        {
+            tracing::debug!(error = error.chain(), "the types could not be read again");
         }
+        self.embed_apart(contexts).await
     }
 }
 
@@ -241,7 +234,7 @@ impl Turn {
         let store = opened.first().map(|one| one.context.client().store().clone());
         let mut answers = Vec::with_capacity(opened.len());
         let (mut ended, mut done) = (Vec::with_capacity(opened.len()), Vec::with_capacity(opened.len()));
-        for Opened { context, type_name, read, .. } in opened {
+        for Opened { context, type_name, read } in opened {
             let Open { entity_type, id, hash, .. } = match read {
                 Ok(open) => open,
                 Err(error) => {

@@ -33,6 +33,21 @@ pub enum EntityError {
     )]
     TextChanged { name: String },
 
+    #[error(
+        "the type `{name}` is defined by the configuration or by a part of this program; change it in [entities.{name}] \
+         and start again"
+    )]
+    Configured { name: String },
+
+    #[error(
+        "the configuration says that the text fields of `{name}` are {configured}, but its entities are indexed by \
+         {indexed}: write that into [entities.{name}], or delete the entities first, or give the type another name"
+    )]
+    ConfiguredText { name: String, configured: String, indexed: String },
+
+    #[error("the type `{name}` is not in the database yet; a server or worker writes it when it starts")]
+    TypeUnsaved { name: String },
+
     #[error("kind {kind} is not registered; open the client with the handlers of this index")]
     NotRegistered { kind: &'static str },
 

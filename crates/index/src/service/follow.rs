@@ -105,11 +105,9 @@ impl Follower {
             let serves = self.asked.load(Ordering::SeqCst);
             let changes = store.changes(&read.mark, &self.space, page).await?;
             found |= !changes.entities.is_empty();
-            let unknown = |id| self.types.numbered(id).is_none();
-            if changes.entities.iter().any(|changed| unknown(changed.entity_type)) {
-                self.types.load(store).await?;
-            }
             if !changes.entities.is_empty() {
+                // After the changes, so that each meets its type as it was when it was saved, or later.
+                self.types.load(store).await?;
                 let (live, types) = (self.live.clone(), self.types.clone());
                 let apply = move || live.apply(changes.entities, |id| types.numbered(id));
                 let applied = tokio::task::spawn_blocking(apply).await;

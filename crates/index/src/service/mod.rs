@@ -5,6 +5,7 @@
 
 mod background;
 mod boxes;
+mod define;
 mod error;
 mod follow;
 mod meter;
@@ -13,10 +14,9 @@ mod saves;
 mod search;
 mod types;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use windlass_core::audit::Actor;
 use windlass_core::entity::{
     BoxKind, BoxKinds, Change, EntityWrite, Expected, IndexState, Operation, Prepared, Strategy,
 };
@@ -58,10 +58,12 @@ struct Inner {
     client: Client,
     embedder: Arc<dyn Embedder>,
     types: Arc<Types>,
+    /// What this process defines itself.
+    configured: Vec<TypeSpec>,
     follower: Arc<Follower>,
     meter: Arc<Meter>,
-    boxes: BoxKinds,
-    saves: Saves,
+    /// Started by the first save.
+    saves: OnceLock<Saves>,
 }
 
 /// Figures of all entities together.
@@ -73,26 +75,49 @@ pub struct EntityStats {
 }
 
 impl Entities {
-    /// Registers `types` beside those that are there. `indexing` must be the one whose handlers `client` knows.
+    /// Over a database that others serve: nothing is written until something is saved. `indexing` must be the one whose
+    /// handlers `client` knows; of two types with one name the first counts.
+    pub fn visit(client: Client, indexing: &Indexing, types: &[TypeSpec]) -> Entities {
+        let (embedder, types_read) = (indexing.embedder.clone(), indexing.types.clone());
+        let (follower, meter) = (indexing.follower.clone(), indexing.meter.clone());
+        let configured = define::once(types);
+        let inner = Inner {
+            client,
+            embedder,
+            types: types_read,
+            configured,
+            follower,
+            meter,
+            saves: OnceLock::new(),
+        };
+        Entities { inner: Arc::new(inner) }
+    }
+
+    /// The same for a process that serves: `types` are written as they are given, `document` where it is missing.
     pub async fn open(
         client: Client,
         indexing: &Indexing,
         types: &[TypeSpec],
     ) -> Result<Entities, EntityError> {
-        let store = client.store().clone();
-        indexing.types.load(store.as_ref()).await?;
-        let mut wanted = vec![TypeSpec::document()];
-        wanted.extend_from_slice(types);
-        for spec in wanted {
-            if indexing.types.named(&spec.name).is_none_or(|(_, known)| *known != spec) {
-                put_type(store.as_ref(), &indexing.types, spec, None).await?;
-            }
-        }
-        let boxes = box_kinds(&client)?;
-        let saves = Saves::start(Arc::downgrade(&store), boxes.clone());
-        let (embedder, types) = (indexing.embedder.clone(), indexing.types.clone());
-        let (follower, meter) = (indexing.follower.clone(), indexing.meter.clone());
-        Ok(Entities { inner: Arc::new(Inner { client, embedder, types, follower, meter, boxes, saves }) })
+        let entities = Entities::visit(client, indexing, types);
+        entities.begin().await?;
+        Ok(entities)
+    }
+
+    /// Makes a visitor one that serves.
+    pub(crate) async fn begin(&self) -> Result<(), EntityError> {
+        self.boxes()?;
+        self.define().await
+    }
+
+    fn boxes(&self) -> Result<BoxKinds, EntityError> {
+        box_kinds(&self.inner.client)
+    }
+
+    fn saves(&self) -> Result<&Saves, EntityError> {
+        let boxes = self.boxes()?;
+        let store = Arc::downgrade(self.inner.client.store());
+        Ok(self.inner.saves.get_or_init(|| Saves::start(store, boxes)))
     }
 
     fn store(&self) -> &dyn Store {
@@ -125,37 +150,17 @@ impl Entities {
         self.inner.follower.nudged(patience).await;
     }
 
-    // Types ----------------------------------------------------------------------------------------------------
-
-    pub async fn types(&self) -> Result<Vec<Arc<TypeSpec>>, EntityError> {
-        self.inner.types.load(self.store()).await?;
-        Ok(self.inner.types.all())
-    }
-
-    pub async fn type_named(&self, name: &str) -> Result<Arc<TypeSpec>, EntityError> {
-        Ok(self.inner.types.find(self.store(), name).await?.1)
-    }
-
-    /// Adds a type, or changes how one is indexed. Which fields are text cannot change while entities have vectors of it.
-    pub async fn put_type(
-        &self,
-        spec: TypeSpec,
-        actor: Option<&Actor>,
-    ) -> Result<Arc<TypeSpec>, EntityError> {
-        self.inner.types.load(self.store()).await?;
-        put_type(self.store(), &self.inner.types, spec, actor).await
-    }
-
     // Writing --------------------------------------------------------------------------------------------------
 
     pub async fn save(&self, request: SaveRequest) -> Result<Written, EntityError> {
         let mut write = self.check(request).await?;
+        self.ensure_type(&mut write).await?;
         let mut tries = 0;
         loop {
             tries += 1;
             let begun = Instant::now();
             self.prepare(&mut write).await?;
-            let saved = self.inner.saves.save(self.store(), &write).await?;
+            let saved = self.saves()?.save(self.store(), &write).await?;
             self.count_sync(&write, &saved, begun);
             let written = refused(saved, &write.id)?;
             self.inner.follower.nudge();
@@ -179,7 +184,8 @@ impl Entities {
         let (mut writes, mut places) = (Vec::with_capacity(requests.len()), Vec::new());
         for request in requests {
             match self.check(request).await {
-                Ok(write) => {
+                Ok(mut write) => {
+                    self.ensure_type(&mut write).await?;
                     places.push(answers.len());
                     writes.push(write);
                     answers.push(None);
@@ -187,7 +193,7 @@ impl Entities {
                 Err(error) => answers.push(Some(Err(error))),
             }
         }
-        let begun = Instant::now();
+        let (begun, boxes) = (Instant::now(), self.boxes()?);
         for write in &mut writes {
             self.prepare(write).await?;
         }
@@ -197,7 +203,7 @@ impl Entities {
             let most = if beside { SAVED_BESIDE_SEARCHES } else { self.store().saved_together() };
             let together: Arc<[EntityWrite]> = writes.by_ref().take(most).collect();
             let turn = Instant::now();
-            let saving = self.store().save(&self.inner.boxes, together.clone());
+            let saving = self.store().save(&boxes, together.clone());
             let (saved, ()) = tokio::join!(saving, self.inner.follower.keep_up(self.store()));
             for ((saved, write), place) in saved?.into_iter().zip(&*together).zip(&mut places) {
                 self.count_sync(write, &saved, begun);
@@ -213,8 +219,10 @@ impl Entities {
 
     /// Inside the caller's transaction. A sync strategy is honoured only by a vector prepared before it began.
     pub async fn save_in(&self, tx: TxRef<'_>, request: SaveRequest) -> Result<Written, EntityError> {
-        let write = self.check(request).await?;
-        let saved = self.store().save_in(tx, &self.inner.boxes, std::slice::from_ref(&write)).await?;
+        let (type_id, spec) = self.find_type_within(&request.entity_type).await?;
+        let write = request.checked(type_id, spec)?;
+        self.needs_type(&write)?;
+        let saved = self.store().save_in(tx, &self.boxes()?, std::slice::from_ref(&write)).await?;
         let saved = saved.into_iter().next().ok_or(EntityError::Unanswered)?;
         refused(saved, &write.id)
     }
@@ -234,7 +242,7 @@ impl Entities {
     }
 
     async fn check(&self, request: SaveRequest) -> Result<EntityWrite, EntityError> {
-        let (type_id, spec) = self.inner.types.find(self.store(), &request.entity_type).await?;
+        let (type_id, spec) = self.find_type(&request.entity_type).await?;
         Ok(request.checked(type_id, spec)?)
     }
 
@@ -286,7 +294,7 @@ impl Entities {
     // Reading --------------------------------------------------------------------------------------------------
 
     pub async fn get(&self, entity_type: &str, id: &str) -> Result<EntityRecord, EntityError> {
-        let (type_id, _) = self.inner.types.find(self.store(), entity_type).await?;
+        let (type_id, _) = self.find_type(entity_type).await?;
         let found = self.store().entity(type_id, id).await?.filter(|row| row.fields.is_some());
         found.ok_or_else(|| EntityError::Missing { entity_type: entity_type.to_owned(), id: id.to_owned() })
     }
@@ -298,7 +306,7 @@ impl Entities {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<EntityRecord>, EntityError> {
-        let (type_id, _) = self.inner.types.find(self.store(), entity_type).await?;
+        let (type_id, _) = self.find_type(entity_type).await?;
         Ok(self.store().entities(type_id, after, limit).await?)
     }
 
@@ -307,23 +315,6 @@ impl Entities {
         self.inner.follower.drain(self.store()).await?;
         Ok(EntityStats { pending, indexed: self.inner.follower.live.indexed() })
     }
-}
-
-async fn put_type(
-    store: &dyn Store,
-    types: &Types,
-    spec: TypeSpec,
-    actor: Option<&Actor>,
-) -> Result<Arc<TypeSpec>, EntityError> {
-    spec.check()?;
-    if let Some((id, known)) = types.named(&spec.name)
-        && known.text != spec.text
-        && !store.entities(id, None, 1).await?.is_empty()
-    {
-        return Err(EntityError::TextChanged { name: spec.name });
-    }
-    let id = store.put_type(&spec, actor).await?;
-    Ok(types.put(id, spec))
 }
 
 fn refused(saved: Saved, id: &str) -> Result<Written, EntityError> {

@@ -55,6 +55,7 @@ impl SaveRequest {
 
     pub(crate) fn checked(self, type_id: TypeId, spec: Arc<TypeSpec>) -> Result<EntityWrite, Invalid> {
         let mut invalid = Invalid::default();
+        let options = self.check_options().problems;
         let fingerprint = self.idempotency_key.is_some().then(|| self.fingerprint());
         let id = self.id.unwrap_or_else(new_id);
         check_id(&mut invalid, "id", &id);
@@ -66,18 +67,7 @@ impl SaveRequest {
                 invalid.add("fields", format!("a name must not be empty or hold NUL: `{name}`"));
             }
         }
-        if let Some(priority) = self.priority {
-            invalid.check_priority("priority", priority);
-        }
-        if let Some(attempts) = self.max_attempts {
-            invalid.check_attempts("max_attempts", attempts);
-        }
-        if self.delay.is_some_and(|delay| delay > MAX_DELAY) {
-            invalid.add("delay", "must be at most 366 days");
-        }
-        if self.delay.is_some() && self.strategy == Some(Strategy::Sync) {
-            invalid.add("delay", "is for async and batch; sync is embedded with the write");
-        }
+        invalid.problems.extend(options);
         if let Some(key) = &self.idempotency_key {
             invalid.check_key("idempotency_key", key);
         }
@@ -98,6 +88,24 @@ impl SaveRequest {
                 .zip(fingerprint)
                 .map(|(key, fingerprint)| Idempotency { key, fingerprint }),
         })
+    }
+
+    /// The rules of what is said beside the entity.
+    pub(crate) fn check_options(&self) -> Invalid {
+        let mut invalid = Invalid::default();
+        if let Some(priority) = self.priority {
+            invalid.check_priority("priority", priority);
+        }
+        if let Some(attempts) = self.max_attempts {
+            invalid.check_attempts("max_attempts", attempts);
+        }
+        if self.delay.is_some_and(|delay| delay > MAX_DELAY) {
+            invalid.add("delay", "must be at most 366 days");
+        }
+        if self.delay.is_some() && self.strategy == Some(Strategy::Sync) {
+            invalid.add("delay", "is for async and batch; sync is embedded with the write");
+        }
+        invalid
     }
 
     /// What has to be the same when an idempotency key is used again: everything that was said. What was not said leaves

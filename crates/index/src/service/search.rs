@@ -142,7 +142,7 @@ impl Entities {
     ) -> Result<SearchAnswer, EntityError> {
         let begun = Instant::now();
         let record = self.get(entity_type, id).await?;
-        let (type_id, spec) = self.inner.types.find(self.store(), entity_type).await?;
+        let (type_id, spec) = self.find_type(entity_type).await?;
         self.inner.follower.drain(self.store()).await?;
         let Some(vector) = self.inner.follower.live.vector_of(type_id, record.no) else {
             let why = record.error.unwrap_or_else(|| "its box is still to be embedded".to_owned());
@@ -168,10 +168,10 @@ impl Entities {
         let mut types = Vec::new();
         if names.is_empty() {
             self.inner.types.load(self.store()).await?;
-            types.extend(self.inner.types.all().iter().filter_map(|spec| self.inner.types.named(&spec.name)));
+            types.extend(self.all_types());
         }
         for name in names {
-            let found = self.inner.types.find(self.store(), name).await?;
+            let found = self.find_type(name).await?;
             if !types.contains(&found) {
                 types.push(found);
             }

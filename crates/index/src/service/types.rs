@@ -1,12 +1,15 @@
-//! The types in force, read again when one is asked for that is not known.
+//! The types as they were read last.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
-use windlass_core::input::shown;
 use windlass_core::{Store, TypeId, TypeSpec};
 
 use super::EntityError;
+
+/// How long another process's change of a type may go unnoticed by a writer.
+const FRESH: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub(crate) struct Types {
@@ -17,22 +20,40 @@ pub(crate) struct Types {
 struct Known {
     by_id: HashMap<TypeId, Arc<TypeSpec>>,
     ids: HashMap<String, TypeId>,
+    read: Option<Instant>,
 }
 
 impl Types {
     pub(crate) async fn load(&self, store: &dyn Store) -> Result<(), EntityError> {
-        for (id, spec) in store.types().await? {
-            self.put(id, spec);
+        let begun = Instant::now();
+        let types = store.types().await?;
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        for (id, spec) in types {
+            known.put(id, Arc::new(spec));
         }
+        known.read = Some(begun);
         Ok(())
     }
 
     pub(crate) fn put(&self, id: TypeId, spec: TypeSpec) -> Arc<TypeSpec> {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let spec = Arc::new(spec);
-        known.ids.insert(spec.name.clone(), id);
-        known.by_id.insert(id, spec.clone());
+        self.known.write().unwrap_or_else(PoisonError::into_inner).put(id, spec.clone());
         spec
+    }
+
+    /// Whether the caller is to read them again. Of many that ask at once one is: the others need not wait for it.
+    pub(crate) fn are_due(&self) -> bool {
+        let due = |known: &Known| known.read.is_none_or(|read| read.elapsed() >= FRESH);
+        if !due(&self.known.read().unwrap_or_else(PoisonError::into_inner)) {
+            return false;
+        }
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let due = due(&known);
+        // Before the first reading nothing is known, and everybody has to wait.
+        if due && known.read.is_some() {
+            known.read = Some(Instant::now());
+        }
+        due
     }
 
     pub(crate) fn named(&self, name: &str) -> Option<(TypeId, Arc<TypeSpec>)> {
@@ -45,26 +66,18 @@ impl Types {
         self.known.read().unwrap_or_else(PoisonError::into_inner).by_id.get(&id).cloned()
     }
 
-    /// Also one that another process has added meanwhile.
-    pub(crate) async fn find(
-        &self,
-        store: &dyn Store,
-        name: &str,
-    ) -> Result<(TypeId, Arc<TypeSpec>), EntityError> {
-        if let Some(found) = self.named(name) {
-            return Ok(found);
-        }
-        self.load(store).await?;
-        self.named(name).ok_or_else(|| {
-            let known: Vec<String> = self.all().iter().map(|spec| spec.name.clone()).collect();
-            EntityError::UnknownType { name: shown(name), known: known.join(", ") }
-        })
-    }
-
-    pub(crate) fn all(&self) -> Vec<Arc<TypeSpec>> {
+    pub(crate) fn all(&self) -> Vec<(TypeId, Arc<TypeSpec>)> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        let mut all: Vec<Arc<TypeSpec>> = known.by_id.values().cloned().collect();
-        all.sort_by(|a, b| a.name.cmp(&b.name));
-        all
+        known.by_id.iter().map(|(id, spec)| (*id, spec.clone())).collect()
+    }
+}
+
+impl Known {
+    fn put(&mut self, id: TypeId, spec: Arc<TypeSpec>) {
+        if self.by_id.get(&id).is_some_and(|known| *known == spec) {
+            return;
+        }
+        self.ids.insert(spec.name.clone(), id);
+        self.by_id.insert(id, spec);
     }
 }

@@ -49,6 +49,10 @@ impl EntityStore for PostgresStore {
         self.write_type(spec, actor).await
     }
 
+    async fn add_type(&self, spec: &TypeSpec) -> Result<(TypeId, TypeSpec)> {
+        self.write_new_type(spec).await
+    }
+
     async fn save(&self, boxes: &BoxKinds, writes: Arc<[EntityWrite]>) -> Result<Vec<Saved>> {
         self.save_entities(boxes, &writes).await
     }

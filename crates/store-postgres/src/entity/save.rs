@@ -28,6 +28,14 @@ const PUT_TYPE: &str = "
     on conflict (name) do update set spec = excluded.spec, updated_at = excluded.updated_at
     returning id, xmax = 0 as new";
 
+// Differs from SQLite, which has one writer: another may add the same type at the same time.
+const ADD_TYPE: &str = "
+    insert into windlass.types (name, spec, updated_at)
+    values ($2, $3::text::json, statement_timestamp() + $1::bigint * interval '1 microsecond')
+    on conflict (name) do nothing";
+
+const ONE_TYPE: &str = "select id, spec::text as spec from windlass.types where name = $1";
+
 const OP: &str = "save entities";
 
 /// Without the server's word it is not known whether the transaction was committed.
@@ -43,6 +51,18 @@ fn is_worth_another(error: &StoreError) -> bool {
 }
 
 impl PostgresStore {
+    pub(super) async fn write_new_type(&self, spec: &TypeSpec) -> Result<(TypeId, TypeSpec), StoreError> {
+        const OP: &str = "add a type";
+        let corrupt = |error: serde_json::Error| StoreError::Corrupt { what: error.to_string() };
+        let text = serde_json::to_string(spec).map_err(corrupt)?;
+        let add = sqlx::query(self.sql(ADD_TYPE)).bind(self.offset()).bind(&spec.name).bind(&text);
+        add.execute(&self.pool).await.map_err(failed(OP))?;
+        let one = sqlx::query(self.sql(ONE_TYPE)).bind(&spec.name);
+        let row = one.fetch_one(&self.pool).await.map_err(failed(OP))?;
+        let there = serde_json::from_str(&get::<String>(&row, "spec")?).map_err(corrupt)?;
+        Ok((TypeId(get(&row, "id")?), there))
+    }
+
     pub(super) async fn write_type(
         &self,
         spec: &TypeSpec,

@@ -38,6 +38,11 @@ impl EntityStore for SqliteStore {
         self.write("write a type", 1, move |scope| save::put_type(scope, &spec, actor.as_ref())).await
     }
 
+    async fn add_type(&self, spec: &TypeSpec) -> Result<(TypeId, TypeSpec), StoreError> {
+        let spec = spec.clone();
+        self.write("add a type", 1, move |scope| save::add_type(scope, &spec)).await
+    }
+
     async fn save(&self, boxes: &BoxKinds, writes: Arc<[EntityWrite]>) -> Result<Vec<Saved>, StoreError> {
         let boxes = boxes.clone();
         self.write("save entities", writes.len() * 2, move |scope| save::save(scope, &boxes, &writes)).await

@@ -33,6 +33,14 @@ pub(super) fn put_type(scope: &mut Scope<'_>, spec: &TypeSpec, actor: Option<&Ac
     Ok(TypeId(id))
 }
 
+pub(super) fn add_type(scope: &mut Scope<'_>, spec: &TypeSpec) -> Answer<(TypeId, TypeSpec)> {
+    let types = read::types(scope.connection)?;
+    match types.into_iter().find(|(_, known)| known.name == spec.name) {
+        Some(there) => Ok(there),
+        None => Ok((put_type(scope, spec, None)?, spec.clone())),
+    }
+}
+
 pub(super) fn save(scope: &mut Scope<'_>, boxes: &BoxKinds, writes: &[EntityWrite]) -> Answer<Vec<Saved>> {
     let mut seq = next_seq(scope.connection)?;
     let mut answers = Vec::with_capacity(writes.len());

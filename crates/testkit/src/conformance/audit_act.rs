@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use windlass_core::store::{Action, Bulk, Change, JobFilter};
+use windlass_core::store::{ActFilter, Action, Bulk, Change, JobFilter};
 use windlass_core::{JobId, JobState, NewJob, OnConflict, Outcome};
 
 use super::witness::me;
@@ -94,17 +94,40 @@ pub async fn an_act_on_many_tells_the_filter_and_the_counts(h: Harness) {
         ..JobFilter::default()
     };
     act(&h, &waiting, Action::Cancel).await;
-    let all = JobFilter { ids: ids.clone(), ..JobFilter::default() };
-    act(&h, &all, Action::Delete).await;
     let told = h.told().await;
     let meant = json!({ "state": ["pending"], "queue": QUEUE, "kind": KIND });
-    assert_eq!(told[0], json!(["jobs.cancel", "jobs", { "filter": { "from": meant }, "done": { "to": 3 } }]));
-    assert_eq!((&told[1][0], &told[1][2]["done"]), (&json!("jobs.delete"), &json!({ "to": 3 })));
-    let named = told[1][2]["filter"]["from"]["ids"].as_array().unwrap();
-    let mut named: Vec<JobId> = named.iter().map(|id| id.as_str().unwrap().parse().unwrap()).collect();
-    named.sort_unstable();
-    assert_eq!(named, ids[1..], "those that were there to be deleted");
-    assert_eq!(told.len(), 2);
+    assert_eq!(told, [json!(["jobs.cancel", "jobs", { "filter": { "from": meant }, "done": { "to": 3 } }])]);
+    // Whoever names each gets a line of each that was there to be deleted.
+    let all = JobFilter { ids: ids.clone(), ..JobFilter::default() };
+    act(&h, &all, Action::Delete).await;
+    let mut told = h.told().await.split_off(1);
+    told.sort_by_key(|line| line[1].to_string());
+    let subjects: Vec<_> = ids[1..].iter().map(|id| json!(["job.delete", format!("job/{id}")])).collect();
+    assert_eq!(told.iter().map(|line| json!([line[0], line[1]])).collect::<Vec<_>>(), subjects);
+    let gone = told.iter().all(|line| line[2]["state"] == json!({ "from": "cancelled", "to": null }));
+    assert!(gone, "{told:?}");
+}
+
+/// A dead letter is replayed by one word, alone or with others; too many named ones are told together.
+pub async fn dead_letters_have_one_word_and_many_names_one_line(h: Harness) {
+    for _ in 0..2 {
+        h.put(NewJob { max_attempts: 1, ..h.job() }).await;
+        let job = h.claim_one(h.worker().await).await;
+        h.settle(&job, Outcome::Retry { after: None, error: "no".to_owned() }).await;
+    }
+    let dead = JobFilter { states: vec![JobState::Failed, JobState::DeadLetter], ..JobFilter::default() };
+    assert_eq!(act(&h, &dead, Action::Retry).await.done, 2);
+    let told = h.told().await;
+    assert_eq!((told.len(), &told[0][0], &told[0][1]), (1, &json!("dead_letter.replay"), &json!("jobs")));
+    let ids = h.put_plain(101).await;
+    let most = JobFilter { ids: ids[1..].to_vec(), ..JobFilter::default() };
+    act(&h, &most, Action::Cancel).await;
+    let lines = async || h.store.audit(&ActFilter::newest(1_000)).await.unwrap();
+    assert_eq!(lines().await.len(), 101, "100 lines more");
+    let more = JobFilter { ids, ..JobFilter::default() };
+    act(&h, &more, Action::Cancel).await;
+    let lines = lines().await;
+    assert_eq!((lines.len(), lines[0].act.as_str(), lines[0].subject.as_str()), (102, "jobs.cancel", "jobs"));
 }
 
 /// However many transactions it takes, the lines together say what was done.

@@ -133,7 +133,10 @@ pub async fn the_audit_says_who_changed_what(h: Harness) {
     assert_eq!(
         said,
         [
-            ("operator \"Ö\"", r#"{"tokens":{"from":null,"to":7},"reset":{"amount":"0.25","tokens":90}}"#),
+            (
+                "operator \"Ö\"",
+                r#"{"tokens":{"from":null,"to":7},"settled":{"from":"0.25","to":"0.00"},"tokens_used":{"from":90,"to":0}}"#
+            ),
             ("somebody", r#"{"limit":{"from":"100.00","to":"750.00"}}"#),
         ],
         "newest first"

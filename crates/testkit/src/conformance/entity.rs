@@ -19,6 +19,17 @@ pub async fn types_are_kept_and_replaced(h: Harness) {
     assert_eq!(types, [(shelf.type_id, TypeSpec::document()), (other, changed)]);
 }
 
+pub async fn a_type_that_is_there_is_not_added_over(h: Harness) {
+    let new = h.store.add_type(&TypeSpec::named("product")).await.unwrap();
+    assert_eq!(new.1, TypeSpec::named("product"));
+    let text = vec![TextField { name: "name".to_owned(), weight: 2 }];
+    let put = TypeSpec { text, ..TypeSpec::named("product") };
+    h.store.put_type(&put, None).await.unwrap();
+    let there = h.store.add_type(&TypeSpec::named("product")).await.unwrap();
+    assert_eq!(there, (new.0, put), "an operator's word stays");
+    assert_eq!(h.store.types().await.unwrap(), [there]);
+}
+
 pub async fn versions_only_grow_across_a_tombstone(h: Harness) {
     let shelf = Shelf::new(&h).await;
     let first = shelf.saved(shelf.put("a", "one")).await;

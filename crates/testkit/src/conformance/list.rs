@@ -25,6 +25,7 @@ macro_rules! conformance_cases {
                 a_hurried_job_s_line_has_its_times
                 a_replay_that_meets_its_twin_is_told_as_it_ended
                 an_act_on_many_tells_the_filter_and_the_counts
+                dead_letters_have_one_word_and_many_names_one_line
                 the_lines_of_a_large_act_add_up
                 a_changed_job_s_line_has_what_differs
                 what_changes_nothing_or_has_no_actor_leaves_no_line
@@ -149,6 +150,7 @@ macro_rules! conformance_cases {
             }
             entity {
                 types_are_kept_and_replaced
+                a_type_that_is_there_is_not_added_over
                 versions_only_grow_across_a_tombstone
                 a_match_must_be_the_version_found
                 absent_means_nothing_or_a_tombstone

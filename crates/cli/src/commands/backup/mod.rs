@@ -1,21 +1,22 @@
 //! `backup`, `backup verify`, `backup list` and `restore`, and the copies that a server makes by itself.
 
 mod list;
+mod restore;
 
 use std::path::Path;
 
 use serde::Serialize;
-use windlass_core::Store;
-use windlass_core::store::{BackupNote, JobFilter};
+use windlass_core::store::BackupNote;
 use windlass_engine::backup::{self, Contents};
 
 use super::Session;
-use crate::args::{Backup, BackupVerb, Restore};
+use crate::args::{Backup, BackupVerb};
 use crate::compose::{Address, Scratch};
 use crate::failure::{During, Failure};
 use crate::output::progress::Progress;
 use crate::output::{plural, visible};
 use crate::parts::backup::notes::{mark_verified, noted};
+pub(crate) use restore::run as restore;
 
 /// A copy that was just made, as `backup list` shows it.
 #[derive(Serialize)]
@@ -152,56 +153,4 @@ async fn record(session: &Session, contents: &Contents) -> Result<bool, Failure>
     }
     let now = store.now().await.during("cannot read the clock")?;
     mark_verified(store.as_ref(), &contents.digest, now).await.during("cannot record the verification")
-}
-
-pub(crate) async fn restore(session: &Session, args: &Restore) -> Result<(), Failure> {
-    let (file, database) = (&args.file, &session.config.database);
-    let size = std::fs::metadata(file).during(format!("cannot read {}", file.display()))?.len();
-    let new = match &database.address {
-        Address::Sqlite(path) if !path.exists() => Some(path.clone()),
-        _ => None,
-    };
-    let store = session.ready(database, true, true).await?;
-    let held = session.assembly()?.holdings();
-    let mut bar = Progress::of_bytes(session.output, "restored", Some(size));
-    let restored = backup::restore(store.as_ref(), &held, file, &mut |_, bytes| bar.set(bytes)).await;
-    if let (Err(_), Some(path)) = (&restored, new)
-        && is_unused(store.as_ref()).await
-    {
-        // An empty database in its place would look like one that was restored.
-        store.close().await;
-        discard(&path);
-    }
-    let contents = restored.during(format!("cannot restore into {}", database.address))?;
-    bar.finish(size);
-    if args.json.json {
-        return session.output.json(&ReadView::of(file, &contents, None));
-    }
-    session.output.line(format_args!(
-        "{} in {} restored into {}, as of {}",
-        plural(contents.rows, "row"),
-        plural(contents.tables.len() as u64, "table"),
-        database.address,
-        contents.taken_at
-    ))
-}
-
-/// Nobody else began to use it meanwhile.
-async fn is_unused(store: &dyn Store) -> bool {
-    let (jobs, workers) = (store.count(&JobFilter::default()).await, store.workers().await);
-    matches!((jobs, workers), (Ok(0), Ok(workers)) if workers.is_empty())
-}
-
-/// The file that this restore made, with what SQLite and we keep beside it.
-fn discard(path: &Path) {
-    for end in ["", "-wal", "-shm", "-gate", "-turn"] {
-        let mut name = path.as_os_str().to_owned();
-        name.push(end);
-        match std::fs::remove_file(&name) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                tracing::warn!(file = %Path::new(&name).display(), %error, "cannot remove the empty database");
-            }
-            _ => {}
-        }
-    }
 }

@@ -6,7 +6,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use windlass_core::Invalid;
 use windlass_http::{Described, schedule_request};
-use windlass_pack::api::ApiRequest;
+use windlass_pack::api::{ApiError, ApiRequest};
 use windlass_pack::{Method, StatusCode};
 
 use super::{ONE, Session, file};
@@ -27,8 +27,10 @@ pub(super) async fn run(session: &Session, args: &PutSchedule) -> Result<(), Fai
     let api = session.api().await?;
     let before = api.call(ApiRequest::get(ONE, &[&args.name])).await.unwrap_or(Value::Null);
     let request = ApiRequest::new(Method::PUT, ONE, &[&args.name]).raw_json(body);
-    // A description breaks its rules wherever it stands: in a file, or in flags that say the same.
-    let put = ask(api.as_ref(), request).await.during(WHAT).map_err(Failure::failed)?;
+    let put = ask(api.as_ref(), request).await;
+    // Flags that break a rule are wrong usage. A file, or a kind that nobody registered, is not.
+    let usage = args.file.is_none() && put.as_ref().is_err_and(is_misuse);
+    let put = put.during(WHAT).map_err(|failure| if usage { failure.misused() } else { failure.failed() })?;
     if args.json.json {
         return put.print(&session.output);
     }
@@ -40,6 +42,12 @@ pub(super) async fn run(session: &Session, args: &PutSchedule) -> Result<(), Fai
     let next = said(&put.value, "next_tick");
     let next = next.map_or_else(|| "no next tick".to_owned(), |at| format!("next tick {}", visible(&at)));
     session.output.line(format_args!("schedule {} {what}; {next}", visible(text(&put.value, "name"))))
+}
+
+fn is_misuse(error: &ApiError) -> bool {
+    let ApiError::Refused { code, problem, .. } = error else { return false };
+    let named = problem["errors"].as_array().into_iter().flatten();
+    code == "invalid_input" && named.filter(|one| one["field"] != "kind").count() > 0
 }
 
 fn refused(invalid: Invalid) -> Failure {

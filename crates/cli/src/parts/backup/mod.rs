@@ -149,8 +149,8 @@ mod tests {
             Arc::new(SqliteStore::open(folder.path().join("b.db"), SqliteOptions::default()).unwrap());
         store.migrate_up(None).await.unwrap();
         let packs: Vec<Arc<dyn Pack>> = vec![Arc::new(BackupPart::default())];
-        let assembly = Assembly::new(&packs, Settings::default(), Vec::new()).unwrap();
-        assembly.visit(Client::open(store.clone(), &[], &[]).await.unwrap());
+        let mut assembly = Assembly::new(&packs, Settings::default(), Vec::new()).unwrap();
+        assembly.visit(Client::open(store.clone(), &[], &[]).await.unwrap()).unwrap();
         let metrics = assembly.metrics();
         assert!((metrics[0].collect)().await.unwrap().0.is_empty(), "there is none yet");
         for (n, verified_at) in [(1, Some(Time(9))), (2, Some(Time(9))), (3, None)] {

@@ -5,11 +5,14 @@ use std::io::Read;
 use serde_json::Value;
 use windlass_core::input::MAX_PAYLOAD_BYTES;
 use windlass_pack::Method;
-use windlass_pack::api::ApiRequest;
+use windlass_pack::api::{ApiError, ApiRequest};
 use windlass_pack::page::Column;
 use windlass_pack::verb::{Arg, Goes, Verb, VerbCall, VerbError};
 
 use super::{ID, TYPE};
+
+/// Codes of answers to fields that break a rule.
+const WRONG: [&str; 3] = ["invalid_input", "invalid_parameter", "malformed_json"];
 
 const ONE: &str = "/v1/entities/{type}/{id}";
 
@@ -50,19 +53,14 @@ pub(super) fn verbs() -> Vec<Verb> {
             .arg(Arg::option("wait", "Return when it is indexed, or after so many seconds", Goes::Code))
     };
     vec![
-        Verb::call(
-            "entities",
-            "list",
-            "Entities: look at one, write it, see how far its indexing is",
-            Method::GET,
-            "/v1/entities/{type}",
-        )
-        .arg(TYPE)
-        .arg(Arg::option("limit", "Most entities on a page [default: 50]", Goes::Query).value("N"))
-        .arg(Arg::option("cursor", "The next_cursor of the page before", Goes::Query))
-        .columns(&status)
-        .empty("there is none of this type")
-        .examples(EXAMPLES),
+        Verb::call("entities", "list", "The entities of a type, by id", Method::GET, "/v1/entities/{type}")
+            .of("Entities: look at one, write it, see how far its indexing is")
+            .arg(TYPE)
+            .arg(Arg::option("limit", "Most entities on a page [default: 50]", Goes::Query).value("N"))
+            .arg(Arg::option("cursor", "The next_cursor of the page before", Goes::Query))
+            .columns(&status)
+            .empty("there is none of this type")
+            .examples(EXAMPLES),
         Verb::run("entities", "get", "One entity with its fields", get).arg(TYPE).arg(ID),
         written(Verb::run("entities", "put", "Save an entity as it is given", put)),
         written(Verb::run("entities", "patch", "Change the given fields; null removes one", patch)),
@@ -114,8 +112,9 @@ async fn delete(call: VerbCall) -> Result<(), VerbError> {
 
 async fn write(call: VerbCall, method: Method) -> Result<(), VerbError> {
     let what = "cannot write the entity";
-    let fields = fields(call.get("FIELDS").unwrap_or_default())
-        .map_err(|error| VerbError::new(what, format!("FIELDS: {error}")))?;
+    let said = call.get("FIELDS").unwrap_or_default();
+    let typed = said != "-" && !said.starts_with('@');
+    let fields = fields(said).map_err(|error| VerbError::new(what, format!("FIELDS: {error}")))?;
     let request = one(&call, method)
         .query("strategy", call.get("strategy"))
         .header("prefer", call.get("wait").map(|seconds| format!("wait={seconds}")))
@@ -125,10 +124,16 @@ async fn write(call: VerbCall, method: Method) -> Result<(), VerbError> {
         (Some(_), Some(work)) => Some(work().await?),
         _ => None,
     };
-    let answer = call.ask(what, request).await;
+    let answer = call.api.call(request).await;
     if let Some(working) = working {
         working.stop().await?;
     }
+    let answer = answer.map_err(|error| {
+        // What was typed is wrong usage; what a file says is not.
+        let wrong = matches!(&error, ApiError::Refused { code, .. } if WRONG.contains(&code.as_str()));
+        let told = VerbError::of(what, error);
+        if typed && wrong { VerbError { code: 2, ..told } } else { told }
+    });
     tell(&call, &answer?)
 }
 

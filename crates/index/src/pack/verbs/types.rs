@@ -13,13 +13,9 @@ const EXAMPLES: &str = "Examples:
 pub(super) fn verbs() -> Vec<Verb> {
     let name = Arg::positional("TYPE", "Name of the type", Goes::Path);
     vec![
-        Verb::run(
-            "types",
-            "list",
-            "Entity types: which fields are searched, and how writes are indexed",
-            list,
-        )
-        .examples(EXAMPLES),
+        Verb::run("types", "list", "Every entity type", list)
+            .of("Entity types: which fields are searched, and how writes are indexed")
+            .examples(EXAMPLES),
         Verb::run("types", "show", "One type, and which strategy applies to what", show).arg(name),
     ]
 }
