@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const LINES: usize = 800;
-const WIDTH: usize = 120;
 /// Names that say nothing about what is in a file or what a type does.
 const BANNED: [&str; 4] = ["utils", "helpers", "common", "manager"];
 
@@ -62,20 +61,6 @@ fn no_file_is_too_long() {
         .map(|(lines, path)| format!("{path}: {lines} lines"))
         .collect();
     assert!(long.is_empty(), "longer than {LINES} lines; split on a noun:\n{}", long.join("\n"));
-}
-
-/// A string literal may be longer than the line: it is data.
-#[test]
-fn no_line_is_too_wide() {
-    let mut wide = Vec::new();
-    for path in tracked().into_iter().filter(|path| ends(path, &["rs", "sql"]) && ours(path)) {
-        let text = read(&path);
-        let lines = text.lines().enumerate().filter(|(_, line)| line.chars().count() > WIDTH);
-        let literal =
-            |line: &str| ends(&path, &["rs"]) && line.contains('"') && !line.trim_start().starts_with("//");
-        wide.extend(lines.filter(|(_, line)| !literal(line)).map(|(n, _)| format!("{path}:{}", n + 1)));
-    }
-    assert!(wide.is_empty(), "wider than {WIDTH}:\n{}", wide.join("\n"));
 }
 
 #[test]
