@@ -16,6 +16,7 @@ mod operate;
 mod parts;
 mod place;
 mod produce;
+mod readme;
 mod remote;
 mod runbook;
 mod schedules;
