@@ -13,6 +13,7 @@ mod demo;
 mod entities;
 mod makes;
 mod operate;
+mod pages;
 mod parts;
 mod place;
 mod produce;

@@ -114,7 +114,8 @@ fn listed(help: &str) -> Vec<String> {
     let lines = help.lines().skip_while(|line| !line.starts_with("Commands:")).skip(1);
     let names = lines.take_while(|line| !line.is_empty()).filter(|line| line.starts_with("  "));
     // A description that runs over is indented further.
-    let names = names.filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next());
+    let names =
+        names.filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next());
     names.filter(|name| *name != "help").map(str::to_owned).collect()
 }
 
@@ -133,7 +134,8 @@ fn verbs_of_the_binary(place: &Place) -> BTreeSet<String> {
 fn verbs_of_the_page() -> BTreeSet<String> {
     let rows = VERBS.lines().filter_map(|line| line.strip_prefix("| `windlass "));
     let cells = rows.filter_map(|row| row.split('`').next());
-    let is_verb = |word: &&str| word.chars().all(|c| c.is_ascii_lowercase() || c == '-') && !word.starts_with('-');
+    let is_verb =
+        |word: &&str| word.chars().all(|c| c.is_ascii_lowercase() || c == '-') && !word.starts_with('-');
     cells.map(|cell| cell.split(' ').take_while(is_verb).collect::<Vec<_>>().join(" ")).collect()
 }
 
@@ -144,5 +146,8 @@ fn the_page_of_verbs_is_complete() {
     assert!(binary.len() > 50, "{binary:?}");
     let missing: Vec<_> = binary.difference(&page).collect();
     let unknown: Vec<_> = page.difference(&binary).collect();
-    assert!(missing.is_empty() && unknown.is_empty(), "docs/cli.md lacks {missing:?} and invents {unknown:?}");
+    assert!(
+        missing.is_empty() && unknown.is_empty(),
+        "docs/cli.md lacks {missing:?} and invents {unknown:?}"
+    );
 }
