@@ -23,7 +23,7 @@ const SAYS: &[(&str, &str)] = &[
     ("curl -s -X DELETE", "deleted"),
     ("\"query\": \"kettle\"}'", "\"hits\":[]"),
     ("enqueue NOOP --wait", "completed"),
-    ("enqueue FAIL", "enqueued"),
+    ("enqueue FAIL", "completed"),
     ("jobs list", "completed"),
     ("windlass queues  ", "SLA"),
     ("schedules put", "next tick"),
