@@ -39,16 +39,16 @@ pub const MOVES: &[(JobState, JobState, &str)] = &[
     (Running, Failed, "the handler said never again"),
     (Running, DeadLetter, "attempts or crashes ran out"),
     (Running, Cancelled, "cancelled"),
-    (Running, Superseded, "it came back and met its pending twin"),
+    (Running, Superseded, "it came back and its unique key was taken"),
     (Failed, Pending, "replayed"),
     (DeadLetter, Pending, "replayed"),
     (Cancelled, Pending, "replayed"),
     (Failed, Scheduled, "replayed with others that it waits for"),
     (DeadLetter, Scheduled, "replayed with others that it waits for"),
     (Cancelled, Scheduled, "replayed with others that it waits for"),
-    (Failed, Superseded, "replayed and met its pending twin"),
-    (DeadLetter, Superseded, "replayed and met its pending twin"),
-    (Cancelled, Superseded, "replayed and met its pending twin"),
+    (Failed, Superseded, "replayed, and its unique key was taken"),
+    (DeadLetter, Superseded, "replayed, and its unique key was taken"),
+    (Cancelled, Superseded, "replayed, and its unique key was taken"),
 ];
 
 impl JobState {

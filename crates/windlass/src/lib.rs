@@ -97,3 +97,8 @@ pub use windlass_pack as pack;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// The same.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/search.md")]
+struct Search;

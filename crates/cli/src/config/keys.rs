@@ -122,7 +122,7 @@ const KEYS: &[Setting] = &[
         "poll",
         Form::Duration { min_ms: 10 },
         "1s",
-        "Longest time between two looks at what is due; wake-ups come sooner",
+        "Longest time between two polls; wake-ups come sooner",
     ),
     key(
         SERVER,
@@ -173,7 +173,7 @@ const KEYS: &[Setting] = &[
         "statement_timeout",
         Form::Duration { min_ms: 100 },
         "30s",
-        "How long one statement may run; on SQLite, how long a write waits in all for others who write",
+        "How long one statement may run; on SQLite, how long a write waits for other writers in total",
     ),
     key(
         QUEUE,
@@ -231,7 +231,7 @@ const KEYS: &[Setting] = &[
         "the family's, else 5m",
         "Due-to-finished bound for 95 % of jobs",
     ),
-    key(QUEUE, "owner", Form::Text, "the family's, else empty", "Whom to call"),
+    key(QUEUE, "owner", Form::Text, "the family's, else empty", "Team or person to call"),
     key(QUEUE, "colour", Form::Text, "the family's, else grey", "Colour in tables and plots"),
     key(
         QUEUE,
@@ -336,7 +336,7 @@ mod tests {
     #[test]
     fn the_page_lists_exactly_these_keys() {
         let page = include_str!("../../../../docs/config.md");
-        let (keys, mapping) = page.split_once("## Document 002").unwrap();
+        let (keys, mapping) = page.split_once("## Keys under other names").unwrap();
         let listed: Vec<&str> = keys.lines().filter(|line| line.starts_with("| `")).collect();
         let known = Keys::with(windlass_pack::settings_of(&crate::compose::Parts::new(false, &[]).packs));
         let row = |k: &Setting| {

@@ -10,15 +10,15 @@ const BANNED: [&str; 4] = ["utils", "helpers", "common", "manager"];
 
 /// Which crate may use which other crate of ours. ARCHITECTURE.md has the same lines.
 const ARROWS: [(&str, &str); 10] = [
-    ("core", ""),
-    ("engine", "core"),
+    ("core", "(none)"),
     ("store-sqlite", "core"),
     ("store-postgres", "core"),
+    ("engine", "core"),
     ("pack", "engine, core"),
     ("index", "pack, engine, core"),
     ("http", "pack, engine, core"),
-    ("windlass", "index, pack, engine, store-*, core"),
-    ("cli", "windlass, http, index, pack, engine, store-*, core"),
+    ("windlass", "index, pack, engine, store-sqlite, store-postgres, core"),
+    ("cli", "windlass, http, index, pack, engine, store-sqlite, store-postgres, core"),
     ("testkit", "core"),
 ];
 
@@ -98,13 +98,7 @@ fn crates_use_each_other_in_one_direction() {
         let manifest = read(&format!("crates/{name}/Cargo.toml"));
         let used = manifest.split("[dev-dependencies]").next().unwrap_or_default();
         let used = used.split("[dependencies]").nth(1).unwrap_or_default();
-        let allowed: BTreeSet<String> = arrows
-            .split(", ")
-            .flat_map(|to| match to {
-                "store-*" => vec!["store-sqlite".to_owned(), "store-postgres".to_owned()],
-                to => vec![to.to_owned()],
-            })
-            .collect();
+        let allowed: BTreeSet<&str> = arrows.split(", ").collect();
         for line in used.lines() {
             let crate_name = line.split(['.', ' ', '=']).next().unwrap_or_default();
             let short = match crate_name.strip_prefix("windlass-") {
@@ -114,9 +108,12 @@ fn crates_use_each_other_in_one_direction() {
             };
             assert!(allowed.contains(short), "{name} must not use {short}; it may use: {arrows}");
         }
-        let line = format!("`{name} → {arrows}`");
-        let listed = arrows.is_empty() || name == "testkit" || name.starts_with("store-");
-        assert!(listed || read("ARCHITECTURE.md").contains(&line), "ARCHITECTURE.md lacks {line}");
+        let shown = if name.starts_with("store-") { "store-*" } else { name };
+        let listed = read("ARCHITECTURE.md").lines().any(|line| match line.split_once('→') {
+            Some((from, to)) => from.trim() == shown && to.trim() == arrows,
+            None => false,
+        });
+        assert!(listed, "ARCHITECTURE.md lacks {shown} → {arrows}");
     }
 }
 
@@ -160,17 +157,5 @@ fn every_column_is_used() {
                 assert!(words.contains(column.as_str()), "{store}: nothing uses {table}.{column}");
             }
         }
-    }
-}
-
-#[test]
-fn every_page_of_the_documentation_is_linked() {
-    let pages: Vec<String> =
-        tracked().into_iter().filter(|path| path.starts_with("docs/") && ends(path, &["md"])).collect();
-    let texts: String = tracked().iter().filter(|path| ends(path, &["md"])).map(|path| read(path)).collect();
-    for page in pages {
-        let name = page.rsplit('/').next().unwrap_or_default();
-        let linked = texts.contains(&format!("docs/{name}")) || texts.contains(&format!("]({name}"));
-        assert!(linked, "no page links to {page}");
     }
 }

@@ -808,10 +808,10 @@ select distinct pack from windlass.pack_migrations order by 1
 select distinct workflow from windlass.workflow_jobs where job_id = any ($1) order by workflow
 ;
 
-select from windlass.finished where id = $1 for update
+select from windlass.finished where id = any ($1) order by id for update
 ;
 
-select from windlass.ready where id = $1 for update
+select from windlass.ready where id = any ($1) order by id for update
 ;
 
 select id from windlass.workflows where id = any ($1) order by id for update
