@@ -1,17 +1,17 @@
-//! From text to words: what the keyword index and the query must do alike.
+//! Splits text into words, the same way for documents and queries.
 //!
-//! Owns splitting and folding. A word is a run of letters and digits, lower-cased and without accents. Scripts that
-//! write no spaces give single characters and pairs. Stemming is the dictionary's, which does it once per word.
+//! Owns splitting and folding. A word is a run of letters and digits, lower-cased and without accents. Scripts without
+//! spaces give single characters and pairs. The dictionary does the stemming, once per word.
 
 use std::ops::Range;
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-/// Longer words are cut: nobody types them, and hashes and base64 would fill the dictionary.
+/// Longer words are cut, so that hashes and base64 do not fill the dictionary.
 const LONGEST_WORD: usize = 64;
 
-/// Words that say nothing about what a text is about. They are indexed and left out of queries that have others.
+/// Words without meaning of their own. They are indexed, and left out of queries that have other words.
 const STOP_WORDS: [&str; 45] = [
     "a", "about", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by", "can", "do", "does",
     "for", "from", "has", "have", "how", "i", "if", "in", "into", "is", "it", "no", "not", "of", "on", "or",
@@ -22,7 +22,7 @@ pub fn is_stop_word(word: &str) -> bool {
     STOP_WORDS.binary_search(&word).is_ok()
 }
 
-/// Calls `each` with every word and where it stands.
+/// Calls `each` with every word and its byte range.
 pub fn words(text: &str, mut each: impl FnMut(&str, Range<usize>)) {
     let mut word = String::with_capacity(LONGEST_WORD);
     let mut begin = 0;
@@ -36,7 +36,7 @@ pub fn words(text: &str, mut each: impl FnMut(&str, Range<usize>)) {
             previous = None;
             continue;
         }
-        // A mark belongs to the letter before it; an apostrophe inside a word does not end it.
+        // A combining mark belongs to the letter before it; a soft hyphen does not end a word.
         if !word.is_empty() && !c.is_ascii() && (is_combining_mark(c) || c == '\u{ad}') {
             continue;
         }
@@ -90,14 +90,14 @@ fn fold(c: char, word: &mut String) {
     }
 }
 
-/// Letters that do not decompose but are typed as others.
+/// Letters that do not decompose in Unicode but are commonly typed as another letter.
 fn plain(c: char) -> char {
     match c {
         'ø' => 'o',
         'ł' => 'l',
         'đ' => 'd',
         'ı' => 'i',
-        // Written so at the end of a word only; its capital is the same letter everywhere.
+        // The form of sigma at the end of a word.
         'ς' => 'σ',
         other => other,
     }
@@ -117,7 +117,7 @@ mod tests {
     fn split(text: &str) -> Vec<String> {
         let mut all = Vec::new();
         words(text, |word, place| {
-            assert!(text.get(place).is_some(), "a place cuts a character");
+            assert!(text.get(place).is_some(), "the range cuts a character");
             all.push(word.to_owned());
         });
         all
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_a_word_of_nothing() {
+    fn text_without_letters_has_no_words_and_long_words_are_cut() {
         assert!(split("").is_empty());
         assert!(split(" \u{0} \u{200b} --- \u{301}").is_empty());
         assert_eq!(split(&"x".repeat(1_000)), ["x".repeat(64)]);

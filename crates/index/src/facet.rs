@@ -1,7 +1,7 @@
-//! Facets: how many of the documents that match have each value of a field.
+//! Facets: for each value of a field, the number of matching documents that have it.
 //!
-//! Owns the counting and the order in which values are shown. A document counts once for a value, however often its list
-//! has it. Which documents match is the ranking's word.
+//! Owns the counting and the order of values. A document counts once per value, even if its list repeats it. The
+//! ranking decides which documents match.
 
 use std::collections::HashMap;
 
@@ -14,15 +14,15 @@ use crate::type_index::TypeIndex;
 use crate::values::Value;
 
 const MOST_FACETS: usize = 10;
-/// Values shown of one field.
+/// Values returned for one field.
 const MOST_SHOWN: usize = 100;
 
-/// The values of one field, the most frequent first, equals in their own order.
+/// The values of one field, the most frequent first; ties in the order of the values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Facet {
     pub field: String,
     pub values: Vec<FacetValue>,
-    /// There are values that are not shown: too many, or text too long to be kept.
+    /// Some values are missing: there were too many, or a text was too long to be kept.
     pub more: bool,
 }
 
@@ -30,7 +30,7 @@ pub struct Facet {
 pub struct FacetValue {
     /// Text, a number, true or false.
     pub value: Json,
-    /// Matching entities that have it.
+    /// Matching entities that have this value.
     pub count: u64,
 }
 
@@ -48,33 +48,33 @@ pub(crate) fn check(invalid: &mut Invalid, fields: &[String]) {
     }
 }
 
-/// A value apart from the type it was found in; its order is that of equals.
+/// A value independent of any type's numbering, so that counts of several types can be added. Its order breaks ties.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Counted {
+enum FacetKey {
     Bool(bool),
     Number(Number),
     Text(String),
 }
 
-impl Counted {
+impl FacetKey {
     fn into_json(self) -> Json {
         match self {
-            Counted::Bool(value) => value.into(),
-            Counted::Number(number) => number.into_json(),
-            Counted::Text(text) => text.into(),
+            FacetKey::Bool(value) => value.into(),
+            FacetKey::Number(number) => number.into_json(),
+            FacetKey::Text(text) => text.into(),
         }
     }
 }
 
-/// One field's values in one type or several.
+/// FacetCounts of one field's values, in one type or several.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Counts {
-    values: HashMap<Counted, u64>,
+pub(crate) struct FacetCounts {
+    values: HashMap<FacetKey, u64>,
     too_long: bool,
 }
 
-impl Counts {
-    pub(crate) fn add(&mut self, other: Counts) {
+impl FacetCounts {
+    pub(crate) fn add(&mut self, other: FacetCounts) {
         self.too_long |= other.too_long;
         for (value, count) in other.values {
             *self.values.entry(value).or_default() += count;
@@ -82,8 +82,8 @@ impl Counts {
     }
 
     pub(crate) fn into_facet(self, field: &str) -> Facet {
-        let mut all: Vec<(Counted, u64)> = self.values.into_iter().collect();
-        let order = |a: &(Counted, u64), b: &(Counted, u64)| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0));
+        let mut all: Vec<(FacetKey, u64)> = self.values.into_iter().collect();
+        let order = |a: &(FacetKey, u64), b: &(FacetKey, u64)| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0));
         let more = self.too_long || all.len() > MOST_SHOWN;
         if all.len() > MOST_SHOWN {
             all.select_nth_unstable_by(MOST_SHOWN - 1, order);
@@ -101,13 +101,13 @@ impl TypeIndex {
         &self,
         fields: &[String],
         documents: impl Iterator<Item = u32>,
-    ) -> Vec<Counts> {
-        let mut counts = vec![Counts::default(); fields.len()];
+    ) -> Vec<FacetCounts> {
+        let mut counts = vec![FacetCounts::default(); fields.len()];
         let numbers: Vec<Option<u32>> = fields.iter().map(|name| self.values.field(name)).collect();
         if numbers.iter().all(Option::is_none) {
             return counts;
         }
-        // Texts by their number: hashing each document's would cost more than everything else.
+        // Texts are counted by their number: hashing the text of each document would dominate the cost.
         let mut texts: HashMap<(usize, u32), u64> = HashMap::new();
         for document in documents {
             let row = &self.documents[document as usize].row;
@@ -127,14 +127,14 @@ impl TypeIndex {
                         counts[place].too_long = true;
                         continue;
                     }
-                    Value::Bool(value) => Counted::Bool(value),
-                    Value::Number(value) => Counted::Number(value),
+                    Value::Bool(value) => FacetKey::Bool(value),
+                    Value::Number(value) => FacetKey::Number(value),
                 };
                 *counts[place].values.entry(value).or_default() += 1;
             }
         }
         for ((place, number), count) in texts {
-            counts[place].values.insert(Counted::Text(self.values.text(number).to_owned()), count);
+            counts[place].values.insert(FacetKey::Text(self.values.text(number).to_owned()), count);
         }
         counts
     }
@@ -149,14 +149,14 @@ mod tests {
     use windlass_core::id::EntityNo;
 
     use super::*;
-    use crate::type_index::{Content, Entry};
+    use crate::type_index::{Content, IndexEntry};
 
     fn index(rows: &[Json]) -> TypeIndex {
         let mut index = TypeIndex::new(Arc::new(TypeSpec::document()), 4);
         for (n, row) in rows.iter().enumerate() {
             let content = Content::New(row.as_object().unwrap().clone());
             let (no, id) = (EntityNo(n as i64), format!("e{n}"));
-            index.apply(Entry { no, id, version: 1, content, vector: None, indexed: false });
+            index.apply(IndexEntry { no, id, version: 1, content, vector: None, indexed: false });
         }
         index
     }
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn by_count_then_value_whatever_the_type() {
+    fn values_are_ordered_by_count_then_value_across_json_types() {
         let rows = [
             json!({ "tags": ["new", "red", "red"], "price": 10, "on": true, "made": { "in": "Rome" } }),
             json!({ "tags": ["new", "blue"], "price": 10.0, "on": false }),
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_values_are_shown_and_that_there_are_more_is_said() {
+    fn at_most_100_values_are_returned_and_more_is_flagged() {
         let row = |n: usize| json!({ "n": n, "twice": n / 2, "long": "x".repeat(129 * (n % 2)) });
         let rows: Vec<Json> = (0..202).map(row).collect();
         let found = facets(&rows[..200], &["n", "twice", "long"]);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_stay_what_they_were() {
+    fn numbers_keep_their_exact_value() {
         let rows = [
             json!({ "n": 9_007_199_254_740_992_u64 }),
             json!({ "n": 1e300 }),
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn every_problem_is_named() {
+    fn every_problem_is_reported() {
         let mut invalid = Invalid::default();
         let mut fields: Vec<String> = (0..9).map(|n| n.to_string()).collect();
         fields.extend([String::new(), "0".to_owned(), "y".repeat(257)]);

@@ -1,7 +1,7 @@
-//! Filters: read from JSON once, then asked of each document.
+//! Filters: parsed from JSON once, then evaluated for each document.
 //!
-//! `{"field": value}`, `{"field": {"gte": 1, "lt": 9}}`, `{"all": […]}`, `{"any": […]}`, `{"not": {…}}`; several keys in one
-//! object all hold. A document has a list's value when any element is it. Nothing is evaluated but these.
+//! Forms: `{"field": value}`, `{"field": {"gte": 1, "lt": 9}}`, `{"all": […]}`, `{"any": […]}`, `{"not": {…}}`.
+//! Several keys in one object must all hold. A field that is a list matches when any element does.
 
 use std::cmp::Ordering;
 
@@ -10,7 +10,7 @@ use windlass_core::Invalid;
 use windlass_core::input::shown;
 
 use crate::number::Number;
-use crate::values::{Row, Value, Values};
+use crate::values::{FieldRow, Value, Values};
 
 const DEEPEST: usize = 8;
 const MOST_CONDITIONS: usize = 128;
@@ -41,19 +41,19 @@ pub enum Comparison {
 
 impl Filter {
     pub fn parse(json: &Json) -> Result<Filter, Invalid> {
-        let mut reader = Reader { invalid: Invalid::default(), conditions: 0 };
-        let filter = reader.object("filter", json, 0);
-        reader.invalid.into_result()?;
+        let mut parser = FilterParser { invalid: Invalid::default(), conditions: 0 };
+        let filter = parser.object("filter", json, 0);
+        parser.invalid.into_result()?;
         Ok(filter)
     }
 }
 
-struct Reader {
+struct FilterParser {
     invalid: Invalid,
     conditions: usize,
 }
 
-impl Reader {
+impl FilterParser {
     fn object(&mut self, at: &str, json: &Json, depth: usize) -> Filter {
         let Json::Object(entries) = json else {
             self.invalid.add(at, "must be an object");
@@ -110,7 +110,7 @@ impl Reader {
         }
     }
 
-    /// The test, and whether its opposite is meant.
+    /// Parses one test; the flag says that it is negated.
     fn test(&mut self, at: &str, word: &str, operand: &Json) -> Option<(bool, Test)> {
         let comparison = match word {
             "gt" => Some(Comparison::Gt),
@@ -154,7 +154,7 @@ impl Reader {
     }
 }
 
-/// A filter with its names looked up in one type's documents.
+/// A filter resolved against one type: field names and values are numbers.
 pub(crate) enum Compiled<'a> {
     All(Vec<Compiled<'a>>),
     Any(Vec<Compiled<'a>>),
@@ -187,7 +187,7 @@ impl<'a> Compiled<'a> {
         }
     }
 
-    pub(crate) fn holds(&self, row: &Row, values: &Values) -> bool {
+    pub(crate) fn holds(&self, row: &FieldRow, values: &Values) -> bool {
         let of = |field: u32| row.iter().filter(move |(name, _)| *name == field).map(|(_, value)| value);
         match self {
             Compiled::All(list) => list.iter().all(|one| one.holds(row, values)),
@@ -213,7 +213,7 @@ impl Comparison {
     }
 }
 
-/// Numbers with numbers, text with text (so RFC 3339 times compare); anything else does not.
+/// Compares numbers with numbers and text with text, so RFC 3339 times compare. Other pairs have no order.
 fn compare(value: &Value, operand: &Json, values: &Values) -> Option<Ordering> {
     match (value, operand) {
         (Value::Number(value), Json::Number(operand)) => Some(value.cmp(&Number::of(operand)?)),
@@ -235,14 +235,14 @@ mod tests {
     fn matching(filter: &str) -> Vec<usize> {
         let filter = Filter::parse(&serde_json::from_str(filter).unwrap()).unwrap();
         let mut values = Values::default();
-        let rows: Vec<Row> =
+        let rows: Vec<FieldRow> =
             ROWS.iter().map(|json| values.row(&serde_json::from_str(json).unwrap())).collect();
         let compiled = Compiled::new(&filter, &values);
         (0..rows.len()).filter(|n| compiled.holds(&rows[*n], &values)).collect()
     }
 
     #[test]
-    fn what_each_filter_finds() {
+    fn each_filter_matches_the_expected_rows() {
         for (filter, found) in [
             ("{}", &[0usize, 1, 2][..]),
             (r#"{"price": 20}"#, &[1]),
@@ -265,10 +265,10 @@ mod tests {
     }
 
     #[test]
-    fn long_ids_are_told_apart() {
+    fn integers_beyond_2_to_the_53_stay_distinct() {
         let mut values = Values::default();
         let ids = [7_528_080_644_346_216_448_u64, 7_528_080_644_346_216_449, 7_528_080_644_346_216_500];
-        let rows: Vec<Row> = ids
+        let rows: Vec<FieldRow> = ids
             .iter()
             .map(|id| values.row(serde_json::json!({ "owner": id }).as_object().unwrap()))
             .collect();
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn every_problem_is_named() {
+    fn every_problem_is_reported() {
         let json = serde_json::from_str(
             r#"{"a": {"near": 1}, "b": {"gte": []}, "all": [3], "c": {"in": [[]]}, "any": {}, "not": []}"#,
         );

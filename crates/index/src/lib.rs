@@ -1,6 +1,7 @@
 //! Entities and their search: text analysis, embedding, keyword and vector index, and the service over a store.
 //!
-//! `service` is what applications call; everything beside it is pure and in memory. Never holds SQL.
+//! Applications call `service`; `pack` adds routes, verbs and metrics. The other modules are pure and in memory.
+//! Never holds SQL.
 
 pub mod analysis;
 pub mod embed;

@@ -1,7 +1,7 @@
-//! The index of all types, searched while it changes.
+//! The index of all types, which is searched while it changes.
 //!
-//! Owns the lock. Changes go in in small groups, so a search waits a millisecond or two at most. Ranking is pure; what is
-//! shown of a hit is read from the store afterwards.
+//! Owns the lock. Changes are applied in small groups, so a search waits for at most a millisecond or two. Ranking is
+//! pure; the fields of a hit are read from the store afterwards.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -10,11 +10,11 @@ use windlass_core::id::EntityNo;
 use windlass_core::store::ChangedEntity;
 use windlass_core::{TypeId, TypeSpec};
 
-use crate::rank::{Question, Ranking};
-use crate::type_index::{Content, Entry, TypeIndex};
+use crate::rank::{RankQuery, Ranking};
+use crate::type_index::{Content, IndexEntry, TypeIndex};
 use crate::vector::Vector;
 
-/// Documents per hold of the lock.
+/// Documents applied per acquisition of the lock.
 const GROUP: usize = 64;
 
 pub(crate) struct LiveIndex {
@@ -27,19 +27,20 @@ impl LiveIndex {
         LiveIndex { dimension, types: RwLock::default() }
     }
 
-    /// Entities of types unknown to `spec` are left out; they come again when their type is known.
+    /// Skips entities whose type `spec` does not know. Callers load the types after the changes, so that none is
+    /// skipped.
     pub(crate) fn apply(&self, changes: Vec<ChangedEntity>, spec: impl Fn(TypeId) -> Option<Arc<TypeSpec>>) {
         let known = self.known(&changes);
         let mut entries =
             changes.into_iter().zip(known).filter_map(|(one, known)| entry(one, known)).peekable();
         while entries.peek().is_some() {
-            let group: Vec<(TypeId, Entry)> = entries.by_ref().take(GROUP).collect();
+            let group: Vec<(TypeId, IndexEntry)> = entries.by_ref().take(GROUP).collect();
             let mut types = self.types.write().unwrap_or_else(PoisonError::into_inner);
             for (entity_type, entry) in group {
                 let Some(spec) = spec(entity_type) else { continue };
                 let index =
                     types.entry(entity_type).or_insert_with(|| TypeIndex::new(spec.clone(), self.dimension));
-                // Text fields change only while there are no entities: what is in the index is of ones that are gone.
+                // Text fields change only while a type has no entities, so everything indexed here was deleted.
                 if index.spec.text != spec.text {
                     *index = TypeIndex::new(spec, self.dimension);
                 }
@@ -48,8 +49,8 @@ impl LiveIndex {
         }
     }
 
-    /// Which of these are in the index with this version: their text need not be read again. Only one caller applies at a
-    /// time, so it stays true.
+    /// Which of these versions are in the index already, so that their text is not parsed again. Only one caller
+    /// applies changes at a time, so the answer stays true.
     fn known(&self, changes: &[ChangedEntity]) -> Vec<bool> {
         let types = self.types.read().unwrap_or_else(PoisonError::into_inner);
         let has = |one: &ChangedEntity| {
@@ -58,12 +59,12 @@ impl LiveIndex {
         changes.iter().map(has).collect()
     }
 
-    pub(crate) fn rank(&self, entity_type: TypeId, question: &Question<'_>) -> Option<Ranking> {
+    pub(crate) fn rank(&self, entity_type: TypeId, query: &RankQuery<'_>) -> Option<Ranking> {
         let types = self.types.read().unwrap_or_else(PoisonError::into_inner);
-        types.get(&entity_type).map(|index| index.rank(question))
+        types.get(&entity_type).map(|index| index.rank(query))
     }
 
-    /// The vector an entity has, of whichever content.
+    /// The vector of an entity, possibly of an older content.
     pub(crate) fn vector_of(&self, entity_type: TypeId, no: EntityNo) -> Option<Vector> {
         let types = self.types.read().unwrap_or_else(PoisonError::into_inner);
         let index = types.get(&entity_type)?;
@@ -71,15 +72,15 @@ impl LiveIndex {
         index.documents[doc as usize].placed.then(|| index.vectors.get(doc))
     }
 
-    /// Entities whose vector is of their present content.
+    /// Entities whose vector is of their current content.
     pub(crate) fn indexed(&self) -> u64 {
         let types = self.types.read().unwrap_or_else(PoisonError::into_inner);
         types.values().map(|index| index.indexed() as u64).sum()
     }
 }
 
-/// `None` for a row that cannot be read: it is not searched, and the store's own reader reports it.
-fn entry(changed: ChangedEntity, known: bool) -> Option<(TypeId, Entry)> {
+/// `None` for a row that cannot be parsed: it is not searched, and reading it through the store reports the error.
+fn entry(changed: ChangedEntity, known: bool) -> Option<(TypeId, IndexEntry)> {
     let content = match &changed.fields {
         None => Content::Gone,
         Some(_) if known => Content::Known,
@@ -88,7 +89,7 @@ fn entry(changed: ChangedEntity, known: bool) -> Option<(TypeId, Entry)> {
     let vector = changed.vector.as_deref().and_then(Vector::from_bytes);
     let indexed = changed.indexed && vector.is_some();
     let (no, id, version) = (changed.no, changed.id, changed.version);
-    Some((changed.entity_type, Entry { no, id, version, content, vector, indexed }))
+    Some((changed.entity_type, IndexEntry { no, id, version, content, vector, indexed }))
 }
 
 #[cfg(test)]
@@ -118,7 +119,7 @@ mod tests {
     }
 
     fn found(index: &LiveIndex, text: &str) -> Vec<(String, f32)> {
-        let question = Question {
+        let query = RankQuery {
             text: Some(text),
             vector: None,
             mode: Mode::Keyword,
@@ -127,13 +128,13 @@ mod tests {
             without: None,
             facets: &[],
         };
-        let ranking = index.rank(TYPE, &question).unwrap();
+        let ranking = index.rank(TYPE, &query).unwrap();
         ranking.hits.iter().map(|hit| (hit.id.to_string(), hit.score)).collect()
     }
 
-    /// However the documents came to be, only what they are counts.
+    /// The same documents rank the same after any order of writes.
     #[test]
-    fn a_ranking_does_not_remember() {
+    fn a_ranking_does_not_depend_on_past_writes() {
         let fresh = LiveIndex::new(4);
         let lived = LiveIndex::new(4);
         let text = |no: i64| {
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deleted_document_is_gone_and_a_newer_one_stands() {
+    fn deleted_and_replaced_documents_are_not_found() {
         let index = LiveIndex::new(4);
         apply(&index, vec![changed(1, 1, Some("alpha")), changed(2, 1, Some("alpha"))]);
         apply(&index, vec![changed(1, 2, None), changed(2, 2, Some("beta"))]);

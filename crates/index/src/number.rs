@@ -1,15 +1,15 @@
-//! Numbers as JSON has them, told apart exactly.
+//! JSON numbers with exact order and equality.
 //!
-//! Owns their order and equality: 10 is 10.0, but 9007199254740993 is not 9007199254740992, which doubles would say it is.
-//! Ids are often that long.
+//! 10 equals 10.0, but 9007199254740993 does not equal 9007199254740992. As doubles they would be equal, and ids are
+//! often that long.
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 
 use serde_json::Value as Json;
 
-/// Every whole number from -2⁶³ to 2⁶⁴ - 1 is `Whole` or `Huge`, however it was written; all others are `Real`. So equal
-/// numbers are equal values.
+/// Every integer from -2⁶³ to 2⁶⁴ - 1 is `Whole` or `Huge`, however it was written; all others are `Real`. The form is
+/// canonical, so `Eq` and `Hash` agree.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Number {
     Whole(i64),
@@ -19,7 +19,7 @@ pub(crate) enum Number {
     Real(f64),
 }
 
-/// The first double that no `u64` reaches.
+/// 2⁶⁴, the first double above every `u64`.
 const TOP: f64 = 18_446_744_073_709_551_616.0;
 const BOTTOM: f64 = -9_223_372_036_854_775_808.0;
 
@@ -38,7 +38,7 @@ impl Number {
         if real.fract() != 0.0 || !(BOTTOM..TOP).contains(&real) {
             return Number::Real(real);
         }
-        // Whole and in range: both conversions are exact.
+        // An integer in range, so both conversions are exact.
         let huge = real as u64;
         if real > 0.0 && i64::try_from(huge).is_err() {
             Number::Huge(huge)
@@ -55,7 +55,7 @@ impl Number {
         }
     }
 
-    /// `None` for one that is not whole, or out of all range.
+    /// `None` for a fraction or an integer out of range.
     fn whole(self) -> Option<i128> {
         match self {
             Number::Whole(whole) => Some(whole.into()),
@@ -76,7 +76,7 @@ impl Ord for Number {
     }
 }
 
-/// A whole number against one that is none: they are never equal.
+/// Compares an integer with a `Real`. They are never equal, because the form is canonical.
 fn against(whole: i128, other: Number) -> Ordering {
     let other = real(other);
     if other >= TOP {
@@ -84,7 +84,8 @@ fn against(whole: i128, other: Number) -> Ordering {
     } else if other < BOTTOM {
         Ordering::Greater
     } else {
-        // It has a fraction, so it lies above its floor, which is small enough to be exact.
+        // `other` has a fraction, so it is greater than its floor. Doubles with a fraction are below 2^53, so the cast
+        // is exact.
         whole.cmp(&(other.floor() as i128)).then(Ordering::Less)
     }
 }
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn written_in_any_way_it_is_one_number() {
+    fn spelling_does_not_change_a_number() {
         for (a, b) in [
             ("10", "10.0"),
             ("-0.0", "0"),
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn each_is_less_than_the_next() {
+    fn integers_and_fractions_have_one_order() {
         let rising = [
             "-1e300",
             "-9223372036854775808",
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_shown_as_it_was_written() {
+    fn numbers_survive_the_way_back_to_json() {
         for text in ["7528080644346216449", "18446744073709551615", "-3", "2.5", "1e300"] {
             let json: Json = serde_json::from_str(text).unwrap();
             assert_eq!(number(text).into_json(), json);

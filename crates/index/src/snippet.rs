@@ -1,4 +1,4 @@
-//! The few lines of a text that show why it was found.
+//! The excerpt of a text that shows why it was found.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use crate::keyword::Stems;
 
 const LENGTH: usize = 200;
 
-/// Around the densest group of the query's words, or the beginning. Plain text: whoever shows it escapes it.
+/// The text around the densest group of query words, or the beginning. Plain text: the caller must escape it.
 pub fn snippet(text: &str, query: &HashSet<String>, stems: &Stems) -> String {
     let mut places = Vec::new();
     if !query.is_empty() {
@@ -25,7 +25,7 @@ pub fn snippet(text: &str, query: &HashSet<String>, stems: &Stems) -> String {
     format!("{before}{cut}{after}")
 }
 
-/// Where the window begins that holds the most different words.
+/// Start of the window with the most different words.
 fn densest(places: &[(usize, String)]) -> Option<usize> {
     let mut best = None;
     let mut most = 0;
@@ -35,7 +35,7 @@ fn densest(places: &[(usize, String)]) -> Option<usize> {
         if different > most {
             (best, most) = (Some(*start), different);
         }
-        // A text full of matches needs no perfect window.
+        // Bounds the work for a text with very many matches.
         if n > 500 {
             break;
         }
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn the_densest_place_is_shown() {
+    fn the_densest_window_is_shown() {
         let text =
             format!("{} the wing of a bird carries it {}", "lead in. ".repeat(60), "and so on. ".repeat(60));
         let cut = shown(&text, &["wing", "bird"]);

@@ -1,7 +1,7 @@
-//! One type's documents in memory: words, vectors and the fields filters look at.
+//! The documents of one type in memory: words, vectors and the fields that filters read.
 //!
-//! Owns document numbers. A document is dead once its entity changed its content or went; the dead are left out of
-//! everything and cleared away when they are many. Never knows where entities come from.
+//! Owns document numbers. A document is dead once its entity was changed or deleted. Dead documents are ignored, and
+//! removed when there are many. Never reads a store.
 
 use std::sync::Arc;
 
@@ -11,12 +11,13 @@ use windlass_core::entity::{Fields, parts};
 use windlass_core::id::EntityNo;
 
 use crate::keyword::{Keywords, MOST_DOCUMENTS};
-use crate::values::{Row, Values};
+use crate::values::{FieldRow, Values};
 use crate::vector::{Vector, Vectors};
 
-/// Clearing away copies everything once; it is worth it when this share is dead.
+/// Removing dead documents copies the index once, so it waits until one in this many is dead.
 const DEAD_SHARE: usize = 4;
-const FEW: usize = 1_000;
+/// Fewer dead documents than this are never removed.
+const LEAST_DEAD: usize = 1_000;
 
 pub(crate) struct TypeIndex {
     pub(crate) spec: Arc<TypeSpec>,
@@ -25,26 +26,26 @@ pub(crate) struct TypeIndex {
     pub(crate) values: Values,
     pub(crate) documents: Vec<Document>,
     numbers: HashMap<EntityNo, u32>,
-    /// Words in living documents.
+    /// Words in live documents.
     pub(crate) words: u64,
 }
 
 pub(crate) struct Document {
     pub(crate) no: EntityNo,
     pub(crate) id: Box<str>,
-    /// The first bytes of the id, so that most comparisons need not follow it.
+    /// The first bytes of the id. Most comparisons need no more, which saves a pointer read.
     pub(crate) head: u64,
     pub(crate) version: u64,
     pub(crate) alive: bool,
-    /// Has a vector, of whichever content.
+    /// Has a vector, possibly of an older content.
     pub(crate) placed: bool,
-    /// The vector is of the present content.
+    /// The vector is of the current content.
     pub(crate) indexed: bool,
-    pub(crate) row: Row,
+    pub(crate) row: FieldRow,
 }
 
-/// An entity as the index needs it, read outside the lock.
-pub(crate) struct Entry {
+/// An entity parsed for the index, outside the lock.
+pub(crate) struct IndexEntry {
     pub(crate) no: EntityNo,
     pub(crate) id: String,
     pub(crate) version: u64,
@@ -53,10 +54,10 @@ pub(crate) struct Entry {
     pub(crate) indexed: bool,
 }
 
-/// What became of an entity's fields.
+/// What changed in an entity.
 pub(crate) enum Content {
     Gone,
-    /// This version is in the index; only its vector may be new.
+    /// This version is in the index already; only its vector may be new.
     Known,
     New(Fields),
 }
@@ -78,7 +79,7 @@ impl TypeIndex {
         self.numbers.get(&no).copied()
     }
 
-    /// Living documents.
+    /// Live documents.
     pub(crate) fn count(&self) -> usize {
         self.numbers.len()
     }
@@ -91,7 +92,7 @@ impl TypeIndex {
         self.documents.iter().filter(|document| document.alive && document.indexed).count()
     }
 
-    pub(crate) fn apply(&mut self, entry: Entry) {
+    pub(crate) fn apply(&mut self, entry: IndexEntry) {
         let old = self.number(entry.no);
         let fields = match (entry.content, old) {
             (Content::Gone, _) => return self.kill(old),
@@ -143,7 +144,7 @@ impl TypeIndex {
         self.numbers.remove(&document.no);
         self.words -= u64::from(self.keywords.length(doc));
         let dead = self.documents.len() - self.numbers.len();
-        if dead > FEW && dead > self.documents.len() / DEAD_SHARE {
+        if dead > LEAST_DEAD && dead > self.documents.len() / DEAD_SHARE {
             self.clear_dead();
         }
     }
@@ -171,7 +172,7 @@ impl TypeIndex {
     }
 }
 
-/// Orders as the id does, as far as it goes.
+/// The first eight bytes of the id as a number with the same order.
 fn head(id: &str) -> u64 {
     let mut first = [0; 8];
     let taken = id.len().min(first.len());

@@ -1,7 +1,7 @@
-//! The scalar fields of documents, kept small so that a filter can look at each.
+//! The scalar fields of documents in a compact form that filters can scan.
 //!
-//! Owns field names and short strings, each held once. A string too long to be worth keeping is known by its hash: it
-//! can be equal, not smaller.
+//! Owns interned field names and short strings. Of a long string only the hash is kept: it can be compared for
+//! equality, not for order.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 use crate::number::Number;
 
 const LONGEST_TEXT: usize = 128;
-/// More values of one document are not filtered by.
+/// Further values of one document are ignored by filters.
 const MOST_VALUES: usize = 256;
 const DEEPEST: usize = 4;
 
@@ -23,8 +23,8 @@ pub(crate) enum Value {
     Long(u64),
 }
 
-/// One document's.
-pub(crate) type Row = Box<[(u32, Value)]>;
+/// The values of one document, each with the number of its field.
+pub(crate) type FieldRow = Box<[(u32, Value)]>;
 
 #[derive(Default)]
 pub(crate) struct Values {
@@ -51,8 +51,8 @@ impl Names {
 }
 
 impl Values {
-    /// Fields of objects inside are named `outer.inner`; lists have one entry per element.
-    pub(crate) fn row(&mut self, fields: &windlass_core::entity::Fields) -> Row {
+    /// Nested fields are named `outer.inner`; a list has one entry per element.
+    pub(crate) fn row(&mut self, fields: &windlass_core::entity::Fields) -> FieldRow {
         let mut row = Vec::with_capacity(fields.len());
         for (name, value) in fields {
             self.add(&mut row, name, value, 0);
@@ -96,7 +96,7 @@ impl Values {
         self.fields.numbers.get(name).copied()
     }
 
-    /// The value as documents hold it; `None` when no document can have it.
+    /// The interned value; `None` when no document has it.
     pub(crate) fn find(&self, value: &Json) -> Option<Value> {
         match value {
             Json::Bool(value) => Some(Value::Bool(*value)),

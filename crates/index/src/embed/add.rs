@@ -1,16 +1,16 @@
-//! Adds a row of the table, weighted, to a sum: the loop in which an embedding spends its time.
+//! Adds a weighted row of the table to a sum: the hot loop of an embedding.
 //!
-//! The same additions in the same order on every processor: which one embedded a text must not show in its vector.
+//! It does the same additions in the same order on every processor, so vectors are identical across machines.
 
 #![allow(unsafe_code)]
 
 pub(super) type Add = fn(&mut [f32], &[u8], f32);
 
-/// The fastest this processor has.
+/// The fastest version for this processor.
 pub(super) fn fastest() -> Add {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
-        // Safe to call: the processor was just seen to have it.
+        // Safe: the processor supports AVX2, as just checked.
         return |sum, row, weight| unsafe { avx2(sum, row, weight) };
     }
     portable
@@ -23,7 +23,7 @@ fn portable(sum: &mut [f32], row: &[u8], weight: f32) {
     }
 }
 
-/// The compiler makes wide instructions of it. Without fused multiplication, which would round differently.
+/// The compiler vectorises this. FMA is not enabled, because it would round differently.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 fn avx2(sum: &mut [f32], row: &[u8], weight: f32) {

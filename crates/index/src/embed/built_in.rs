@@ -1,4 +1,4 @@
-//! The embedding that ships, read from the binary when the first text comes: a process that never embeds pays nothing.
+//! The built-in embedding, loaded on the first text, so that a process that never embeds pays nothing.
 
 use std::sync::OnceLock;
 

@@ -1,6 +1,6 @@
 //! Turning text into vectors.
 //!
-//! Owns the [`Embedder`] contract and the embedding that ships with the binary. Never touches a store or the network.
+//! Owns the [`Embedder`] trait and the built-in embedding. Never touches a store or the network.
 
 mod add;
 mod built_in;
@@ -12,14 +12,14 @@ pub use static_table::StaticTable;
 
 use crate::vector::Vector;
 
-/// One way of embedding. Vectors of different spaces are never compared.
+/// An embedding model. Vectors of different spaces are never compared.
 pub trait Embedder: Send + Sync {
     /// Names the model and its version; stored with every vector.
     fn space(&self) -> &str;
 
     fn dimension(&self) -> usize;
 
-    /// One vector per text, in order. A text without a known word has the zero vector.
+    /// One vector per text, in order. A text without known words has the zero vector.
     fn embed(&self, texts: &[&str]) -> Result<Vec<Vector>, EmbedError>;
 }
 

@@ -1,6 +1,6 @@
-//! The embedding that ships: a table of one vector per word piece, averaged with a weight per piece.
+//! The built-in embedding: one vector per word piece, averaged with a weight per piece.
 //!
-//! Distilled from all-MiniLM-L6-v2 (see `models/static-256-int8`). It knows words, not their order, and English only.
+//! Distilled from all-MiniLM-L6-v2 (see `models/static-256-int8`). English only; the order of words has no effect.
 
 use serde::Deserialize;
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ const TABLE: &[u8] = include_bytes!("../../../../models/static-256-int8/model.sa
 const TOKENIZER: &[u8] = include_bytes!("../../../../models/static-256-int8/tokenizer.json");
 pub(super) const SPACE: &str = "static-256-int8";
 pub(super) const DIMENSION: usize = 256;
-/// Pieces read of one text. An average over more says less about any of them.
+/// Pieces read from one text. An average over more pieces blurs all of them.
 const MOST_PIECES: usize = 512;
 
 pub struct StaticTable {
@@ -32,7 +32,7 @@ struct Tensor {
 }
 
 impl StaticTable {
-    /// The table in the binary.
+    /// Loads the table from the binary.
     pub fn load() -> Result<StaticTable, EmbedError> {
         let broken = |what: &str| EmbedError::Model(format!("model.safetensors: {what}"));
         let (length, rest) = TABLE.split_first_chunk::<8>().ok_or_else(|| broken("too short"))?;
@@ -101,9 +101,10 @@ mod tests {
 
     use super::*;
 
-    /// Every verb that embeds waits for it. The quickest of some: a crowded machine may take its time for one.
+    /// Every command that embeds waits for the load. The fastest of several runs counts, since a busy machine may slow
+    /// one.
     #[test]
-    fn it_is_loaded_at_once() {
+    fn loading_takes_less_than_100_ms() {
         let load = || {
             let begun = Instant::now();
             StaticTable::load().unwrap();

@@ -1,7 +1,7 @@
-//! BERT's word pieces: clean, lower-case, strip accents, split, then the longest known pieces of each word.
+//! BERT's WordPiece tokenizer: clean, lower-case, strip accents, split, then take the longest known pieces of each
+//! word.
 //!
-//! Owns the vocabulary. Agrees with the model's own tokenizer on everything but special tokens, which text cannot spell
-//! here.
+//! Owns the vocabulary. Agrees with the model's own tokenizer, except that text cannot contain special tokens.
 
 use foldhash::{HashMap, HashMapExt};
 use serde::Deserialize;
@@ -16,7 +16,7 @@ const LONGEST_WORD: usize = 100;
 pub(super) struct WordPieces {
     /// Pieces that begin a word.
     first: HashMap<Box<str>, u32>,
-    /// Pieces that go on, without their `##`.
+    /// Pieces that continue a word, without their `##`.
     next: HashMap<Box<str>, u32>,
 }
 
@@ -44,7 +44,7 @@ impl WordPieces {
         Ok(WordPieces { first, next })
     }
 
-    /// The pieces of at most `most` pieces of the text; unknown words have none.
+    /// The first `most` pieces of the text; unknown words have none.
     pub(super) fn pieces(&self, text: &str, most: usize, out: &mut Vec<u32>) {
         let mut word = String::with_capacity(32);
         for c in text.chars() {
@@ -67,7 +67,7 @@ impl WordPieces {
             word.push(c);
             self.end(word, out);
         } else if c == '\0' || c == '\u{fffd}' || is_control(c) {
-            // Cleaned away without a break, as the model saw its training text.
+            // Removed without ending the word, as in the model's own tokenizer.
         } else {
             let lowered = c.to_lowercase().nfd().filter(|c| !is_combining_mark(*c));
             word.extend(lowered);
@@ -115,7 +115,7 @@ fn longest(vocabulary: &HashMap<Box<str>, u32>, rest: &str) -> Option<(u32, usiz
     None
 }
 
-/// The blocks BERT sets apart: each such character is a word.
+/// The Unicode blocks in which BERT treats each character as a word.
 fn is_ideograph(c: char) -> bool {
     matches!(u32::from(c), 0x4e00..=0x9fff | 0x3400..=0x4dbf | 0x20000..=0x2a6df | 0x2a700..=0x2ceaf
         | 0xf900..=0xfaff | 0x2f800..=0x2fa1f)
@@ -127,7 +127,7 @@ fn is_control(c: char) -> bool {
         | 0x2060..=0x206f | 0xfeff | 0xe0000..=0xe007f)
 }
 
-/// Unicode's punctuation in the blocks where text has any.
+/// Unicode punctuation in the commonly used blocks.
 fn is_punctuation(c: char) -> bool {
     matches!(u32::from(c), 0xa1 | 0xa7 | 0xab | 0xb6 | 0xb7 | 0xbb | 0xbf | 0x2010..=0x2027 | 0x2030..=0x205e
         | 0x3001..=0x3003 | 0x3008..=0x3011 | 0x3014..=0x301f | 0x3030 | 0x30fb | 0xff01..=0xff0f | 0xff1a..=0xff20

@@ -1,11 +1,11 @@
-//! Words and their stems. Each spelling is stemmed once and remembered.
+//! Words and their stems. The stem of each spelling is computed once and cached.
 
 use std::borrow::Cow;
 
 use foldhash::HashMap;
 use frostem::{Algorithm, Stemmer};
 
-/// What makes `wings` and `wing` one word.
+/// English stemmer: `wings` and `wing` have one stem.
 pub struct Stems(Stemmer);
 
 impl Default for Stems {
@@ -15,7 +15,7 @@ impl Default for Stems {
 }
 
 impl Stems {
-    /// Words that are not plain English letters stay as they are.
+    /// Words with other characters than a–z stay as they are.
     pub fn stem<'a>(&self, word: &'a str) -> Cow<'a, str> {
         match word.bytes().all(|b| b.is_ascii_lowercase()) {
             true => self.0.stem(word),
@@ -26,7 +26,7 @@ impl Stems {
 
 #[derive(Default)]
 pub struct Dictionary {
-    /// Every spelling seen, to its stem's number.
+    /// From each spelling to the number of its stem.
     words: HashMap<Box<str>, u32>,
     stems: HashMap<Box<str>, u32>,
     stemmer: Stems,
@@ -52,7 +52,7 @@ impl Dictionary {
         term
     }
 
-    /// Also for spellings never seen whose stem was.
+    /// Also finds a new spelling of a known stem.
     pub fn find(&self, word: &str) -> Option<u32> {
         self.words.get(word).or_else(|| self.stems.get(self.stemmer.stem(word).as_ref())).copied()
     }
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spellings_of_one_english_word_are_one_and_others_stay_apart() {
+    fn english_spellings_share_a_stem_and_other_words_do_not() {
         let mut dictionary = Dictionary::default();
         let connect = ["connect", "connected", "connection", "connections"].map(|word| dictionary.add(word));
         assert_eq!(connect, [connect[0]; 4]);

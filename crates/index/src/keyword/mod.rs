@@ -1,7 +1,7 @@
-//! The keyword index of one type: BM25 over stemmed words, live.
+//! The keyword index of one type: BM25 over stemmed words.
 //!
-//! Owns words, postings and lengths by document number. A changed document is a new number and a dead old one; dead
-//! ones are left out of every count, so a ranking depends on the documents alone and never on how they came to be.
+//! Owns words, postings and lengths by document number. A changed document gets a new number and the old number is
+//! dead. Dead documents are left out of every count, so a ranking does not depend on the order of past writes.
 
 mod dictionary;
 
@@ -13,13 +13,13 @@ use crate::analysis;
 const K1: f32 = 1.2;
 /// How much a long text is discounted.
 const B: f32 = 0.75;
-/// A posting holds the document above this bit and the capped count below.
+/// A posting is the document number shifted by this many bits, plus the capped word count.
 const COUNT_BITS: u32 = 8;
 const MOST_COUNTED: u32 = (1 << COUNT_BITS) - 1;
-/// What a posting can address.
+/// Documents that a posting can address.
 pub const MOST_DOCUMENTS: usize = 1 << (32 - COUNT_BITS);
 
-/// Postings are read in document order, which is the order they are written in.
+/// Each posting list is in document order, because document numbers only grow.
 #[derive(Default)]
 pub struct Keywords {
     dictionary: Dictionary,
@@ -28,32 +28,32 @@ pub struct Keywords {
     scratch: Vec<u32>,
 }
 
-/// A query's words here.
+/// The words of a query, looked up in this index.
 pub struct Terms {
-    /// Each known word and how often the query has it.
+    /// Each known word and its count in the query.
     pub known: Vec<(u32, u32)>,
-    /// How many words no document ever had.
+    /// Words that no document has.
     pub unknown: u32,
 }
 
-/// The documents that count.
+/// The live documents.
 pub struct Living<'a> {
     pub is_live: &'a dyn Fn(u32) -> bool,
     pub count: usize,
-    /// Their words together.
+    /// Sum of their lengths in words.
     pub words: u64,
 }
 
-/// What a query's words found.
+/// Scores of the documents that have a word of the query.
 pub struct Matches {
     /// By document number; 0 where no word matched.
     pub scores: Vec<f32>,
-    /// What a document could reach that has every word in abundance.
+    /// Upper bound of the score, for a document with every word many times.
     pub ceiling: f32,
 }
 
 impl Keywords {
-    /// The next document, in parts with how often each counts.
+    /// Adds the next document as parts of text with their weights.
     pub fn push<'a>(&mut self, parts: impl IntoIterator<Item = (&'a str, u32)>) {
         let doc = self.lengths.len() as u32;
         let mut terms = std::mem::take(&mut self.scratch);
@@ -78,7 +78,7 @@ impl Keywords {
         self.lengths.get(doc as usize).copied().unwrap_or(0)
     }
 
-    /// The words of a query, without stop words unless it has no others.
+    /// The words of a query. Stop words count only when it has no others.
     pub fn terms(&self, query: &str) -> Terms {
         let (mut telling, mut stops) = (Vec::<(u32, u32)>::new(), Vec::<(u32, u32)>::new());
         let (mut others, mut unknown) = (false, 0);
@@ -104,7 +104,7 @@ impl Keywords {
         let count = living.count as f32;
         let average = (living.words as f32 / count.max(1.0)).max(1.0);
         let all = living.count == self.lengths.len();
-        // A word that no document has is as telling as can be, and nobody can match it.
+        // An unknown word has the highest weight and no document matches it, so it lowers every relative score.
         let rarest = (1.0 + (count + 0.5) / 0.5).ln();
         let mut ceiling = terms.unknown as f32 * rarest * (K1 + 1.0);
         for (term, asked) in &terms.known {
@@ -128,7 +128,7 @@ impl Keywords {
         Matches { scores, ceiling }
     }
 
-    /// Forgets dead documents; `renumber` gives each living one its new number.
+    /// Drops dead documents; `renumber` has the new number of each live one.
     pub fn retain(&mut self, renumber: &[Option<u32>]) {
         for postings in &mut self.postings {
             let kept = postings.iter().filter_map(|posting| {

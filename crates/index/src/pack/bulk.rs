@@ -1,4 +1,4 @@
-//! Many entities at once, a line each.
+//! The route that saves many entities, one per line.
 
 use serde_json::json;
 use windlass_core::Invalid;
@@ -9,19 +9,19 @@ use windlass_pack::{Answer, Call, Method, Problem, Route, Scope, ok};
 
 use super::view::{BulkAnswer, LineRefused};
 use super::write::{read_options, taken};
-use super::{Desk, route};
+use super::{IndexContext, route};
 use crate::{Entities, EntityError, SaveRequest};
 
 const BODY: usize = 64 << 20;
-/// A body that works as it stands.
+/// Example body; a test sends it.
 const LINES: &str = "{\"id\": \"mug\", \"title\": \"Clay mug\", \"price\": 12}\n{\"id\": \"tray\", \"title\": \"Oak tray\", \"price\": 25}";
 const CHUNK: usize = 1_000;
 const REFUSALS_SHOWN: usize = 100;
 
-pub(super) fn routes(desk: &Desk) -> Vec<Route> {
+pub(super) fn routes(context: &IndexContext) -> Vec<Route> {
     let about = "Save many entities: NDJSON, one {\"id\", …fields} a line; a refused line leaves the others";
     vec![
-        route(desk, Method::POST, "/v1/entities/{type}/bulk", "save_entities", about, save)
+        route(context, Method::POST, "/v1/entities/{type}/bulk", "save_entities", about, save)
             .needs(Scope::Write)
             .looks_at_all()
             .example(json!(LINES))
@@ -38,13 +38,17 @@ pub(super) fn routes(desk: &Desk) -> Vec<Route> {
                 "Embed them not before this long from now, such as 5m",
                 json!({ "type": "string" }),
             )
-            .query("max_attempts", "All runs of a box, the first included", json!({ "type": "integer" }))
+            .query(
+                "max_attempts",
+                "All runs of an indexing job, the first included",
+                json!({ "type": "integer" }),
+            )
             .lines(BODY)
             .json::<BulkAnswer>(200, "How many were saved, and the lines that were not"),
     ]
 }
 
-async fn save(desk: Desk, call: Call) -> Answer {
+async fn save(context: IndexContext, call: Call) -> Answer {
     let entity_type = call.path("type");
     let mut wrong = call.wrong();
     if taken(call.read_key(), &mut wrong).is_some() {
@@ -57,7 +61,7 @@ async fn save(desk: Desk, call: Call) -> Answer {
         wrong = wrong.and(template.check_options());
     }
     wrong.into_result().map_err(Problem::parameter)?;
-    let entities = desk.entities()?;
+    let entities = context.entities()?;
     entities.type_named(entity_type).await?;
     let lines = call.body().split(|byte| *byte == b'\n');
     let lines = (1u64..).zip(lines).filter(|(_, line)| !line.trim_ascii().is_empty());
@@ -84,7 +88,7 @@ async fn save(desk: Desk, call: Call) -> Answer {
     ok(&answer)
 }
 
-/// A store that fails ends the call; what was written before stays, and the client may send everything again.
+/// A store error ends the call. Earlier chunks stay, and the client may send everything again.
 async fn write(
     entities: &Entities,
     chunk: Vec<(u64, SaveRequest)>,

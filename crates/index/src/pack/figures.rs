@@ -1,21 +1,21 @@
-//! Figures of entities for `/v1/stats`.
+//! Entity counts for `/v1/stats`.
 
 use windlass_core::StoreError;
 use windlass_pack::Registry;
 
-use super::Desk;
+use super::IndexContext;
 use crate::EntityError;
 
-pub(super) fn register(desk: &Desk, registry: &mut Registry) {
+pub(super) fn register(context: &IndexContext, registry: &mut Registry) {
     let known = [
         ("pending_entities", "Entities whose newest content is not in the index yet, counted up to 10000"),
         ("indexed_entities", "Entities whose newest content is in the index"),
     ];
-    let desk = desk.clone();
+    let context = context.clone();
     registry.figures(&known, move || {
-        let desk = desk.clone();
+        let context = context.clone();
         async move {
-            let stats = desk.entities().map_err(of_entities)?.stats().await.map_err(of_entities)?;
+            let stats = context.entities().map_err(of_entities)?.stats().await.map_err(of_entities)?;
             Ok(vec![Some(stats.pending), Some(stats.indexed)])
         }
     });

@@ -1,25 +1,25 @@
-//! Health of the index: boxes that failed, and boxes that wait for too long.
+//! Health check of the index: indexing jobs that failed or have waited too long.
 
 use windlass_core::store::{DEAD_SHOWN, QueueState};
 use windlass_core::{StoreError, duration};
 use windlass_pack::Registry;
 use windlass_pack::health::Finding;
 
-use super::Desk;
+use super::IndexContext;
 use crate::service::{ASYNC_KIND, BATCH_KIND};
 
 const NAME: &str = "index";
 
-pub(super) fn register(desk: &Desk, registry: &mut Registry) {
-    let desk = desk.clone();
+pub(super) fn register(context: &IndexContext, registry: &mut Registry) {
+    let context = context.clone();
     registry.check(NAME, move || {
-        let desk = desk.clone();
-        async move { look(&desk).await.map_err(|error| error.chain()) }
+        let context = context.clone();
+        async move { look(&context).await.map_err(|error| error.chain()) }
     });
 }
 
-async fn look(desk: &Desk) -> Result<Vec<Finding>, StoreError> {
-    let store = desk.client()?.store();
+async fn look(context: &IndexContext) -> Result<Vec<Finding>, StoreError> {
+    let store = context.client()?.store();
     let queues = store.queues().await?;
     let ours = |queue: &&QueueState| [ASYNC_KIND, BATCH_KIND].contains(&queue.spec.name.as_str());
     let boxes: Vec<&QueueState> = queues.iter().filter(ours).collect();

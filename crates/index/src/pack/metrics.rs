@@ -1,4 +1,4 @@
-//! Metric series of indexing: the queues its boxes wait in, and what this process indexed.
+//! Metrics of indexing: its queues, and the work of this process.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use windlass_core::{Store, StoreError, Strategy};
 use windlass_pack::Registry;
 use windlass_pack::metrics::{Labels, Samples, Series};
 
-use super::Desk;
+use super::IndexContext;
 use crate::Indexing;
 use crate::service::{ASYNC_KIND, BATCH_KIND, EntityStats, Meter};
 
@@ -17,31 +17,32 @@ const STATE: [Series; 10] = [
         "Entities whose newest content is not in the index, counted up to 10000.",
     ),
     Series::gauge("windlass_entities_indexed", "Entities whose newest content is in the index."),
-    Series::gauge("indexing_queue_pending", "Boxes that wait."),
-    Series::gauge("indexing_queue_processing", "Boxes that are being embedded."),
-    Series::gauge("indexing_queue_failed", "Boxes that failed."),
-    Series::gauge("indexing_queue_dead_letter", "Boxes that ran out of attempts."),
-    Series::gauge("indexing_queue_sync", "Boxes of the strategy sync."),
-    Series::gauge("indexing_queue_async", "Boxes of the strategy async."),
-    Series::gauge("indexing_queue_batch", "Boxes of the strategy batch."),
-    Series::gauge("indexing_queue_oldest_pending_age_seconds", "How long the oldest box has been waiting."),
+    Series::gauge("indexing_queue_pending", "Indexing jobs that wait."),
+    Series::gauge("indexing_queue_processing", "Indexing jobs that run."),
+    Series::gauge("indexing_queue_failed", "Indexing jobs that failed."),
+    Series::gauge("indexing_queue_dead_letter", "Indexing jobs that ran out of attempts."),
+    Series::gauge("indexing_queue_sync", "Indexing jobs of the strategy sync; always 0."),
+    Series::gauge("indexing_queue_async", "Indexing jobs of the strategy async that wait."),
+    Series::gauge("indexing_queue_batch", "Indexing jobs of the strategy batch that wait."),
+    Series::gauge("indexing_queue_oldest_pending_age_seconds", "Age of the oldest waiting indexing job."),
 ];
 
 const ATTEMPTS: [&str; 2] = ["windlass_indexing_attempts_total", "indexing_attempts_total"];
 const DURATIONS: [&str; 2] = ["windlass_indexing_duration_seconds", "indexing_duration_seconds"];
 const SEARCHABLE: &str = "windlass_write_to_searchable_seconds";
 
-pub(super) fn register(desk: &Desk, indexing: &Indexing, registry: &mut Registry) {
-    let state = desk.clone();
+pub(super) fn register(context: &IndexContext, indexing: &Indexing, registry: &mut Registry) {
+    let state = context.clone();
     registry.metrics(&STATE, move || {
-        let desk = state.clone();
-        async move { collect(desk).await }
+        let context = state.clone();
+        async move { collect(context).await }
     });
     let mut series: Vec<Series> = Vec::new();
-    series.extend(ATTEMPTS.map(|name| Series::counter(name, "Tries to index an entity, in this process.")));
-    let help = "How long a try to index an entity took, with those it was embedded with.";
+    series.extend(ATTEMPTS.map(|name| Series::counter(name, "Attempts of this process to index an entity.")));
+    let help = "Duration of an attempt to index an entity, for the whole batch it was in.";
     series.extend(DURATIONS.map(|name| Series::histogram(name, help)));
-    let help = "From an entity's write to the commit of its vector; of sync, from the call to that.";
+    let help =
+        "Time from an entity's write to the commit of its vector; for sync, from the call to the commit.";
     series.push(Series::histogram(SEARCHABLE, help));
     let indexing = indexing.clone();
     registry.metrics(&series, move || {
@@ -50,10 +51,10 @@ pub(super) fn register(desk: &Desk, indexing: &Indexing, registry: &mut Registry
     });
 }
 
-async fn collect(desk: Desk) -> Result<Samples, String> {
-    let entities = desk.entities().map_err(|error| error.chain())?;
+async fn collect(context: IndexContext) -> Result<Samples, String> {
+    let entities = context.entities().map_err(|error| error.chain())?;
     let stats = entities.stats().await.map_err(|error| error.chain())?;
-    let store = desk.client().map_err(|error| error.chain())?.store();
+    let store = context.client().map_err(|error| error.chain())?.store();
     state(store.as_ref(), stats).await.map_err(|error| error.chain())
 }
 
@@ -91,7 +92,7 @@ async fn state(store: &dyn Store, stats: EntityStats) -> Result<Samples, StoreEr
     Ok(samples)
 }
 
-/// Under our names and the usual ones.
+/// Each value is exported with and without the prefix `windlass_`.
 fn indexed(meter: &Meter) -> Samples {
     let mut samples = Samples::default();
     let attempts = meter.attempts();

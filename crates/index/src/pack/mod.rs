@@ -1,6 +1,6 @@
-//! The index as a part: entities, types and search over HTTP and on the command line, with their figures and checks.
+//! The index as a pack: routes, verbs, metrics and health checks for entities, types and search.
 //!
-//! Owns wire shapes and wiring. Knows no rule of entities: [`Entities`] does.
+//! Owns wire formats and wiring. The rules of entities are in [`Entities`].
 
 mod bulk;
 mod figures;
@@ -37,7 +37,7 @@ const SCRIPT: Asset = Asset {
     content: include_str!("page/search.js"),
 };
 
-/// Entities and their search.
+/// The pack that adds entities and search.
 pub struct IndexPack {
     indexing: Indexing,
     types: Vec<TypeSpec>,
@@ -51,12 +51,12 @@ impl Default for IndexPack {
 }
 
 impl IndexPack {
-    /// With types besides `document`, those of the configuration and those of other parts.
+    /// `types` are added to `document`, to the configured types and to those of other packs.
     pub fn new(embedder: Arc<dyn Embedder>, types: Vec<TypeSpec>) -> IndexPack {
         IndexPack { indexing: Indexing::new(embedder), types, opened: Arc::default() }
     }
 
-    /// The entities, once the system is open.
+    /// `None` until the system is open.
     pub fn entities(&self) -> Option<Entities> {
         self.opened.get().cloned()
     }
@@ -76,10 +76,10 @@ impl Pack for IndexPack {
     }
 
     fn register(&self, registry: &mut Registry) {
-        // What an operator configures counts before what a program or a part says.
+        // The first definition of a name counts, so the configuration comes before the program and packs.
         let mut types = settings::types(registry.settings());
         types.extend(self.types.iter().cloned());
-        let desk = Desk { host: registry.host(), opened: self.opened.clone() };
+        let context = IndexContext { host: registry.host(), opened: self.opened.clone() };
         for queue in queues() {
             registry.queue(queue);
         }
@@ -87,12 +87,12 @@ impl Pack for IndexPack {
         for table in TABLES {
             registry.table(table);
         }
-        for route in routes(&desk) {
+        for route in routes(&context) {
             registry.route(route);
         }
-        figures::register(&desk, registry);
-        metrics::register(&desk, &self.indexing, registry);
-        health::register(&desk, registry);
+        figures::register(&context, registry);
+        metrics::register(&context, &self.indexing, registry);
+        health::register(&context, registry);
         verbs::register(registry);
         registry.asset(SCRIPT);
         registry.page(
@@ -110,7 +110,7 @@ impl Pack for IndexPack {
             host.offer(entities.clone())
         });
         registry.on_open(|_| async move {
-            let begun = match desk.entities() {
+            let begun = match context.entities() {
                 Ok(entities) => entities.begin().await,
                 Err(off) => Err(off),
             };
@@ -119,14 +119,14 @@ impl Pack for IndexPack {
     }
 }
 
-/// What every route of this part has at hand.
+/// State of this pack's routes, metrics and checks.
 #[derive(Clone)]
-struct Desk {
+struct IndexContext {
     host: Host,
     opened: Arc<OnceLock<Entities>>,
 }
 
-impl Desk {
+impl IndexContext {
     fn entities(&self) -> Result<&Entities, EntityError> {
         self.opened.get().ok_or(EntityError::Off)
     }
@@ -136,28 +136,28 @@ impl Desk {
     }
 }
 
-fn routes(desk: &Desk) -> Vec<Route> {
+fn routes(context: &IndexContext) -> Vec<Route> {
     let groups = [
-        write::routes(desk),
-        bulk::routes(desk),
-        read::routes(desk),
-        types::routes(desk),
-        search::routes(desk),
+        write::routes(context),
+        bulk::routes(context),
+        read::routes(context),
+        types::routes(context),
+        search::routes(context),
     ];
     groups.into_iter().flatten().collect()
 }
 
 fn route<A>(
-    desk: &Desk,
+    context: &IndexContext,
     method: Method,
     path: &'static str,
     name: &'static str,
     about: &'static str,
-    handler: fn(Desk, Call) -> A,
+    handler: fn(IndexContext, Call) -> A,
 ) -> Route
 where
     A: Future<Output = Answer> + Send + 'static,
 {
-    let desk = desk.clone();
-    Route::new(method, path, name, about, move |call| handler(desk.clone(), call))
+    let context = context.clone();
+    Route::new(method, path, name, about, move |call| handler(context.clone(), call))
 }

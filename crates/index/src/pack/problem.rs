@@ -1,4 +1,4 @@
-//! What goes wrong with entities, as problems with stable codes.
+//! Entity errors as HTTP problems with stable codes.
 
 use windlass_core::Invalid;
 use windlass_core::entity::WriteRefusal;

@@ -1,4 +1,4 @@
-//! Reading entities: one, a page, its boxes, those like it.
+//! Routes that read entities: one, a page, its indexing jobs, similar entities.
 
 use axum::http::HeaderValue;
 use axum::response::Response;
@@ -9,19 +9,19 @@ use windlass_pack::view::{JobView, ListView};
 use windlass_pack::{Answer, Call, Method, Problem, Route, Scope, ok};
 
 use super::view::{EntityFull, SearchView};
-use super::{Desk, route};
+use super::{IndexContext, route};
 
 const SIMILAR: u32 = 10;
 const HISTORY: u32 = 200;
 
-pub(super) fn routes(desk: &Desk) -> Vec<Route> {
+pub(super) fn routes(context: &IndexContext) -> Vec<Route> {
     let about = "Entities of a type, by id";
-    let list = route(desk, Method::GET, "/v1/entities/{type}", "list_entities", about, list)
+    let list = route(context, Method::GET, "/v1/entities/{type}", "list_entities", about, list)
         .needs(Scope::Read)
         .path_example("type", "document");
     let similar_path = "/v1/entities/{type}/{id}/similar";
     let about = "Entities like this one";
-    let similar = route(desk, Method::GET, similar_path, "get_similar", about, similar)
+    let similar = route(context, Method::GET, similar_path, "get_similar", about, similar)
         .needs(Scope::Read)
         .path_example("type", "document")
         .path_example("id", "kettle");
@@ -29,7 +29,7 @@ pub(super) fn routes(desk: &Desk) -> Vec<Route> {
         paged(list.path("type", "Type of the entities"), "Most entities on a page")
             .json::<ListView<EntityFull>>(200, "A page of entities"),
         route(
-            desk,
+            context,
             Method::GET,
             "/v1/entities/{type}/{id}",
             "get_entity",
@@ -43,7 +43,7 @@ pub(super) fn routes(desk: &Desk) -> Vec<Route> {
         .path("id", "Id of the entity")
         .json::<EntityFull>(200, "The entity; its version is the ETag"),
         route(
-            desk,
+            context,
             Method::GET,
             "/v1/entities/{type}/{id}/history",
             "get_entity_history",
@@ -65,22 +65,22 @@ pub(super) fn routes(desk: &Desk) -> Vec<Route> {
     ]
 }
 
-async fn list(desk: Desk, call: Call) -> Answer {
+async fn list(context: IndexContext, call: Call) -> Answer {
     let entity_type = call.path("type");
     let paging = Paging::read(&call, |text| Some(text.to_owned()))?;
-    let records = desk.entities()?.list(entity_type, paging.cursor.as_deref(), paging.wanted()).await?;
+    let records = context.entities()?.list(entity_type, paging.cursor.as_deref(), paging.wanted()).await?;
     let view = |record| EntityFull::new(record, entity_type, false);
     ok(&paging.list(records, |record| record.id.clone(), view))
 }
 
-async fn get(desk: Desk, call: Call) -> Answer {
-    let record = desk.entities()?.get(call.path("type"), call.path("id")).await?;
-    let running = is_running(&desk, &record).await?;
+async fn get(context: IndexContext, call: Call) -> Answer {
+    let record = context.entities()?.get(call.path("type"), call.path("id")).await?;
+    let running = is_running(&context, &record).await?;
     let version = record.version;
     tagged(ok(&EntityFull::new(record, call.path("type"), running))?, version)
 }
 
-/// The version as the ETag.
+/// Sets the version as the ETag.
 pub(super) fn tagged(mut response: Response, version: u64) -> Answer {
     if let Ok(tag) = HeaderValue::from_str(&format!("\"{version}\"")) {
         response.headers_mut().insert("etag", tag);
@@ -88,27 +88,27 @@ pub(super) fn tagged(mut response: Response, version: u64) -> Answer {
     Ok(response)
 }
 
-async fn is_running(desk: &Desk, record: &EntityRecord) -> Result<bool, Problem> {
+async fn is_running(context: &IndexContext, record: &EntityRecord) -> Result<bool, Problem> {
     let Some(job) = record.job.filter(|_| record.state == windlass_core::entity::IndexState::Pending) else {
         return Ok(false);
     };
-    let detail = desk.client()?.job(job).await?;
+    let detail = context.client()?.job(job).await?;
     Ok(detail.is_some_and(|detail| detail.job.state == JobState::Running))
 }
 
-async fn history(desk: Desk, call: Call) -> Answer {
+async fn history(context: IndexContext, call: Call) -> Answer {
     let (entity_type, entity_id) = (call.path("type").to_owned(), call.path("id").to_owned());
-    desk.entities()?.type_named(&entity_type).await?;
+    context.entities()?.type_named(&entity_type).await?;
     let filter = JobFilter { entity: Some(EntityRef { entity_type, entity_id }), ..JobFilter::default() };
-    let jobs = desk.client()?.jobs(&filter, &Page { before: None, limit: HISTORY }).await?;
+    let jobs = context.client()?.jobs(&filter, &Page { before: None, limit: HISTORY }).await?;
     if jobs.is_empty() {
-        desk.entities()?.get(call.path("type"), call.path("id")).await?;
+        context.entities()?.get(call.path("type"), call.path("id")).await?;
     }
     ok(&ListView::whole(jobs.iter().map(JobView::from).collect()))
 }
 
-async fn similar(desk: Desk, call: Call) -> Answer {
+async fn similar(context: IndexContext, call: Call) -> Answer {
     let limit = limit(&call, SIMILAR)? as usize;
-    let answer = desk.entities()?.similar(call.path("type"), call.path("id"), limit).await?;
+    let answer = context.entities()?.similar(call.path("type"), call.path("id"), limit).await?;
     ok(&SearchView::from(answer))
 }

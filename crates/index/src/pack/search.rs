@@ -5,11 +5,11 @@ use windlass_pack::fields::Fields;
 use windlass_pack::{Answer, Call, Method, Problem, Route, Schemas, Scope, Shape, ok};
 
 use super::view::SearchView;
-use super::{Desk, route};
+use super::{IndexContext, route};
 use crate::filter::Filter;
 use crate::{EntityError, Mode, SearchRequest};
 
-/// A query of any length people write, a filter, a vector.
+/// Most bytes of a request: room for a query, a filter and a vector.
 const BODY: usize = 256 * 1024;
 
 const FACETS: &str = "Fields whose values are counted, as `outer.inner` inside an object, over every entity that matches the \
@@ -23,24 +23,24 @@ const FILTER: &str = "Which entities may be found. {\"field\": value}: it has th
 
 const MODE: &str = "hybrid: words and meaning together; vector: meaning alone; keyword: words alone";
 
-struct Question;
+struct SearchBody;
 
-impl Shape for Question {
+impl Shape for SearchBody {
     fn schema(_: &mut Schemas) -> Value {
         json!({
             "type": "object",
             "additionalProperties": false,
             "properties": {
                 "type": { "type": "string", "description": "Search this type" },
-                "types": { "type": "array", "items": { "type": "string" }, "description": "Search these; none: all" },
-                "query": { "type": "string", "description": "What is looked for, in the searcher's own words" },
-                "vector": { "type": "array", "items": { "type": "number" }, "description": "Instead of the query's own" },
+                "types": { "type": "array", "items": { "type": "string" }, "description": "Search these types; none: all" },
+                "query": { "type": "string", "description": "What to look for, in natural language" },
+                "vector": { "type": "array", "items": { "type": "number" }, "description": "Replaces the vector of the query" },
                 "limit": {
                     "type": "integer", "minimum": 1, "maximum": 1000, "default": 10, "description": "Hits on a page",
                 },
                 "offset": {
                     "type": "integer", "minimum": 0, "maximum": 10000, "default": 0,
-                    "description": "Hits that are passed over, best first",
+                    "description": "Hits to skip, best first",
                 },
                 "filter": { "type": "object", "description": FILTER },
                 "mode": { "type": "string", "enum": ["hybrid", "vector", "keyword"], "default": "hybrid", "description": MODE },
@@ -56,21 +56,21 @@ impl Shape for Question {
     }
 }
 
-pub(super) fn routes(desk: &Desk) -> Vec<Route> {
+pub(super) fn routes(context: &IndexContext) -> Vec<Route> {
     vec![
-        route(desk, Method::POST, "/v1/search", "search", "Search entities by words and meaning", search).needs(Scope::Read).example(json!({
+        route(context, Method::POST, "/v1/search", "search", "Search entities by words and meaning", search).needs(Scope::Read).example(json!({
                 "type": "document",
                 "query": "something to make tea with",
                 "filter": { "any": [{ "price": { "gte": 10, "lt": 50 } }, { "maker.country": { "in": ["Japan", "India"] } }] },
                 "facets": ["price"],
                 "limit": 5,
             }))
-            .body::<Question>(BODY)
+            .body::<SearchBody>(BODY)
             .json::<SearchView>(200, "The best hits first"),
     ]
 }
 
-async fn search(desk: Desk, call: Call) -> Answer {
+async fn search(context: IndexContext, call: Call) -> Answer {
     let mut fields = call.object()?;
     let mut types = fields.texts("types");
     types.extend(fields.text("type"));
@@ -87,10 +87,10 @@ async fn search(desk: Desk, call: Call) -> Answer {
     });
     let request = SearchRequest { types, query, vector, limit, offset, filter, mode, facets };
     if !invalid.problems.is_empty() {
-        let rules = desk.entities()?.search_problems(&request);
+        let rules = context.entities()?.search_problems(&request);
         return Err(Problem::question(invalid.and(rules)));
     }
-    match desk.entities()?.search(request).await {
+    match context.entities()?.search(request).await {
         Err(EntityError::Invalid(invalid)) => Err(Problem::question(invalid)),
         answer => ok(&SearchView::from(answer?)),
     }

@@ -1,4 +1,4 @@
-//! Keeps the index in step with the change feed while the process runs.
+//! Background service that keeps the index up to date with the change feed.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -27,7 +27,7 @@ impl Service for Follow {
         "index follower"
     }
 
-    /// A process that only runs jobs never searches.
+    /// A process that only runs jobs does not search.
     fn runs(&self) -> Runs {
         Runs::WhereAnswersAreGiven
     }

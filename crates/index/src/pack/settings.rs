@@ -1,4 +1,4 @@
-//! `[entities.<type>]`: entity types by configuration.
+//! `[entities.<type>]`: entity types in the configuration.
 
 use windlass_core::entity::{DOCUMENT, Strategy, TextField};
 use windlass_core::{Invalid, TypeSpec};
@@ -31,7 +31,7 @@ fn is_strategy(value: &SettingValue) -> Result<(), String> {
     value.to_string().parse::<Strategy>().map(drop).map_err(|rule| rule.to_string())
 }
 
-/// What each key alone cannot show: the name of the type, and how its fields fit together.
+/// Checks what no single key shows: the name of the type and its fields together.
 pub(super) fn check(settings: &Settings) -> Invalid {
     let mut invalid = Invalid::default();
     for spec in types(settings) {
@@ -66,7 +66,7 @@ fn spec(settings: &Settings, name: &str) -> TypeSpec {
     spec
 }
 
-/// `title^2, description`: names with how often their words count.
+/// Parses `title^2, description`: field names with weights.
 fn texts(text: &str) -> Result<Vec<TextField>, String> {
     let field = |part: &str| match part.trim().rsplit_once('^') {
         None => Ok(TextField { name: part.trim().to_owned(), weight: 1 }),
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_comes_from_its_keys_and_a_bad_name_is_told() {
+    fn types_are_read_from_their_keys_and_a_bad_name_is_reported() {
         let mut settings = Settings::new(declared());
         let text = |text: &str| SettingValue::Text(text.to_owned());
         settings.set(ENTITIES, Some("product"), "text", text("name^3"));

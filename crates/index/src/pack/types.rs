@@ -1,4 +1,4 @@
-//! Entity types at run time.
+//! Routes that read and change entity types.
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -9,11 +9,11 @@ use windlass_pack::view::ListView;
 use windlass_pack::{Answer, Call, Method, Problem, Route, SMALL_BODY, Schemas, Scope, Shape, ok};
 
 use super::view::TypeView;
-use super::{Desk, route};
+use super::{IndexContext, route};
 
-struct TypeOf;
+struct TypeBody;
 
-impl Shape for TypeOf {
+impl Shape for TypeBody {
     fn schema(_: &mut Schemas) -> Value {
         let strategy = json!({ "type": "string", "enum": ["sync", "async", "batch"] });
         json!({
@@ -36,18 +36,18 @@ impl Shape for TypeOf {
     }
 }
 
-pub(super) fn routes(desk: &Desk) -> Vec<Route> {
+pub(super) fn routes(context: &IndexContext) -> Vec<Route> {
     vec![
-        route(desk, Method::GET, "/v1/types", "list_types", "Every entity type", list)
+        route(context, Method::GET, "/v1/types", "list_types", "Every entity type", list)
             .needs(Scope::Read)
             .json::<ListView<TypeView>>(200, "The types, by name"),
-        route(desk, Method::GET, "/v1/types/{type}", "get_type", "One entity type", get)
+        route(context, Method::GET, "/v1/types/{type}", "get_type", "One entity type", get)
             .needs(Scope::Read)
             .path_example("type", "product")
             .path("type", "Name of the type")
             .json::<TypeView>(200, "The type"),
         route(
-            desk,
+            context,
             Method::PUT,
             "/v1/types/{type}",
             "put_type",
@@ -58,21 +58,21 @@ pub(super) fn routes(desk: &Desk) -> Vec<Route> {
         .example(json!({ "text": ["name", { "name": "description", "weight": 2 }], "on_delete": "sync" }))
         .path_example("type", "product")
         .path("type", "Name of the type: a–z first, then a–z 0–9 _ -")
-        .body::<TypeOf>(SMALL_BODY)
+        .body::<TypeBody>(SMALL_BODY)
         .json::<TypeView>(200, "The type as it is now"),
     ]
 }
 
-async fn list(desk: Desk, _: Call) -> Answer {
-    let types = desk.entities()?.types().await?;
+async fn list(context: IndexContext, _: Call) -> Answer {
+    let types = context.entities()?.types().await?;
     ok(&ListView::whole(types.iter().map(|spec| TypeView::from(spec.as_ref())).collect()))
 }
 
-async fn get(desk: Desk, call: Call) -> Answer {
-    ok(&TypeView::from(desk.entities()?.type_named(call.path("type")).await?.as_ref()))
+async fn get(context: IndexContext, call: Call) -> Answer {
+    ok(&TypeView::from(context.entities()?.type_named(call.path("type")).await?.as_ref()))
 }
 
-async fn put(desk: Desk, call: Call) -> Answer {
+async fn put(context: IndexContext, call: Call) -> Answer {
     let mut fields = call.object()?;
     let mut spec = TypeSpec::named(call.path("type"));
     spec.text = texts(&mut fields);
@@ -85,7 +85,7 @@ async fn put(desk: Desk, call: Call) -> Answer {
         invalid = invalid.and(wrong);
     }
     invalid.into_result().map_err(Problem::invalid)?;
-    ok(&TypeView::from(desk.entities()?.put_type(spec, Some(call.actor())).await?.as_ref()))
+    ok(&TypeView::from(context.entities()?.put_type(spec, Some(call.actor())).await?.as_ref()))
 }
 
 /// `["title", {"name": "text", "weight": 2}]`.
@@ -95,12 +95,12 @@ fn texts(fields: &mut Fields<'_>) -> Vec<TextField> {
         fields.refuse("text", "must be a list of names or {\"name\", \"weight\"} objects");
         return Vec::new();
     };
-    // One that cannot be read keeps its place, so that the others keep theirs.
+    // An unreadable element stays in the list, so that the numbers in later problems are right.
     let texts = list.into_iter().enumerate();
     texts.map(|(n, raw)| text(fields, &format!("text[{n}]"), raw, n)).collect()
 }
 
-/// A field in whose place something else stands has a name of its own, which breaks no rule.
+/// An unreadable element gets a unique name that breaks no rule, so that it causes only one problem.
 fn text(fields: &mut Fields<'_>, at: &str, raw: &RawValue, n: usize) -> TextField {
     let unread = || format!("\u{1}{n}");
     if let Ok(name) = serde_json::from_str::<String>(raw.get()) {
@@ -116,6 +116,6 @@ fn text(fields: &mut Fields<'_>, at: &str, raw: &RawValue, n: usize) -> TextFiel
     for problem in field.end().err().unwrap_or_default().problems {
         fields.refuse(&format!("{at}.{}", problem.field), problem.rule);
     }
-    // What no weight is, is refused by the rule of weights.
+    // 0 is refused by the check of weights.
     TextField { name, weight: u32::try_from(weight).unwrap_or(0) }
 }

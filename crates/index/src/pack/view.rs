@@ -1,4 +1,4 @@
-//! Entities, types and hits as programs read them.
+//! JSON forms of entities, types and hits.
 
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ shape! {
         pub id: String,
         pub r#type: String,
         pub version: u64,
-        /// Whatever was written.
+        /// The fields as written.
         pub fields: Value,
         /// pending, processing, indexed or failed.
         pub status: &'static str,
@@ -24,7 +24,7 @@ shape! {
         pub indexed_version: Option<u64>,
         /// Why it failed.
         pub why: Option<String>,
-        /// The box that waits or waited last.
+        /// Its latest indexing job.
         pub job_id: Option<Id>,
         pub created_at: Stamp,
         pub updated_at: Stamp,
@@ -32,7 +32,7 @@ shape! {
 }
 
 impl EntityFull {
-    /// `running`: its box is in a worker's hands.
+    /// `running`: a worker is running its indexing job.
     pub(super) fn new(record: EntityRecord, entity_type: &str, running: bool) -> EntityFull {
         let status = match record.state {
             IndexState::Pending if running => "processing",
@@ -58,7 +58,7 @@ shape! {
     pub struct WrittenView as "WrittenEntity" {
         pub entity_id: String,
         pub version: u64,
-        /// The box that carries it to its embedding; null when nothing is left to do.
+        /// The job that will index it; null when nothing is left to do.
         pub job_id: Option<Id>,
         /// How it was indexed: sync, async or batch.
         pub strategy: &'static str,
@@ -68,7 +68,7 @@ shape! {
 }
 
 shape! {
-    /// What a bulk write came to.
+    /// The result of a bulk write.
     pub struct BulkAnswer as "BulkEntities" {
         pub accepted: u64,
         pub refused: u64,
@@ -96,7 +96,7 @@ shape! {
         pub on_create: Option<&'static str>,
         pub on_update: Option<&'static str>,
         pub on_delete: Option<&'static str>,
-        /// What applies when a call says nothing.
+        /// The strategies that apply when a call gives none.
         pub resolved: ResolvedView,
     }
 }
@@ -105,7 +105,7 @@ shape! {
     /// A searched field.
     pub struct TextView as "TextField" {
         pub name: String,
-        /// How often each of its words counts.
+        /// How many times each of its words counts.
         pub weight: u32,
     }
 }
@@ -144,17 +144,17 @@ shape! {
     pub struct SearchView as "SearchAnswer" {
         pub hits: Vec<HitView>,
         pub total: u64,
-        /// `eq`: total is exact. `gte`: there are at least so many.
+        /// `eq`: total is exact. `gte`: total is a lower bound.
         pub total_relation: &'static str,
-        /// By field, those that were asked for: the most frequent values first, at most 100.
+        /// Values of the requested fields, the most frequent first, at most 100 per field.
         pub facets: FacetsView,
-        /// The fields among them that have more values, or text of more than 128 bytes, which is not counted.
+        /// Requested fields with more values, or with text of more than 128 bytes, which is not counted.
         pub facets_more: Vec<String>,
         pub took_ms: f64,
     }
 }
 
-/// In the order they were asked for.
+/// In the order of the request.
 #[derive(Debug)]
 pub(super) struct FacetsView(Vec<(String, Vec<FacetView>)>);
 
@@ -187,9 +187,10 @@ shape! {
         /// From 0 to 1.
         pub score: f32,
         pub fields: Value,
-        /// The part of its text that shows why.
+        /// The part of its text that shows why it was found.
         pub snippet: String,
-        /// Its vector is not yet of this content: words are current, meaning is of an older version or missing.
+        /// Its vector is not yet of this content: search by words is current, search by meaning uses an older version
+        /// or none.
         pub stale: bool,
     }
 }

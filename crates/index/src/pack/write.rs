@@ -1,4 +1,4 @@
-//! Writing one entity.
+//! Routes that write one entity.
 
 use std::time::Duration;
 
@@ -15,33 +15,33 @@ use windlass_pack::{
 
 use super::read::tagged;
 use super::view::WrittenView;
-use super::{Desk, route};
+use super::{IndexContext, route};
 use crate::{EntityError, SaveRequest};
 
-/// The entity and a little room for blanks.
+/// Most bytes of a request: the largest entity and some white space.
 const BODY: usize = MAX_PAYLOAD_BYTES + 64 * 1024;
 
-const KEY: &str = "The same request with the same key again is answered as the first was, and writes nothing; another \
-                   request with it is 422. A refused request takes no key";
+const KEY: &str = "A repeated request with the same key returns the first answer and writes nothing; a different \
+                   request with the key is 422. A refused request does not use up its key";
 
 struct AnyFields;
 
 impl Shape for AnyFields {
     fn schema(_: &mut Schemas) -> Value {
-        json!({ "type": "object", "description": "Any fields; which are searched is the type's word" })
+        json!({ "type": "object", "description": "Any fields; the type decides which are searched" })
     }
 }
 
-pub(super) fn routes(desk: &Desk) -> Vec<Route> {
+pub(super) fn routes(context: &IndexContext) -> Vec<Route> {
     let one = "/v1/entities/{type}/{id}";
     vec![
         options(
             route(
-                desk,
+                context,
                 Method::POST,
                 "/v1/entities/{type}",
                 "create_entity",
-                "Save a new entity under an id of our making",
+                "Save a new entity under a generated id",
                 create,
             )
             .needs(Scope::Write)
@@ -50,7 +50,7 @@ pub(super) fn routes(desk: &Desk) -> Vec<Route> {
         )
         .body::<AnyFields>(BODY),
         options(
-            route(desk, Method::PUT, one, "put_entity", "Save an entity as it is given", put)
+            route(context, Method::PUT, one, "put_entity", "Save an entity as it is given", put)
                 .needs(Scope::Write)
                 .example(json!({ "title": "Copper kettle", "text": "Boils water on any stove", "price": 40 }))
                 .path_example("type", "document")
@@ -62,7 +62,7 @@ pub(super) fn routes(desk: &Desk) -> Vec<Route> {
         .body::<AnyFields>(BODY),
         options(
             route(
-                desk,
+                context,
                 Method::PATCH,
                 one,
                 "patch_entity",
@@ -78,7 +78,7 @@ pub(super) fn routes(desk: &Desk) -> Vec<Route> {
         .header("If-Match", "Write only if this is its version")
         .body::<AnyFields>(BODY),
         route(
-            desk,
+            context,
             Method::DELETE,
             one,
             "delete_entity",
@@ -96,7 +96,7 @@ pub(super) fn routes(desk: &Desk) -> Vec<Route> {
     ]
 }
 
-/// What every write takes and answers.
+/// Parameters and answers of every write.
 fn options(route: Route) -> Route {
     let text = || json!({ "type": "string" });
     route
@@ -105,46 +105,50 @@ fn options(route: Route) -> Route {
         .query("strategy", "sync, async or batch; the type decides when it is not said", text())
         .query("priority", "0 is most urgent, 10 least", json!({ "type": "integer" }))
         .query("delay", "Embed it not before this long from now, such as 5m", text())
-        .query("max_attempts", "All runs of its box, the first included", json!({ "type": "integer" }))
+        .query(
+            "max_attempts",
+            "All runs of its indexing job, the first included",
+            json!({ "type": "integer" }),
+        )
         .header("Idempotency-Key", KEY)
         .header("Prefer", "`wait=N`: answer when it is indexed, or after N (at most 60) seconds")
         .json::<WrittenView>(200, "Updated and indexed")
         .json::<WrittenView>(201, "Created and indexed")
-        .json::<WrittenView>(202, "Saved; its box is queued")
+        .json::<WrittenView>(202, "Saved; its indexing job is queued")
 }
 
-async fn create(desk: Desk, call: Call) -> Answer {
+async fn create(context: IndexContext, call: Call) -> Answer {
     let (fields, mut body) = fields(&call)?;
     if fields.contains_key("id") {
-        body.add("id", "is made here; PUT /v1/entities/{type}/{id} saves under an id of yours");
+        body.add("id", "is generated; PUT /v1/entities/{type}/{id} saves under an id of yours");
     }
     let request = SaveRequest { id: None, ..SaveRequest::new(call.path("type"), "", Change::Put(fields)) };
-    save(desk, call, request, body).await
+    save(context, call, request, body).await
 }
 
-async fn put(desk: Desk, call: Call) -> Answer {
+async fn put(context: IndexContext, call: Call) -> Answer {
     let (fields, body) = named(&call)?;
     let request = SaveRequest::new(call.path("type"), call.path("id"), Change::Put(fields));
-    save(desk, call, request, body).await
+    save(context, call, request, body).await
 }
 
-async fn patch(desk: Desk, call: Call) -> Answer {
+async fn patch(context: IndexContext, call: Call) -> Answer {
     let (fields, body) = named(&call)?;
     let request = SaveRequest::new(call.path("type"), call.path("id"), Change::Patch(fields));
-    save(desk, call, request, body).await
+    save(context, call, request, body).await
 }
 
-async fn delete(desk: Desk, call: Call) -> Answer {
+async fn delete(context: IndexContext, call: Call) -> Answer {
     let mut request = SaveRequest::new(call.path("type"), call.path("id"), Change::Delete);
     let mut wrong = Invalid::default();
     request.expected = taken(expected(&call), &mut wrong);
     request.idempotency_key = taken(key(&call), &mut wrong);
     wrong.into_result().map_err(Problem::parameter)?;
-    let written = desk.entities()?.save(request).await?;
+    let written = context.entities()?.save(request).await?;
     answer(StatusCode::OK, &view(&written))
 }
 
-/// The id is the path's: in the body it may only say the same.
+/// Reads the body. The id is in the path; an id in the body must be the same.
 fn named(call: &Call) -> Result<(Fields, Invalid), Problem> {
     let (mut fields, mut invalid) = fields(call)?;
     if fields.shift_remove("id").is_some_and(|id| id != call.path("id")) {
@@ -153,7 +157,7 @@ fn named(call: &Call) -> Result<(Fields, Invalid), Problem> {
     Ok((fields, invalid))
 }
 
-/// What could be read, and what could not.
+/// The fields of the body, and what is wrong with the body.
 fn fields(call: &Call) -> Result<(Fields, Invalid), Problem> {
     match serde_json::from_slice::<Value>(call.body()) {
         Ok(Value::Object(fields)) => Ok((fields, Invalid::default())),
@@ -162,7 +166,7 @@ fn fields(call: &Call) -> Result<(Fields, Invalid), Problem> {
     }
 }
 
-/// What was said, or nothing and what is wrong with it.
+/// The value, or the default after adding its problems to `wrong`.
 pub(super) fn taken<T: Default>(said: Result<T, Invalid>, wrong: &mut Invalid) -> T {
     said.unwrap_or_else(|invalid| {
         wrong.problems.extend(invalid.problems);
@@ -170,26 +174,26 @@ pub(super) fn taken<T: Default>(said: Result<T, Invalid>, wrong: &mut Invalid) -
     })
 }
 
-/// `body`: what was wrong with it.
-async fn save(desk: Desk, call: Call, mut request: SaveRequest, body: Invalid) -> Answer {
+/// `body`: problems found in the body.
+async fn save(context: IndexContext, call: Call, mut request: SaveRequest, body: Invalid) -> Answer {
     let mut wrong = call.wrong();
     let patience = taken(call.read_wait(), &mut wrong);
     request.expected = taken(expected(&call), &mut wrong);
     request.idempotency_key = taken(key(&call), &mut wrong);
     taken(read_options(&call, &mut request), &mut wrong);
     if !wrong.problems.is_empty() || !body.problems.is_empty() {
-        let rules = desk.entities()?.problems(&request).await;
+        let rules = context.entities()?.problems(&request).await;
         Problem::both(wrong, body.and(rules))?;
     }
     let key = request.idempotency_key.clone();
-    let mut written = desk.entities()?.save(request).await?;
+    let mut written = context.entities()?.save(request).await?;
     if let Some(patience) = patience
         && written.state == IndexState::Pending
-        && awaited(&desk, call.path("type"), &written, patience).await?
+        && awaited(&context, call.path("type"), &written, patience).await?
     {
         written.state = IndexState::Indexed;
         if let Some(key) = key {
-            desk.entities()?.restate(&key, &written).await?;
+            context.entities()?.restate(&key, &written).await?;
         }
     }
     let status = match (written.state, written.operation) {
@@ -200,18 +204,18 @@ async fn save(desk: Desk, call: Call, mut request: SaveRequest, body: Invalid) -
     tagged(answer(status, &view(&written))?, written.version)
 }
 
-/// Whether the entity is indexed when its box has ended.
+/// Waits for the indexing job to end. True if the entity is then indexed.
 async fn awaited(
-    desk: &Desk,
+    context: &IndexContext,
     entity_type: &str,
     written: &Written,
     patience: Duration,
 ) -> Result<bool, Problem> {
     let Some(job) = written.job else { return Ok(false) };
-    let Waited::Finished(_) = desk.client()?.wait(job, patience).await? else { return Ok(false) };
-    match desk.entities()?.get(entity_type, &written.id).await {
+    let Waited::Finished(_) = context.client()?.wait(job, patience).await? else { return Ok(false) };
+    match context.entities()?.get(entity_type, &written.id).await {
         Ok(record) => Ok(record.state == IndexState::Indexed),
-        // Somebody deleted it meanwhile: that does not undo the write.
+        // A concurrent delete does not undo the write.
         Err(EntityError::Missing { .. }) => Ok(false),
         Err(error) => Err(error.into()),
     }
@@ -227,7 +231,7 @@ fn view(written: &Written) -> WrittenView {
     }
 }
 
-/// The query parameters of a write, every problem at once.
+/// Reads the query parameters of a write and reports every problem at once.
 pub(super) fn read_options(call: &Call, request: &mut SaveRequest) -> Result<(), Invalid> {
     let mut invalid = Invalid::default();
     if let Some(text) = call.query("strategy") {

@@ -1,18 +1,18 @@
-//! A thread for work that may wait its turn: many texts to read and embed at once.
+//! A low-priority thread for embedding large batches.
 //!
-//! Owns its priority. It yields the processor to searches and single writes, which somebody waits for, and takes all that
-//! they leave. Never holds a lock of the index.
+//! Searches and single writes have a waiting caller and come first; this thread uses the processor time they leave.
+//! Never holds a lock of the index.
 
 use std::sync::mpsc::{Sender, channel};
 
 use tokio::sync::oneshot;
 
-/// Lower than everything else in the process.
+/// Lower priority than all other threads of the process.
 const NICE: i32 = 10;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// Ends with its owner, after what it was given.
+/// Dropping this ends the thread after the work already sent.
 pub(super) struct Background {
     work: Sender<Work>,
 }
@@ -21,7 +21,8 @@ impl Background {
     pub(super) fn start() -> std::io::Result<Background> {
         let (work, given) = channel::<Work>();
         std::thread::Builder::new().name("windlass-background".to_owned()).spawn(move || {
-            // On Linux a thread has a priority of its own. Elsewhere it may be refused, and the work is done as fast.
+            // `nice` sets the priority of one thread on Linux only. It may fail, and then the work runs at normal
+            // priority.
             if cfg!(target_os = "linux") {
                 let _ = rustix::process::nice(NICE);
             }
@@ -54,15 +55,15 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_panic_costs_its_own_work_and_no_other() {
+    async fn a_panic_does_not_stop_later_work() {
         let background = Background::start().unwrap();
-        assert_eq!(background.run(|| -> u8 { panic!("this one is meant") }).await, None);
+        assert_eq!(background.run(|| -> u8 { panic!("on purpose") }).await, None);
         assert_eq!(background.run(|| 7).await, Some(7));
     }
 
     #[cfg(target_os = "linux")]
     #[tokio::test]
-    async fn it_gives_way_to_the_rest_of_the_process() {
+    async fn the_thread_has_a_lower_priority_than_the_process() {
         let background = Background::start().unwrap();
         let own = rustix::process::nice(0).unwrap();
         let its = background.run(|| rustix::process::nice(0).unwrap()).await.unwrap();

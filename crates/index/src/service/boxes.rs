@@ -1,7 +1,7 @@
-//! The two kinds of job that carry entities to their embedding.
+//! The two kinds of indexing job. The indexing job of an entity is its "box": it carries the content to the embedder.
 //!
-//! Owns their queues and their handler: embed the whole batch at once, outside any transaction, then write vectors and
-//! completions together. A box whose entity has moved on ends without a trace in the index.
+//! Owns their queues and their handler. The handler embeds a whole batch at once, outside any transaction, then writes
+//! vectors and completions together. A box whose entity has changed since writes no vector.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -27,12 +27,12 @@ const BACKOFF: Backoff = Backoff { base: Duration::from_secs(2), cap: Duration::
 const TIMEOUT: Duration = Duration::from_secs(120);
 const ASYNC_SIZE: usize = 128;
 const BATCH_SIZE: usize = 512;
-/// From so many boxes on nobody waits for one of them.
-const MANY: usize = 16;
-/// The type in the metrics of a box that does not tell.
+/// Batches this large run on the low-priority thread.
+const LARGE_BATCH: usize = 16;
+/// Entity type in the metrics when a payload cannot be parsed.
 const UNREADABLE: &str = "unreadable";
 
-/// What the handlers and the index share.
+/// State shared by the handlers and the index.
 #[derive(Clone)]
 pub struct Indexing {
     pub(super) embedder: Arc<dyn Embedder>,
@@ -63,7 +63,7 @@ impl Indexing {
         Indexing { embedder, types, follower, meter: Arc::default(), background: Arc::default() }
     }
 
-    /// The handlers of both kinds.
+    /// Adds the handlers of both kinds.
     pub fn add_to(&self, handlers: &mut Handlers) {
         for (spec, boxes) in self.boxes() {
             handlers.add(spec, boxes);
@@ -76,12 +76,12 @@ impl Indexing {
         }
     }
 
-    fn boxes(&self) -> impl Iterator<Item = (KindSpec, Boxes)> {
+    fn boxes(&self) -> impl Iterator<Item = (KindSpec, BoxHandler)> {
         let ways = [(Strategy::Async, ASYNC_SIZE), (Strategy::Batch, BATCH_SIZE)];
         kinds()
             .into_iter()
             .zip(ways)
-            .map(|(spec, (strategy, size))| (spec, Boxes { strategy, size, indexing: self.clone() }))
+            .map(|(spec, (strategy, size))| (spec, BoxHandler { strategy, size, indexing: self.clone() }))
     }
 
     pub(crate) fn meter(&self) -> Arc<Meter> {
@@ -89,7 +89,7 @@ impl Indexing {
     }
 }
 
-/// What a process must register to produce boxes, whether or not it runs them.
+/// Kinds that a process must register to save entities, even if it does not run their jobs.
 pub fn kinds() -> Vec<KindSpec> {
     let kind = |name: &str, max_attempts, what: &str| KindSpec {
         max_attempts,
@@ -104,118 +104,119 @@ pub fn kinds() -> Vec<KindSpec> {
     ]
 }
 
-struct Boxes {
+struct BoxHandler {
     strategy: Strategy,
     size: usize,
     indexing: Indexing,
 }
 
-impl Handler for Boxes {
+impl Handler for BoxHandler {
     fn batch_size(&self) -> usize {
         self.size
     }
 
     fn run(&self, jobs: Vec<Assignment>) -> BoxFuture<'static, Vec<HandlerResult>> {
-        let turn = Turn { indexing: self.indexing.clone(), strategy: self.strategy, begun: Instant::now() };
+        let run =
+            BatchRun { indexing: self.indexing.clone(), strategy: self.strategy, begun: Instant::now() };
         Box::pin(async move {
             let contexts: Vec<Context> = jobs.into_iter().map(|job| job.context).collect();
-            turn.embed(contexts).await
+            run.embed(contexts).await
         })
     }
 }
 
-/// One call of a handler.
-struct Turn {
+/// One call of the handler.
+struct BatchRun {
     indexing: Indexing,
     strategy: Strategy,
     begun: Instant,
 }
 
-/// Boxes taken apart, and the vectors of those that could be.
-struct Embedded {
-    opened: Vec<Opened>,
+/// Parsed boxes, and one vector for each that parsed.
+struct EmbeddedBatch {
+    boxes: Vec<ParsedBox>,
     vectors: Result<Vec<Vector>, EmbedError>,
 }
 
-struct Opened {
+struct ParsedBox {
     context: Context,
     type_name: String,
-    read: Result<Open, JobError>,
+    content: Result<BoxContent, JobError>,
 }
 
-/// A box taken apart.
-struct Open {
+struct BoxContent {
     entity_type: TypeId,
     id: String,
     hash: ContentHash,
     text: String,
 }
 
-/// Whom to tell when a box's outcome is written.
-struct Ended {
+/// The context to notify when the outcome of a box is written.
+struct EndedBox {
     context: Context,
     type_name: String,
 }
 
 impl Indexing {
-    fn open(&self, context: Context) -> Opened {
+    fn parse(&self, context: Context) -> ParsedBox {
         let boxed: Boxed = match serde_json::from_slice(context.payload()) {
             Ok(boxed) => boxed,
             Err(error) => {
-                let read = Err(JobError::retry(format!("the box cannot be read: {error}")));
-                return Opened { context, type_name: UNREADABLE.to_owned(), read };
+                let content = Err(JobError::retry(format!("the payload cannot be parsed: {error}")));
+                return ParsedBox { context, type_name: UNREADABLE.to_owned(), content };
             }
         };
         let found = self.types.named(&boxed.entity_type);
         let unknown = || JobError::retry(format!("the type `{}` is not known here", boxed.entity_type));
-        let read = found.ok_or_else(unknown).map(|(entity_type, spec)| {
+        let content = found.ok_or_else(unknown).map(|(entity_type, spec)| {
             let texts = parts(&spec, &boxed.fields);
             let (hash, text) = (content_hash(&texts), text_of(&texts));
-            Open { entity_type, id: boxed.id, hash, text }
+            BoxContent { entity_type, id: boxed.id, hash, text }
         });
-        Opened { context, type_name: boxed.entity_type, read }
+        ParsedBox { context, type_name: boxed.entity_type, content }
     }
 
-    fn open_and_embed(&self, contexts: Vec<Context>) -> Embedded {
-        let opened: Vec<Opened> = contexts.into_iter().map(|context| self.open(context)).collect();
-        let texts = opened.iter().filter_map(|one| one.read.as_ref().ok()).map(|open| open.text.as_str());
+    fn parse_and_embed(&self, contexts: Vec<Context>) -> EmbeddedBatch {
+        let boxes: Vec<ParsedBox> = contexts.into_iter().map(|context| self.parse(context)).collect();
+        let texts =
+            boxes.iter().filter_map(|one| one.content.as_ref().ok()).map(|content| content.text.as_str());
         let vectors = self.embedder.embed(&texts.collect::<Vec<_>>());
-        Embedded { opened, vectors }
+        EmbeddedBatch { boxes, vectors }
     }
 
-    /// `None` when a text made the embedder panic.
-    async fn embed_apart(&self, contexts: Vec<Context>) -> Option<Embedded> {
+    /// Parses and embeds on another thread; `None` when the embedder panicked.
+    async fn embed_on_thread(&self, contexts: Vec<Context>) -> Option<EmbeddedBatch> {
         let here = self.clone();
-        let many = contexts.len() >= MANY;
-        let work = move || here.open_and_embed(contexts);
+        let large = contexts.len() >= LARGE_BATCH;
+        let work = move || here.parse_and_embed(contexts);
         let background = self.background.get_or_init(|| Background::start().ok()).as_ref();
-        match background.filter(|_| many) {
+        match background.filter(|_| large) {
             Some(background) => background.run(work).await,
             None => tokio::task::spawn_blocking(work).await.ok(),
         }
     }
 
-    /// With the types as they are now: a hash by other text fields would be of no entity. Where they cannot be read, what
-    /// is known goes on and the rest is told that it is not.
-    async fn embed(&self, contexts: Vec<Context>) -> Option<Embedded> {
+    /// Loads the types first, because a hash over outdated text fields would match no entity. If that fails, boxes of
+    /// known types go on and the others are retried.
+    async fn embed(&self, contexts: Vec<Context>) -> Option<EmbeddedBatch> {
         if let Some(store) = contexts.first().map(|context| context.client().store().clone())
             && let Err(error) = self.types.load(store.as_ref()).await
         {
-            tracing::debug!(error = error.chain(), "the types could not be read again");
+            tracing::debug!(error = error.chain(), "the types could not be loaded");
         }
-        self.embed_apart(contexts).await
+        self.embed_on_thread(contexts).await
     }
 }
 
-impl Turn {
+impl BatchRun {
     async fn embed(&self, contexts: Vec<Context>) -> Vec<HandlerResult> {
         let (count, first) = (contexts.len(), contexts.first().map(type_named));
         match self.indexing.embed(contexts).await {
-            // Whose text it was is unknown: a call without answers is halved until the bad one stands alone.
-            Some(Embedded { vectors: Err(_), .. }) | None if count > 1 => Vec::new(),
-            Some(Embedded { opened, vectors }) => {
+            // It is unknown which text failed. The engine halves a batch without answers until the bad job is alone.
+            Some(EmbeddedBatch { vectors: Err(_), .. }) | None if count > 1 => Vec::new(),
+            Some(EmbeddedBatch { boxes, vectors }) => {
                 let space = self.indexing.embedder.space().to_owned();
-                self.end(opened, vectors, &space).await
+                self.end(boxes, vectors, &space).await
             }
             None => {
                 self.tried(first.as_deref().unwrap_or(UNREADABLE), false);
@@ -226,17 +227,17 @@ impl Turn {
 
     async fn end(
         &self,
-        opened: Vec<Opened>,
+        boxes: Vec<ParsedBox>,
         vectors: Result<Vec<Vector>, EmbedError>,
         space: &str,
     ) -> Vec<HandlerResult> {
         let mut vectors = vectors.map(Vec::into_iter);
-        let store = opened.first().map(|one| one.context.client().store().clone());
-        let mut answers = Vec::with_capacity(opened.len());
-        let (mut ended, mut done) = (Vec::with_capacity(opened.len()), Vec::with_capacity(opened.len()));
-        for Opened { context, type_name, read } in opened {
-            let Open { entity_type, id, hash, .. } = match read {
-                Ok(open) => open,
+        let store = boxes.first().map(|one| one.context.client().store().clone());
+        let mut answers = Vec::with_capacity(boxes.len());
+        let (mut ended, mut done) = (Vec::with_capacity(boxes.len()), Vec::with_capacity(boxes.len()));
+        for ParsedBox { context, type_name, content } in boxes {
+            let BoxContent { entity_type, id, hash, .. } = match content {
+                Ok(content) => content,
                 Err(error) => {
                     self.tried(&type_name, false);
                     answers.push(Err(error));
@@ -256,13 +257,13 @@ impl Turn {
             };
             let settlement = context.settlement(result.clone());
             done.push(BoxDone { settlement, entity_type, id, hash, outcome });
-            ended.push(Ended { context, type_name });
+            ended.push(EndedBox { context, type_name });
             answers.push(result);
         }
         if let Some(store) = store
             && let Err(error) = self.write(store.as_ref(), &ended, done.into()).await
         {
-            // Nothing was written; the engine settles all of these as retries.
+            // Nothing was written; the engine settles all of them as retries.
             return answers.into_iter().map(|_| Err(JobError::retry(error.chain()))).collect();
         }
         answers
@@ -271,7 +272,7 @@ impl Turn {
     async fn write(
         &self,
         store: &dyn Store,
-        ended: &[Ended],
+        ended: &[EndedBox],
         done: Arc<[BoxDone]>,
     ) -> Result<(), EntityError> {
         let answers = store.index(done.clone()).await;
@@ -279,7 +280,7 @@ impl Turn {
             ended.iter().for_each(|one| self.tried(&one.type_name, false));
         }
         for ((one, done), BoxEnd { settled, searchable_after }) in ended.iter().zip(&*done).zip(answers?) {
-            // Who lost the lease has changed nothing; whoever has it now counts.
+            // A stale settlement changed nothing; the worker that now holds the lease counts the attempt.
             if settled != Settled::Stale {
                 self.tried(&one.type_name, matches!(done.outcome, BoxOutcome::Embedded { .. }));
             }
@@ -299,13 +300,13 @@ impl Turn {
     }
 }
 
-/// For the metrics of a box that could not even be told apart.
+/// The entity type for the metrics of a batch that failed as a whole.
 fn type_named(context: &Context) -> String {
     let boxed = serde_json::from_slice::<Boxed>(context.payload());
     boxed.map_or_else(|_| UNREADABLE.to_owned(), |boxed| boxed.entity_type)
 }
 
-/// What is embedded: the parts, a line each.
+/// The embedded text: the parts, one per line.
 pub(super) fn text_of(parts: &[Part<'_>]) -> String {
     parts.iter().map(|part| part.text).collect::<Vec<_>>().join("\n")
 }

@@ -1,8 +1,8 @@
-//! Which types there are, and whose word they are.
+//! Which entity types exist and who may change them.
 //!
-//! One rule: what the configuration, a part or the program defines is written by processes that serve, at their start,
-//! and an operator cannot change it beside them. Every other type, `document` among them, is the operator's: it is added
-//! where it is missing and never written over. Looking at types writes nothing.
+//! Types of the configuration, of packs and of the program are written to the database by serving processes at start;
+//! operators cannot change them at run time. All other types, including `document`, belong to operators: a process adds
+//! one that is missing and never overwrites one. Reading types writes nothing.
 
 use std::sync::Arc;
 
@@ -13,26 +13,26 @@ use windlass_core::{TypeId, TypeSpec};
 
 use super::{Entities, EntityError};
 
-/// A type that is defined here and not in the database yet. No row has this number, so nothing is found under it.
+/// Id of a type that this process defines and the database does not have yet. No row has this id.
 const UNSAVED: TypeId = TypeId(0);
-/// Who puts a configured type back, in the audit.
+/// Actor in the audit log when a configured type is restored.
 const CONFIGURATION: &str = "configuration";
 
 impl Entities {
-    /// By name.
+    /// All types, sorted by name.
     pub async fn types(&self) -> Result<Vec<Arc<TypeSpec>>, EntityError> {
         self.inner.types.load(self.store()).await?;
         Ok(self.all_types().into_iter().map(|(_, spec)| spec).collect())
     }
 
-    /// As it is in the database now.
+    /// The type as it is in the database now.
     pub async fn type_named(&self, name: &str) -> Result<Arc<TypeSpec>, EntityError> {
         self.inner.types.load(self.store()).await?;
         Ok(self.known_type(name)?.1)
     }
 
-    /// Adds a type, or changes how one is indexed. Which fields are text cannot change while entities have vectors of
-    /// them. An operator cannot change what is configured.
+    /// Adds a type, or changes how one is indexed. Text fields cannot change while the type has entities, because their
+    /// vectors are of the old fields. An operator, given as `actor`, cannot change a configured type.
     pub async fn put_type(
         &self,
         spec: TypeSpec,
@@ -51,7 +51,7 @@ impl Entities {
         Ok(self.inner.types.put(id, spec))
     }
 
-    /// Writes what is configured, and adds `document` where it is missing.
+    /// Writes the configured types, and adds `document` if it is missing.
     pub(super) async fn define(&self) -> Result<(), EntityError> {
         let inner = &self.inner;
         for spec in &inner.configured {
@@ -78,7 +78,7 @@ impl Entities {
         Ok(())
     }
 
-    /// The definition by whose text fields entities are indexed, where that is another one.
+    /// The type in the database, if it has entities and other text fields than `spec`.
     async fn loses_text(&self, spec: &TypeSpec) -> Result<Option<Arc<TypeSpec>>, EntityError> {
         match self.inner.types.named(&spec.name) {
             Some((id, known)) if known.text != spec.text => {
@@ -94,7 +94,7 @@ impl Entities {
         Ok((id, self.inner.types.put(id, there)))
     }
 
-    /// Also one that another process has added meanwhile.
+    /// Also finds a type that another process has just added.
     pub(super) async fn find_type(&self, name: &str) -> Result<(TypeId, Arc<TypeSpec>), EntityError> {
         if self.inner.types.are_due() || self.inner.types.named(name).is_none() {
             self.inner.types.load(self.store()).await?;
@@ -102,7 +102,7 @@ impl Entities {
         self.known_type(name)
     }
 
-    /// The same inside a transaction of the caller's, which may hold the last connection: only what is unknown is read.
+    /// The same inside the caller's transaction. It may hold the last connection, so only an unknown type is read.
     pub(super) async fn find_type_within(&self, name: &str) -> Result<(TypeId, Arc<TypeSpec>), EntityError> {
         match self.inner.types.named(name) {
             Some(found) => Ok(found),
@@ -110,7 +110,7 @@ impl Entities {
         }
     }
 
-    /// The first write of a type that is defined here and nowhere else brings the type.
+    /// Adds the type of the write to the database if only this process defines it.
     pub(super) async fn ensure_type(&self, write: &mut EntityWrite) -> Result<(), EntityError> {
         if write.type_id == UNSAVED {
             (write.type_id, write.spec) = self.add_type(&write.spec).await?;
@@ -118,8 +118,8 @@ impl Entities {
         Ok(())
     }
 
-    /// Inside a caller's transaction nothing beside it can be written: on SQLite it holds the only writer. Of a type that is
-    /// not there yet there is nothing to change or delete.
+    /// Refuses a write whose type is not in the database. The type cannot be added inside the caller's transaction: on
+    /// SQLite that transaction holds the only writer.
     pub(super) fn needs_type(&self, write: &EntityWrite) -> Result<(), EntityError> {
         match (write.type_id, &write.change) {
             (UNSAVED, Change::Put(_)) => Err(EntityError::TypeUnsaved { name: write.spec.name.clone() }),
@@ -141,7 +141,7 @@ impl Entities {
         })
     }
 
-    /// Those in the database and those that are defined here, by name.
+    /// Types of the database and types that this process defines, sorted by name.
     pub(super) fn all_types(&self) -> Vec<(TypeId, Arc<TypeSpec>)> {
         let mut all = self.inner.types.all();
         for spec in self.defined() {
@@ -158,7 +158,7 @@ impl Entities {
     }
 }
 
-/// Each name once: the first word counts.
+/// Drops repeated names; the first definition counts.
 pub(super) fn once(types: &[TypeSpec]) -> Vec<TypeSpec> {
     let mut once: Vec<TypeSpec> = Vec::with_capacity(types.len());
     for spec in types {
@@ -169,7 +169,7 @@ pub(super) fn once(types: &[TypeSpec]) -> Vec<TypeSpec> {
     once
 }
 
-/// As the configuration writes them: `title^2, text`.
+/// In the notation of the configuration: `title^2, text`.
 fn listed(text: &[TextField]) -> String {
     let field = |field: &TextField| match field.weight {
         1 => field.name.clone(),

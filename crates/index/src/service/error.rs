@@ -1,4 +1,4 @@
-//! Why something with entities could not be done.
+//! Errors of the entity service.
 
 use windlass_core::entity::WriteRefusal;
 use windlass_core::{Invalid, StoreError};
@@ -29,13 +29,13 @@ pub enum EntityError {
     Refused { id: String, refusal: WriteRefusal },
 
     #[error(
-        "the text fields of `{name}` cannot change while it has entities: their vectors are of the old ones"
+        "the text fields of `{name}` cannot change while it has entities: their vectors are of the old fields"
     )]
     TextChanged { name: String },
 
     #[error(
-        "the type `{name}` is defined by the configuration or by a part of this program; change it in [entities.{name}] \
-         and start again"
+        "the type `{name}` is defined by the configuration or by a pack of this program; change it in \
+         [entities.{name}] and restart"
     )]
     Configured { name: String },
 

@@ -1,7 +1,7 @@
-//! Keeps the index in step with the store's change feed.
+//! Keeps the index up to date with the store's change feed.
 //!
-//! Owns the mark. Any number of callers may ask for a drain; each is served by one whose last look at the feed began after
-//! it asked, and those that wait together share one.
+//! Owns the position in the feed. Concurrent calls of `drain` share one read: a call is satisfied by any read of the
+//! feed that began after the call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,32 +15,32 @@ use super::EntityError;
 use super::types::Types;
 use crate::live::LiveIndex;
 
-/// What is put into the index between two looks at the feed: some milliseconds of work.
+/// Changes read from the feed at once: a few milliseconds of indexing.
 const PAGE: u32 = 250;
-/// The same at the start, when everything is read and nobody is answered before the end.
+/// The same for the first drain, which reads everything before it answers any search.
 const FIRST_PAGE: u32 = 1_000;
-/// How long after a search others are expected.
-const GIVES_WAY: Duration = Duration::from_secs(1);
+/// Bulk writers yield to searches for this long after the latest search.
+const SEARCH_WINDOW: Duration = Duration::from_secs(1);
 
 pub(crate) struct Follower {
     pub(crate) live: Arc<LiveIndex>,
     space: String,
     types: Arc<Types>,
-    /// Drains asked for so far.
+    /// Number of calls of `drain`; each call takes the next number as its ticket.
     asked: AtomicU64,
-    /// The index has been in step once: this process searches.
+    /// The first drain is done, so this process searches.
     begun: AtomicBool,
-    /// When the latest search asked, in milliseconds since this was made; 0 before the first.
+    /// Start of the latest search in milliseconds since `made`; 0 before the first.
     searched: AtomicU64,
     made: Instant,
-    read: Mutex<Read>,
+    read: Mutex<FeedPosition>,
     nudge: Notify,
 }
 
 #[derive(Default)]
-struct Read {
+struct FeedPosition {
     mark: FeedMark,
-    /// Every drain asked for up to here has been served.
+    /// Tickets up to this one are satisfied.
     served: u64,
 }
 
@@ -59,7 +59,7 @@ impl Follower {
         }
     }
 
-    /// There may be something new.
+    /// Wakes the background drain, because there may be changes.
     pub(crate) fn nudge(&self) {
         self.nudge.notify_one();
     }
@@ -68,30 +68,30 @@ impl Follower {
         let _ = tokio::time::timeout(patience, self.nudge.notified()).await;
     }
 
-    /// Somebody waits for an answer; whoever writes in bulk gives way for a while.
+    /// Notes that a search runs, so that bulk writers yield to it.
     pub(crate) fn search_begins(&self) {
         self.searched.store(self.now().max(1), Ordering::Relaxed);
     }
 
     pub(crate) fn is_searched(&self) -> bool {
         let searched = self.searched.load(Ordering::Relaxed);
-        searched > 0 && self.now().saturating_sub(searched) < GIVES_WAY.as_millis() as u64
+        searched > 0 && self.now().saturating_sub(searched) < SEARCH_WINDOW.as_millis() as u64
     }
 
     fn now(&self) -> u64 {
         self.made.elapsed().as_millis() as u64
     }
 
-    /// Lets a writer of many go no faster than the index. Nothing to wait for where nobody searches.
+    /// Drains if this process searches, so that a bulk writer does not outrun the index.
     pub(crate) async fn keep_up(&self, store: &dyn Store) {
         if self.begun.load(Ordering::Relaxed)
             && let Err(error) = self.drain(store).await
         {
-            tracing::debug!(error = error.chain(), "the change feed could not be read; the next look will");
+            tracing::debug!(error = error.chain(), "the change feed could not be read; it is tried again");
         }
     }
 
-    /// Returns when everything committed before the call is in the index; says whether it found anything new.
+    /// Returns when everything committed before the call is in the index. True if there were changes.
     pub(crate) async fn drain(&self, store: &dyn Store) -> Result<bool, EntityError> {
         let ticket = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
         let mut read = self.read.lock().await;
@@ -101,12 +101,12 @@ impl Follower {
         let page = if self.begun.load(Ordering::Relaxed) { PAGE } else { FIRST_PAGE };
         let mut found = false;
         loop {
-            // Whoever has asked by now is served if this look is the last.
+            // Calls made up to now are satisfied if this read is the last.
             let serves = self.asked.load(Ordering::SeqCst);
             let changes = store.changes(&read.mark, &self.space, page).await?;
             found |= !changes.entities.is_empty();
             if !changes.entities.is_empty() {
-                // After the changes, so that each meets its type as it was when it was saved, or later.
+                // Loaded after the changes, so that each entity is read with its type as of its save or later.
                 self.types.load(store).await?;
                 let (live, types) = (self.live.clone(), self.types.clone());
                 let apply = move || live.apply(changes.entities, |id| types.numbered(id));

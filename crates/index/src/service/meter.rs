@@ -1,6 +1,6 @@
-//! What this process indexed since it started: the figures a scraper reads.
+//! Metrics of the indexing done by this process since it started.
 //!
-//! Owns counters and histograms in memory. Never asks the store: what other processes did is theirs to tell.
+//! Owns counters and histograms in memory. Never reads the store: each process reports its own work.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,21 +11,21 @@ use windlass_engine::meter::Histogram;
 
 #[derive(Default)]
 pub struct Meter {
-    counted: Mutex<Counted>,
+    counted: Mutex<IndexCounters>,
 }
 
 #[derive(Default)]
-struct Counted {
+struct IndexCounters {
     attempts: BTreeMap<(String, Strategy), Attempts>,
     searchable: BTreeMap<Strategy, Histogram>,
 }
 
-/// Tries to index entities of one type in one way: each ends with the vector written, or not.
+/// Attempts to index entities of one type with one strategy.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Attempts {
     pub succeeded: u64,
     pub failed: u64,
-    /// Of all of them. What was embedded together took its time together.
+    /// Duration of every attempt. Entities embedded in one batch each count the duration of the batch.
     pub took: Histogram,
 }
 
@@ -45,14 +45,14 @@ impl Meter {
         counted.searchable.entry(strategy).or_default().add(after);
     }
 
-    /// By type and strategy.
+    /// Attempts by type and strategy.
     pub fn attempts(&self) -> Vec<(String, Strategy, Attempts)> {
         let counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         let each = counted.attempts.iter();
         each.map(|((name, strategy), attempts)| (name.clone(), *strategy, attempts.clone())).collect()
     }
 
-    /// From an entity's write to the commit of its vector. Of sync, which is one commit, from the call to that.
+    /// Time from the write of an entity to the commit of its vector; for sync, from the call to the commit.
     pub fn write_to_searchable(&self) -> Vec<(Strategy, Histogram)> {
         let counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         counted.searchable.iter().map(|(strategy, times)| (*strategy, times.clone())).collect()

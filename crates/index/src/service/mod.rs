@@ -1,7 +1,7 @@
-//! What an application does with entities: save, read, delete, search.
+//! The API for entities: save, read, delete, search.
 //!
-//! Owns the types in force and the follower that keeps the index in step with the store. Every search drains the change
-//! feed first, so what was committed before it began, by whichever process, is in its answer.
+//! Owns the known types and the follower that keeps the index up to date. Every search drains the change feed first, so
+//! it sees everything that any process committed before the search began.
 
 mod background;
 mod boxes;
@@ -36,16 +36,17 @@ use follow::Follower;
 use saves::Saves;
 use types::Types;
 
-/// A sync write whose entity changes under it is prepared again this often, then queued.
+/// Attempts of a sync write whose entity is changed concurrently; after them it is indexed by a job.
 const SYNC_TRIES: usize = 3;
-/// How often the index looks for other processes' changes when nobody searches; a search looks by itself. Soon after it
-/// found some, so that a search beside a load has little to catch up with; seldom when all is quiet.
+/// Bounds of the interval at which the index polls the change feed. A search drains the feed itself; polling keeps what
+/// it has to drain small. The interval is short after changes and doubles while there are none.
 const LOOK_SOONEST: Duration = Duration::from_millis(100);
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(60);
-/// Entities per transaction of a bulk save while others search: each waits for about one such transaction to be in the
-/// index.
+/// Entities per transaction of a bulk save during searches. A search waits for about one such transaction to be
+/// indexed.
 const SAVED_BESIDE_SEARCHES: usize = 100;
-/// After such a transaction the load rests as long as it took, this long at most, so that searches have a processor.
+/// Longest pause after such a transaction. A bulk save pauses for as long as the transaction took, to leave processor
+/// time for searches.
 const LONGEST_REST: Duration = Duration::from_millis(50);
 
 /// Cheap to clone; all clones share one index.
@@ -58,7 +59,7 @@ struct Inner {
     client: Client,
     embedder: Arc<dyn Embedder>,
     types: Arc<Types>,
-    /// What this process defines itself.
+    /// Types that this process defines.
     configured: Vec<TypeSpec>,
     follower: Arc<Follower>,
     meter: Arc<Meter>,
@@ -66,7 +67,7 @@ struct Inner {
     saves: OnceLock<Saves>,
 }
 
-/// Figures of all entities together.
+/// Figures over all entities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntityStats {
     /// Counted no further than [`DEPTH_SHOWN`].
@@ -75,8 +76,8 @@ pub struct EntityStats {
 }
 
 impl Entities {
-    /// Over a database that others serve: nothing is written until something is saved. `indexing` must be the one whose
-    /// handlers `client` knows; of two types with one name the first counts.
+    /// Opens entities in a process that does not serve: nothing is written until the first save. `client` must know the
+    /// handlers of `indexing`. If two types share a name, the first counts.
     pub fn visit(client: Client, indexing: &Indexing, types: &[TypeSpec]) -> Entities {
         let (embedder, types_read) = (indexing.embedder.clone(), indexing.types.clone());
         let (follower, meter) = (indexing.follower.clone(), indexing.meter.clone());
@@ -93,7 +94,7 @@ impl Entities {
         Entities { inner: Arc::new(inner) }
     }
 
-    /// The same for a process that serves: `types` are written as they are given, `document` where it is missing.
+    /// Opens entities in a process that serves: writes `types`, and adds `document` if it is missing.
     pub async fn open(
         client: Client,
         indexing: &Indexing,
@@ -104,7 +105,7 @@ impl Entities {
         Ok(entities)
     }
 
-    /// Makes a visitor one that serves.
+    /// Turns the result of `visit` into that of `open`.
     pub(crate) async fn begin(&self) -> Result<(), EntityError> {
         self.boxes()?;
         self.define().await
@@ -124,13 +125,12 @@ impl Entities {
         self.inner.client.store().as_ref()
     }
 
-    /// What this process indexed.
+    /// Metrics of the indexing done by this process.
     pub fn meter(&self) -> &Meter {
         &self.inner.meter
     }
 
-    /// Brings the index in step once. Answers how long until the next look: soon after it found something, else twice
-    /// the `patience` of before.
+    /// Drains the change feed once. Returns the time until the next call: short after changes, else twice `patience`.
     pub async fn look(&self, patience: Duration) -> Duration {
         match self.inner.follower.drain(self.store()).await {
             Ok(true) => LOOK_SOONEST,
@@ -138,14 +138,14 @@ impl Entities {
             Err(error) => {
                 tracing::debug!(
                     error = error.chain(),
-                    "the change feed could not be read; the next look will"
+                    "the change feed could not be read; it is tried again"
                 );
                 patience
             }
         }
     }
 
-    /// Resolves when there may be something new to look at, after `patience` at the latest.
+    /// Resolves when there may be changes, after `patience` at the latest.
     pub async fn nudged(&self, patience: Duration) {
         self.inner.follower.nudged(patience).await;
     }
@@ -164,8 +164,8 @@ impl Entities {
             self.count_sync(&write, &saved, begun);
             let written = refused(saved, &write.id)?;
             self.inner.follower.nudge();
-            // A patch may meet another write between its preparation and its lock; then its vector is of other content.
-            // It is safe to patch again, unless the caller named a version, which is gone by now, or a key, which is used.
+            // Another write between preparing and locking makes the vector of a patch outdated. Patching again is safe,
+            // unless the caller gave a version, which is outdated, or an idempotency key, which is used.
             let missed = write.prepared.is_some() && written.state == IndexState::Pending;
             let once = write.expected != Expected::Anything || write.idempotency.is_some();
             if !missed || once || tries == SYNC_TRIES {
@@ -174,8 +174,8 @@ impl Entities {
         }
     }
 
-    /// In transactions of a few hundred, each beside the indexing of the one before, so that searches meanwhile have
-    /// little to catch up with. Each has its own answer. When the store fails, what was written before stays.
+    /// Saves in transactions of a few hundred, each while the one before is indexed, so that concurrent searches have
+    /// little to drain. Each request has its own answer. When the store fails, earlier transactions stay.
     pub async fn save_many(
         &self,
         requests: Vec<SaveRequest>,
@@ -217,7 +217,7 @@ impl Entities {
         Ok(answers.into_iter().map(|answer| answer.unwrap_or(Err(EntityError::Unanswered))).collect())
     }
 
-    /// Inside the caller's transaction. A sync strategy is honoured only by a vector prepared before it began.
+    /// Saves inside the caller's transaction. Nothing is embedded inside a transaction, so a sync strategy is queued.
     pub async fn save_in(&self, tx: TxRef<'_>, request: SaveRequest) -> Result<Written, EntityError> {
         let (type_id, spec) = self.find_type_within(&request.entity_type).await?;
         let write = request.checked(type_id, spec)?;
@@ -227,13 +227,13 @@ impl Entities {
         refused(saved, &write.id)
     }
 
-    /// What a repeat of the write that took this idempotency key is answered from now on.
+    /// Replaces the stored response for an idempotency key.
     pub async fn restate(&self, key: &str, written: &Written) -> Result<(), EntityError> {
         Ok(self.store().restate(key, written).await?)
     }
 
-    /// Every rule that a write breaks, for a caller that found mistakes of its own and answers all at once. What cannot be told,
-    /// such as of a type that is not there, is no problem here.
+    /// Every rule that a request breaks, for a caller that reports them together with its own problems. Empty when the
+    /// request cannot be checked, such as for an unknown type.
     pub async fn problems(&self, request: &SaveRequest) -> Invalid {
         match self.check(request.clone()).await {
             Err(EntityError::Invalid(invalid)) => invalid,
@@ -246,7 +246,7 @@ impl Entities {
         Ok(request.checked(type_id, spec)?)
     }
 
-    /// Embeds beforehand what will be indexed with the write: never inside a transaction.
+    /// Embeds the content of a sync write before its transaction begins.
     async fn prepare(&self, write: &mut EntityWrite) -> Result<(), EntityError> {
         let spec = &write.spec;
         let said = [write.strategy, spec.strategy, spec.on_create, spec.on_update];
@@ -277,7 +277,7 @@ impl Entities {
         Ok(())
     }
 
-    /// A write that came with its vector is an attempt, unless there was nothing to index.
+    /// Counts a write that came with its vector as an attempt, unless there was nothing to index.
     fn count_sync(&self, write: &EntityWrite, saved: &Saved, begun: Instant) {
         let (Some(_), Saved::Written(written)) = (&write.prepared, saved) else { return };
         let (meter, took) = (&self.inner.meter, begun.elapsed());
@@ -299,7 +299,7 @@ impl Entities {
         found.ok_or_else(|| EntityError::Missing { entity_type: entity_type.to_owned(), id: id.to_owned() })
     }
 
-    /// By id, those after `after`.
+    /// Entities sorted by id, starting after `after`.
     pub async fn list(
         &self,
         entity_type: &str,

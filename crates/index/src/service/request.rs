@@ -1,4 +1,4 @@
-//! From what a caller asked to a checked write. Pure.
+//! Validates a caller's request and turns it into a write. Pure.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use windlass_core::{Idempotency, Invalid, TypeId, TypeSpec};
 #[derive(Clone, Debug)]
 pub struct SaveRequest {
     pub entity_type: String,
-    /// One is made when there is none.
+    /// `None`: an id is generated.
     pub id: Option<String>,
     pub change: Change,
     pub expected: Expected,
@@ -21,7 +21,7 @@ pub struct SaveRequest {
     pub priority: Option<i64>,
     pub delay: Option<Duration>,
     pub max_attempts: Option<i64>,
-    /// The same request with the same key again is answered as the first was, and writes nothing.
+    /// A repeated request with the same key returns the first answer and writes nothing.
     pub idempotency_key: Option<String>,
 }
 
@@ -40,7 +40,7 @@ impl SaveRequest {
         }
     }
 
-    /// One line of a bulk load, `{"id", …fields}`; what else there is to say stands in `template`.
+    /// Parses one line of a bulk load, `{"id", …fields}`. All other options come from `template`.
     pub fn from_line(line: &[u8], template: &SaveRequest) -> Result<SaveRequest, Invalid> {
         let mut fields: Fields =
             serde_json::from_slice(line).map_err(|error| Invalid::one("line", not_an_object(&error)))?;
@@ -90,7 +90,7 @@ impl SaveRequest {
         })
     }
 
-    /// The rules of what is said beside the entity.
+    /// Checks the options of the write.
     pub(crate) fn check_options(&self) -> Invalid {
         let mut invalid = Invalid::default();
         if let Some(priority) = self.priority {
@@ -108,8 +108,8 @@ impl SaveRequest {
         invalid
     }
 
-    /// What has to be the same when an idempotency key is used again: everything that was said. What was not said leaves
-    /// no trace, so a field added to this type changes no fingerprint that is stored. No job's begins with NUL.
+    /// Hash of everything that must be the same when an idempotency key is used again. Unset options are left out, so a
+    /// new option does not change stored fingerprints. Each part begins with NUL, unlike in fingerprints of jobs.
     fn fingerprint(&self) -> Vec<u8> {
         let SaveRequest {
             entity_type,
@@ -150,14 +150,14 @@ impl SaveRequest {
     }
 }
 
-/// A line is one line: only where in it is worth saying.
+/// The error without its line number, which is always 1.
 fn not_an_object(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let what = text.split(" at line ").next().unwrap_or(&text);
     format!("is not a JSON object: {what} at column {}", error.column())
 }
 
-/// The time and chance, in letters that need no quoting anywhere; ids made later sort later.
+/// Time and random bits in characters that need no quoting; later ids sort later.
 fn new_id() -> String {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let mut number = (now.as_millis() << 64) | u128::from(fastrand::u64(..));
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn made_ids_differ_and_grow() {
+    fn generated_ids_are_unique_and_sort_by_time() {
         let ids: Vec<String> = (0..1_000).map(|_| new_id()).collect();
         assert_eq!(ids.iter().collect::<std::collections::HashSet<_>>().len(), ids.len());
         std::thread::sleep(Duration::from_millis(2));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fingerprint_is_of_everything_that_was_said() {
+    fn a_fingerprint_covers_every_option_but_the_key() {
         let fields = |text: &str| serde_json::json!({ "text": text }).as_object().unwrap().clone();
         let first = SaveRequest::new("document", "a", Change::Put(fields("x")));
         let keyed = |key: &str| SaveRequest { idempotency_key: Some(key.to_owned()), ..first.clone() };
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn every_problem_is_named() {
+    fn every_problem_is_reported() {
         let mut request = SaveRequest::new("document", "", Change::Delete);
         request.priority = Some(11);
         request.max_attempts = Some(0);

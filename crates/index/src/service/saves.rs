@@ -1,8 +1,8 @@
-//! Single saves of many callers share a transaction.
+//! Concurrent single saves share a transaction.
 //!
-//! On Postgres a save by itself is a transaction of half a dozen round trips, which at thousands a second is most of what
-//! process and server do. No caller notices: a shared transaction that fails, or meets a lock that is held, leaves nothing
-//! behind, and then each caller saves its own. So none waits for another's row or fails with it.
+//! On Postgres one save is a transaction of about six round trips, which dominates the cost at thousands of saves a
+//! second. Sharing is invisible to callers: a shared transaction that fails or meets a held lock is rolled back, and
+//! then each caller saves alone. So no caller waits for the row of another, or fails with it.
 
 use std::sync::{Arc, Weak};
 
@@ -13,19 +13,19 @@ use windlass_engine::Coalescer;
 
 use super::EntityError;
 
-/// Writes of one shared transaction.
+/// Most writes in one shared transaction.
 const MOST: usize = 256;
-/// Shared transactions at once: one more than the one that waits for its commit.
+/// Concurrent shared transactions: one waits for its commit while the next fills.
 const AT_ONCE: usize = 2;
 
 pub(super) struct Saves {
     boxes: BoxKinds,
-    shared: Coalescer<EntityWrite, Shared>,
+    shared: Coalescer<EntityWrite, SharedOutcome>,
 }
 
-enum Shared {
+enum SharedOutcome {
     Saved(Saved),
-    /// It may have been written.
+    /// The write may have been committed.
     Unavailable(StoreError),
     /// Nothing was written.
     Undone,
@@ -40,7 +40,7 @@ impl Saves {
             async move {
                 match store {
                     Some(store) => save(store.as_ref(), &boxes, writes.into()).await,
-                    None => writes.iter().map(|_| Shared::Undone).collect(),
+                    None => writes.iter().map(|_| SharedOutcome::Undone).collect(),
                 }
             }
         });
@@ -48,12 +48,12 @@ impl Saves {
     }
 
     pub(super) async fn save(&self, store: &dyn Store, write: &EntityWrite) -> Result<Saved, EntityError> {
-        // A write with an idempotency key waits until the transaction that holds the key ends, so it shares none.
+        // A write with an idempotency key may wait for the transaction that holds the key, so it is not shared.
         if write.idempotency.is_none() {
             match self.shared.ask(write.clone()).await {
-                Some(Shared::Saved(saved)) => return Ok(saved),
-                Some(Shared::Unavailable(error)) => return Err(error.into()),
-                Some(Shared::Undone) | None => {}
+                Some(SharedOutcome::Saved(saved)) => return Ok(saved),
+                Some(SharedOutcome::Unavailable(error)) => return Err(error.into()),
+                Some(SharedOutcome::Undone) | None => {}
             }
         }
         let saved = store.save(&self.boxes, [write.clone()].into()).await?;
@@ -61,21 +61,26 @@ impl Saves {
     }
 }
 
-async fn save(store: &dyn Store, boxes: &BoxKinds, writes: Arc<[EntityWrite]>) -> Vec<Shared> {
+async fn save(store: &dyn Store, boxes: &BoxKinds, writes: Arc<[EntityWrite]>) -> Vec<SharedOutcome> {
     match store.save_shared(boxes, writes.clone()).await {
-        Ok(saved) => saved.into_iter().map(Shared::Saved).collect(),
+        Ok(saved) => saved.into_iter().map(SharedOutcome::Saved).collect(),
         Err(error @ StoreError::Unavailable { store, op, .. }) => {
-            let each =
-                |_| Shared::Unavailable(StoreError::Unavailable { store, op, source: error.chain().into() });
+            let each = |_| {
+                SharedOutcome::Unavailable(StoreError::Unavailable {
+                    store,
+                    op,
+                    source: error.chain().into(),
+                })
+            };
             writes.iter().map(each).collect()
         }
         Err(error) => {
             tracing::debug!(
                 error = error.chain(),
                 writes = writes.len(),
-                "shared saves are tried one by one"
+                "a shared transaction failed; its saves are tried one by one"
             );
-            writes.iter().map(|_| Shared::Undone).collect()
+            writes.iter().map(|_| SharedOutcome::Undone).collect()
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Searching: drain, rank, then read what is shown from the store.
+//! Search: drain the change feed, rank in memory, then read the hits from the store.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,22 +10,23 @@ use windlass_core::{Invalid, TypeId, TypeSpec};
 
 use super::{Entities, EntityError};
 use crate::analysis;
-use crate::facet::{self, Counts, Facet};
+use crate::facet::{self, Facet, FacetCounts};
 use crate::filter::Filter;
 use crate::keyword::Stems;
-use crate::rank::{Mode, Question, Ranked};
+use crate::rank::{Mode, RankQuery, Ranked};
 use crate::snippet::snippet;
 use crate::vector::Vector;
 
 const MAX_LIMIT: usize = 1_000;
 const MAX_OFFSET: usize = 10_000;
 const MAX_QUERY_BYTES: usize = 64 * 1024;
-/// A hit that changed between ranking and reading is ranked again; after this often its present self is shown.
+/// Rankings of one search. If a hit changed between ranking and reading, the search ranks again; after the last time
+/// it returns the current fields.
 const TRIES: usize = 3;
 
 #[derive(Clone, Debug)]
 pub struct SearchRequest {
-    /// Empty: all.
+    /// Empty means all types.
     pub types: Vec<String>,
     pub query: Option<String>,
     pub vector: Option<Vec<f32>>,
@@ -33,8 +34,8 @@ pub struct SearchRequest {
     pub offset: usize,
     pub filter: Option<Filter>,
     pub mode: Mode,
-    /// Fields whose values are counted over all entities that match words and filter, not only the hits shown. Without
-    /// words (no query, or [`Mode::Vector`]): over all that the filter lets through.
+    /// Fields to count values of, over all entities that match words and filter, not only the returned hits. Without
+    /// words (no query, or [`Mode::Vector`]): over all entities that match the filter.
     pub facets: Vec<String>,
 }
 
@@ -92,7 +93,7 @@ impl SearchRequest {
 pub struct SearchAnswer {
     pub hits: Vec<Hit>,
     pub total: u64,
-    /// `total` is exact, not a lower bound.
+    /// False when `total` is a lower bound.
     pub exact: bool,
     /// In the order of the request.
     pub facets: Vec<Facet>,
@@ -107,11 +108,11 @@ pub struct Hit {
     pub score: f32,
     pub fields: Fields,
     pub snippet: String,
-    /// Its vector is not yet of this content.
+    /// The vector is not yet of this content.
     pub stale: bool,
 }
 
-struct Page {
+struct RankedPage {
     ranked: Vec<(TypeId, Ranked)>,
     total: u64,
     exact: bool,
@@ -145,7 +146,7 @@ impl Entities {
         let (type_id, spec) = self.find_type(entity_type).await?;
         self.inner.follower.drain(self.store()).await?;
         let Some(vector) = self.inner.follower.live.vector_of(type_id, record.no) else {
-            let why = record.error.unwrap_or_else(|| "its box is still to be embedded".to_owned());
+            let why = record.error.unwrap_or_else(|| "its indexing job has not ended yet".to_owned());
             return Err(EntityError::NotIndexed { id: record.id, why });
         };
         let request = SearchRequest {
@@ -159,7 +160,7 @@ impl Entities {
         self.answer(request, vec![(type_id, spec)], Some(vector), Some(record.no), begun).await
     }
 
-    /// Every rule that a question breaks.
+    /// Every rule that a request breaks.
     pub fn search_problems(&self, request: &SearchRequest) -> Invalid {
         request.check(self.inner.embedder.dimension()).err().unwrap_or_default()
     }
@@ -221,8 +222,8 @@ fn rank(
     types: &[TypeId],
     vector: Option<&Vector>,
     without: Option<windlass_core::id::EntityNo>,
-) -> Page {
-    let question = Question {
+) -> RankedPage {
+    let query = RankQuery {
         text: request.query.as_deref(),
         vector,
         mode: request.mode,
@@ -232,9 +233,9 @@ fn rank(
         facets: &request.facets,
     };
     let (mut ranked, mut total, mut exact) = (Vec::new(), 0, true);
-    let mut facets = vec![Counts::default(); request.facets.len()];
+    let mut facets = vec![FacetCounts::default(); request.facets.len()];
     for entity_type in types {
-        let Some(ranking) = live.rank(*entity_type, &question) else { continue };
+        let Some(ranking) = live.rank(*entity_type, &query) else { continue };
         total += ranking.total;
         exact &= !ranking.more;
         facets.iter_mut().zip(ranking.facets).for_each(|(all, of_type)| all.add(of_type));
@@ -247,7 +248,7 @@ fn rank(
     }
     let ranked = ranked.into_iter().skip(request.offset).take(request.limit).collect();
     let facets = facets.into_iter().zip(&request.facets).map(|(counts, field)| counts.into_facet(field));
-    Page { ranked, total, exact, facets: facets.collect() }
+    RankedPage { ranked, total, exact, facets: facets.collect() }
 }
 
 fn shown(

@@ -1,4 +1,4 @@
-//! The types as they were read last.
+//! Cache of entity types, as last read from the store.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -8,16 +8,16 @@ use windlass_core::{Store, TypeId, TypeSpec};
 
 use super::EntityError;
 
-/// How long another process's change of a type may go unnoticed by a writer.
+/// How long a writer may miss another process's change of a type.
 const FRESH: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub(crate) struct Types {
-    known: RwLock<Known>,
+    known: RwLock<TypeTable>,
 }
 
 #[derive(Default)]
-struct Known {
+struct TypeTable {
     by_id: HashMap<TypeId, Arc<TypeSpec>>,
     ids: HashMap<String, TypeId>,
     read: Option<Instant>,
@@ -41,15 +41,16 @@ impl Types {
         spec
     }
 
-    /// Whether the caller is to read them again. Of many that ask at once one is: the others need not wait for it.
+    /// Whether the caller must load the types again. Of several concurrent callers only one must, so the others do not
+    /// wait.
     pub(crate) fn are_due(&self) -> bool {
-        let due = |known: &Known| known.read.is_none_or(|read| read.elapsed() >= FRESH);
+        let due = |known: &TypeTable| known.read.is_none_or(|read| read.elapsed() >= FRESH);
         if !due(&self.known.read().unwrap_or_else(PoisonError::into_inner)) {
             return false;
         }
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let due = due(&known);
-        // Before the first reading nothing is known, and everybody has to wait.
+        // Before the first load nothing is known, so every caller must wait for one.
         if due && known.read.is_some() {
             known.read = Some(Instant::now());
         }
@@ -72,7 +73,7 @@ impl Types {
     }
 }
 
-impl Known {
+impl TypeTable {
     fn put(&mut self, id: TypeId, spec: Arc<TypeSpec>) {
         if self.by_id.get(&id).is_some_and(|known| *known == spec) {
             return;

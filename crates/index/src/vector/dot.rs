@@ -1,24 +1,23 @@
-//! The one inner loop that decides how long a scan takes.
+//! The dot product in the inner loop of a scan.
 //!
-//! Owns a call of a function compiled for AVX2, behind the check that the processor has it. The portable loop gives the
-//! same sums.
+//! Calls a function compiled for AVX2 when the processor supports it. The portable loop gives the same sums.
 
 #![allow(unsafe_code)]
 
-/// A dot product of a whole vector with the upper bytes of another.
+/// The dot product of a query with the upper or lower bytes of a vector.
 pub(super) type Dot = fn(&[i16], &[i8]) -> i32;
 
-/// The fastest this processor has.
+/// The fastest version for this processor.
 pub(super) fn fastest() -> Dot {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
-        // Safe to call: the processor was just seen to have it.
+        // Safe: the processor supports AVX2, as just checked.
         return |query, upper| unsafe { avx2(query, upper) };
     }
     portable
 }
 
-/// 256 dimensions of 16 by 8 bits stay below 2^31 even if every cell were at its limit.
+/// Does not overflow: 256 products of 16 by 8 bits stay below 2^31.
 fn portable(query: &[i16], upper: &[i8]) -> i32 {
     query.iter().zip(upper).fold(0i32, |sum, (q, u)| sum.wrapping_add(i32::from(*q) * i32::from(*u)))
 }

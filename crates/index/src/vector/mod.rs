@@ -1,17 +1,17 @@
-//! Vectors in memory: unit length, sixteen bits a dimension, compared by their cosine.
+//! Vectors in memory: unit length, 16 bits per dimension, compared by cosine.
 //!
-//! Owns the exact scan. It reads the upper bytes of all vectors first and the lower ones only of those that may be
-//! among the best, so that memory, which is what a scan waits for, is read half.
+//! Owns the exact scan. A scan is bound by memory, so it reads the upper bytes of all vectors first, and the lower
+//! bytes only of the candidates. That halves the memory read.
 
 mod dot;
 mod scan;
 
 pub use scan::Vectors;
 
-/// 1.0 in a cell.
+/// The cell value of 1.0.
 const ONE: f32 = 32_767.0;
 
-/// A vector of unit length, or the zero vector of a text that says nothing.
+/// A vector of unit length, or zero for a text without known words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vector(Vec<i16>);
 
@@ -37,12 +37,12 @@ impl Vector {
         &self.0
     }
 
-    /// As stored: little-endian cells.
+    /// The stored form: little-endian cells.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.0.iter().flat_map(|cell| cell.to_le_bytes()).collect()
     }
 
-    /// None when the length is odd.
+    /// `None` when the length is odd.
     pub fn from_bytes(bytes: &[u8]) -> Option<Vector> {
         let (cells, rest) = bytes.as_chunks::<2>();
         rest.is_empty().then(|| Vector(cells.iter().map(|cell| i16::from_le_bytes(*cell)).collect()))

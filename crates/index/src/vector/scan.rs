@@ -1,4 +1,4 @@
-//! All vectors of one type, by document number, and the exact search over them.
+//! All vectors of one type by document number, and the exact search over them.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,14 +6,14 @@ use std::collections::BinaryHeap;
 use super::dot::{Dot, fastest};
 use super::{ONE, Vector};
 
-/// Kept from the first pass beyond what is asked for; the lower bytes move a cosine by less than 0.01.
+/// Extra candidates kept by the first pass. They suffice because the lower bytes change a cosine by less than 0.01.
 const SPARE: usize = 64;
 
 pub struct Vectors {
     dimension: usize,
     /// The upper byte of each cell, rounded to the nearest.
     upper: Vec<i8>,
-    /// What is left of each cell.
+    /// The remainder of each cell.
     lower: Vec<i8>,
     dot: Dot,
 }
@@ -31,7 +31,7 @@ impl Vectors {
         self.upper.is_empty()
     }
 
-    /// The next document's. One of another dimension counts as zero.
+    /// Adds the vector of the next document. A vector of another dimension is stored as zero.
     pub fn push(&mut self, vector: &Vector) {
         let fits = vector.cells().len() == self.dimension;
         for n in 0..self.dimension {
@@ -41,7 +41,7 @@ impl Vectors {
         }
     }
 
-    /// Replaces a document's.
+    /// Replaces the vector of a document; one of another dimension is ignored.
     pub fn set(&mut self, doc: u32, vector: &Vector) {
         let at = doc as usize * self.dimension;
         if vector.cells().len() != self.dimension || at + self.dimension > self.upper.len() {
@@ -52,7 +52,6 @@ impl Vectors {
         }
     }
 
-    /// As it was put in.
     pub fn get(&self, doc: u32) -> Vector {
         let at = doc as usize * self.dimension;
         let cells = at..(at + self.dimension).min(self.upper.len());
@@ -74,7 +73,6 @@ impl Vectors {
         self.lower.truncate(kept * self.dimension);
     }
 
-    /// The cosine of one document.
     pub fn cosine(&self, query: &Vector, doc: u32) -> f32 {
         let at = doc as usize * self.dimension;
         let Some(upper) = self.upper.get(at..at + self.dimension) else { return 0.0 };
@@ -84,7 +82,7 @@ impl Vectors {
         (high + low) as f32 / (ONE * ONE)
     }
 
-    /// The `limit` nearest documents that are `live`, best first; equals in document order.
+    /// The `limit` nearest documents that are `live`, best first; ties in document order.
     pub fn nearest(&self, query: &Vector, limit: usize, live: impl Fn(u32) -> bool) -> Vec<(u32, f32)> {
         if query.cells().len() != self.dimension || query.is_zero() || limit == 0 {
             return Vec::new();
@@ -110,7 +108,7 @@ impl Vectors {
     }
 }
 
-/// The nearest multiple of 256, and what is left.
+/// Splits a cell into the nearest multiple of 256 and the remainder.
 fn halves(cell: i16) -> (i8, i8) {
     let upper = ((i32::from(cell) + 128) >> 8).clamp(-128, 127);
     (upper as i8, (i32::from(cell) - upper * 256).clamp(-128, 127) as i8)
@@ -120,7 +118,7 @@ fn halves(cell: i16) -> (i8, i8) {
 mod tests {
     use super::*;
 
-    /// Of points in a cloud, as a linear congruence scatters them.
+    /// Pseudo-random unit vectors, the same in every run.
     fn cloud(count: usize, dimension: usize) -> Vec<Vector> {
         let mut state = 1u64;
         let mut next = move || {
@@ -131,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scan_finds_what_comparing_all_finds() {
+    fn the_scan_agrees_with_comparing_every_vector() {
         let all = cloud(2_000, 64);
         let mut vectors = Vectors::new(64);
         all.iter().for_each(|vector| vectors.push(vector));

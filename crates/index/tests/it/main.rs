@@ -1,7 +1,7 @@
-//! The service over a real store with a real worker; SQLite where the database makes no difference.
+//! The entity service over a real store and worker. SQLite, except where a test needs Postgres.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod place;
+mod fixture;
 mod quality;
 mod saves;
 mod service;

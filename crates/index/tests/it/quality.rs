@@ -1,10 +1,10 @@
-//! The embedding agrees with what people say is alike.
+//! The built-in embedding places similar texts near each other.
 
 use windlass_index::embed::{Embedder, StaticTable};
 
-/// A few pairs of everyday words; the published figure is measured on data that is not in the repository.
+/// A few everyday sentences; the benchmark data is not in the repository.
 #[test]
-fn like_things_are_nearer_than_unlike_ones() {
+fn similar_texts_are_nearer_than_unrelated_ones() {
     let table = StaticTable::load().unwrap();
     for (anchor, near, far) in [
         (
@@ -23,7 +23,7 @@ fn like_things_are_nearer_than_unlike_ones() {
 }
 
 #[test]
-fn a_text_without_a_known_word_is_nowhere() {
+fn a_text_without_known_words_has_the_zero_vector() {
     let table = StaticTable::load().unwrap();
     assert!(table.embed(&["", " \u{0} ", "\u{e000}"]).unwrap().iter().all(|vector| vector.is_zero()));
 }

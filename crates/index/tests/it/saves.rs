@@ -1,4 +1,4 @@
-//! Single saves that come at once share transactions, and no caller notices.
+//! Concurrent single saves share transactions, invisibly to callers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,11 +14,11 @@ use windlass_core::store::Written;
 use windlass_index::{EntityError, SaveRequest};
 use windlass_store_postgres::{Options, PostgresStore};
 
-use crate::place::{Place, SOON};
+use crate::fixture::{DEADLINE, Fixture};
 
-/// Postgres, because SQLite has one writer: there every save waits for every other.
+/// On Postgres, because SQLite has one writer and saves never run concurrently there.
 struct Server {
-    place: Place,
+    fixture: Fixture,
     store: Arc<PostgresStore>,
     pool: PgPool,
 }
@@ -30,13 +30,13 @@ impl Server {
         let nanos = std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() & 0xffff_ffff_ffff;
         let of_test = format!("{url}?schema=wli_{}_{nanos:x}", std::process::id());
         let store = Arc::new(PostgresStore::connect(&of_test, Options::default()).await.unwrap());
-        let place = Place::over(store.clone()).await;
+        let fixture = Fixture::over(store.clone()).await;
         let pool = PgPoolOptions::new().max_connections(2).connect(&url).await.unwrap();
-        Server { place, store, pool }
+        Server { fixture, store, pool }
     }
 
     async fn save_each(&self, ids: impl Iterator<Item = String>) -> Vec<Result<Written, EntityError>> {
-        join_all(ids.map(|id| self.place.entities.save(put(&id)))).await
+        join_all(ids.map(|id| self.fixture.entities.save(put(&id)))).await
     }
 
     async fn number(&self, query: &str) -> i64 {
@@ -44,7 +44,7 @@ impl Server {
         sqlx::query_scalar(AssertSqlSafe(query)).fetch_one(&self.pool).await.unwrap()
     }
 
-    /// A failed test leaves its schema to be looked at.
+    /// Not called by a failed test, which leaves its schema for inspection.
     async fn end(self) {
         self.store.drop_schema().await.unwrap();
     }
@@ -60,7 +60,7 @@ fn version(saved: &Result<Written, EntityError>) -> u64 {
 }
 
 #[tokio::test]
-async fn saves_at_once_are_few_transactions() {
+async fn concurrent_saves_share_few_transactions() {
     let server = Server::new().await;
     let saved = server.save_each((0..200).map(|n| format!("e{n}"))).await;
     assert!(saved.iter().all(|saved| version(saved) == 1), "{saved:?}");
@@ -71,7 +71,7 @@ async fn saves_at_once_are_few_transactions() {
 }
 
 #[tokio::test]
-async fn each_of_many_saves_of_one_entity_has_its_own_version() {
+async fn concurrent_saves_of_one_entity_get_distinct_versions() {
     let server = Server::new().await;
     let saved = server.save_each((0..100).map(|_| "one".to_owned())).await;
     let mut versions: Vec<u64> = saved.iter().map(version).collect();
@@ -80,11 +80,11 @@ async fn each_of_many_saves_of_one_entity_has_its_own_version() {
     server.end().await;
 }
 
-/// The save that needs a held row waits for it, and no other does.
+/// Only the save of the locked row waits.
 #[tokio::test]
-async fn a_held_row_keeps_no_other_save_waiting() {
+async fn a_locked_row_delays_no_other_save() {
     let server = Server::new().await;
-    let entities = &server.place.entities;
+    let entities = &server.fixture.entities;
     entities.save(put("held")).await.unwrap();
     let mut tx = server.pool.begin().await.unwrap();
     entities.save_in(TxRef::new(&mut *tx), put("held")).await.unwrap();
@@ -92,17 +92,17 @@ async fn a_held_row_keeps_no_other_save_waiting() {
     let saved = tokio::select! {
         saved = server.save_each((0..50).map(|n| format!("e{n}"))) => saved,
         early = &mut waits => panic!("the row is held: {early:?}"),
-        () = tokio::time::sleep(SOON) => panic!("the others wait as well"),
+        () = tokio::time::sleep(DEADLINE) => panic!("the others wait as well"),
     };
     assert!(saved.iter().all(|saved| version(saved) == 1), "{saved:?}");
     tx.commit().await.unwrap();
-    assert_eq!(version(&tokio::time::timeout(SOON, waits).await.unwrap()), 3);
+    assert_eq!(version(&tokio::time::timeout(DEADLINE, waits).await.unwrap()), 3);
     server.end().await;
 }
 
-/// A trigger refuses one of them, which fails the transaction that it shares.
+/// A trigger refuses one save, which fails its shared transaction.
 #[tokio::test]
-async fn a_refused_save_costs_no_other() {
+async fn a_refused_save_fails_no_other() {
     let server = Server::new().await;
     let refuse = "
         create function windlass.refuse() returns trigger language plpgsql as
@@ -122,9 +122,9 @@ async fn a_refused_save_costs_no_other() {
     server.end().await;
 }
 
-/// Callers that give up while their transaction is under way take no other with them.
+/// Callers that are dropped during a shared transaction.
 #[tokio::test]
-async fn callers_that_leave_cost_no_other() {
+async fn a_cancelled_save_fails_no_other() {
     let server = Server::new().await;
     let mut leave = Box::pin(server.save_each((0..2).map(|n| format!("e{n}"))));
     let mut rest = Box::pin(server.save_each((2..20).map(|n| format!("e{n}"))));

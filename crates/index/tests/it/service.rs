@@ -1,4 +1,4 @@
-//! What an application sees of entities and their search.
+//! Entities and search as an application uses them.
 
 use std::sync::atomic::Ordering;
 
@@ -11,7 +11,7 @@ use windlass_index::{EntityError, Mode, SaveRequest, SearchRequest};
 
 use windlass_testkit::signal::{Seen, wait_until};
 
-use crate::place::{POISON, Place, SOON};
+use crate::fixture::{DEADLINE, Fixture, POISON};
 
 type Test = tempfile::TempDir;
 
@@ -22,96 +22,97 @@ fn folder() -> Test {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn words_are_found_at_once_and_meaning_when_indexed() {
     let folder = folder();
-    let place = Place::open(folder.path()).await;
+    let fixture = Fixture::open(folder.path()).await;
     assert_eq!(
-        place.put("a", json!({"title": "Red bicycle", "text": "for children"})).await,
+        fixture.put("a", json!({"title": "Red bicycle", "text": "for children"})).await,
         IndexState::Pending
     );
-    place.put("b", json!({"title": "Legal notice", "text": "terms and conditions"})).await;
-    let hit = place.entities.search(SearchRequest::new("document", "bicycles")).await.unwrap().hits.remove(0);
+    fixture.put("b", json!({"title": "Legal notice", "text": "terms and conditions"})).await;
+    let hit =
+        fixture.entities.search(SearchRequest::new("document", "bicycles")).await.unwrap().hits.remove(0);
     assert_eq!((hit.id.as_str(), hit.stale), ("a", true));
-    let worker = place.work().await;
-    place.indexed("a").await;
-    place.indexed("b").await;
+    let worker = fixture.work().await;
+    fixture.indexed("a").await;
+    fixture.indexed("b").await;
     let hits =
-        place.entities.search(SearchRequest::new("document", "toy for a kid to ride")).await.unwrap().hits;
+        fixture.entities.search(SearchRequest::new("document", "toy for a kid to ride")).await.unwrap().hits;
     assert_eq!((hits[0].id.as_str(), hits[0].stale), ("a", false));
     worker.shutdown().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_new_price_is_seen_at_once_and_needs_no_embedding() {
+async fn a_changed_filter_field_is_found_at_once_without_embedding() {
     let folder = folder();
-    let place = Place::open(folder.path()).await;
-    place.save("a", json!({"text": "garden chair", "price": 40}), Some(Strategy::Sync)).await;
-    let embedded = place.embedder.texts.load(Ordering::Relaxed);
-    assert_eq!(place.put("a", json!({"text": "garden chair", "price": 30})).await, IndexState::Indexed);
-    assert_eq!(place.embedder.texts.load(Ordering::Relaxed), embedded);
+    let fixture = Fixture::open(folder.path()).await;
+    fixture.save("a", json!({"text": "garden chair", "price": 40}), Some(Strategy::Sync)).await;
+    let embedded = fixture.embedder.texts.load(Ordering::Relaxed);
+    assert_eq!(fixture.put("a", json!({"text": "garden chair", "price": 30})).await, IndexState::Indexed);
+    assert_eq!(fixture.embedder.texts.load(Ordering::Relaxed), embedded);
     let cheap = SearchRequest {
         filter: Some(Filter::parse(&json!({"price": {"lt": 35}})).unwrap()),
         ..SearchRequest::new("document", "chair")
     };
-    let hits = place.entities.search(cheap).await.unwrap().hits;
+    let hits = fixture.entities.search(cheap).await.unwrap().hits;
     assert_eq!((hits[0].fields["price"].as_i64(), hits[0].stale), (Some(30), false));
-    assert_eq!(place.client.store().count(&JobFilter::default()).await.unwrap(), 0, "no box");
+    assert_eq!(fixture.client.store().count(&JobFilter::default()).await.unwrap(), 0, "no box");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_deleted_entity_is_gone_at_once_and_its_box_with_it() {
+async fn deleting_an_entity_removes_it_and_its_indexing_job_at_once() {
     let folder = folder();
-    let place = Place::open(folder.path()).await;
-    place.put("a", json!({"text": "copper kettle"})).await;
-    place.delete("a").await;
-    assert!(place.ids("kettle").await.is_empty());
-    assert!(matches!(place.entities.get("document", "a").await, Err(EntityError::Missing { .. })));
+    let fixture = Fixture::open(folder.path()).await;
+    fixture.put("a", json!({"text": "copper kettle"})).await;
+    fixture.delete("a").await;
+    assert!(fixture.ids("kettle").await.is_empty());
+    assert!(matches!(fixture.entities.get("document", "a").await, Err(EntityError::Missing { .. })));
     let waiting = JobFilter { states: vec![JobState::Pending], ..JobFilter::default() };
-    assert_eq!(place.client.store().count(&waiting).await.unwrap(), 0);
+    assert_eq!(fixture.client.store().count(&waiting).await.unwrap(), 0);
     let again =
         SaveRequest::new("document", "a", Change::Put(json!({"text": "x"}).as_object().unwrap().clone()));
-    assert_eq!(place.entities.save(again).await.unwrap().version, 3);
+    assert_eq!(fixture.entities.save(again).await.unwrap().version, 3);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sync_is_indexed_when_it_returns() {
+async fn a_sync_save_is_indexed_when_it_returns() {
     let folder = folder();
-    let place = Place::open(folder.path()).await;
+    let fixture = Fixture::open(folder.path()).await;
     assert_eq!(
-        place.save("a", json!({"text": "a loud trumpet"}), Some(Strategy::Sync)).await,
+        fixture.save("a", json!({"text": "a loud trumpet"}), Some(Strategy::Sync)).await,
         IndexState::Indexed
     );
     let mut request = SearchRequest::new("document", "brass musical instrument");
     request.mode = Mode::Vector;
-    assert_eq!(place.entities.search(request).await.unwrap().hits[0].id, "a");
+    assert_eq!(fixture.entities.search(request).await.unwrap().hits[0].id, "a");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_thousand_updates_are_few_embeddings_and_the_last_wins() {
+async fn many_updates_of_one_entity_need_few_embeddings_and_the_last_wins() {
     let folder = folder();
-    let place = Place::open(folder.path()).await;
-    let worker = place.work().await;
+    let fixture = Fixture::open(folder.path()).await;
+    let worker = fixture.work().await;
     for n in 0..100 {
         let many = (0..100).map(|m| {
             let fields = json!({"text": format!("state number {}", n * 100 + m)});
             SaveRequest::new("document", "busy", Change::Put(fields.as_object().unwrap().clone()))
         });
-        for saved in place.entities.save_many(many.collect()).await.unwrap() {
+        for saved in fixture.entities.save_many(many.collect()).await.unwrap() {
             saved.unwrap();
         }
     }
-    place.indexed("busy").await;
-    let embeddings = place.embedder.texts.load(Ordering::Relaxed);
+    fixture.indexed("busy").await;
+    let embeddings = fixture.embedder.texts.load(Ordering::Relaxed);
     assert!(embeddings < 1_000, "{embeddings} embeddings for 10,000 updates");
-    assert_eq!(place.entities.get("document", "busy").await.unwrap().version, 10_000);
-    assert_eq!(place.ids("9999").await, ["busy"]);
+    assert_eq!(fixture.entities.get("document", "busy").await.unwrap().version, 10_000);
+    assert_eq!(fixture.ids("9999").await, ["busy"]);
     let words = SearchRequest { mode: Mode::Keyword, ..SearchRequest::new("document", "9998") };
-    assert!(place.entities.search(words).await.unwrap().hits.is_empty(), "an older state is found");
+    assert!(fixture.entities.search(words).await.unwrap().hits.is_empty(), "an older state is found");
     worker.shutdown().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_process_sees_the_next_moment() {
+async fn another_process_finds_a_committed_write_at_once() {
     let folder = folder();
-    let (one, other) = (Place::open(folder.path()).await, Place::open(folder.path()).await);
+    let (one, other) = (Fixture::open(folder.path()).await, Fixture::open(folder.path()).await);
     one.save("a", json!({"text": "walnut table"}), Some(Strategy::Sync)).await;
     assert_eq!(other.ids("walnut").await, ["a"]);
     one.delete("a").await;
@@ -125,91 +126,91 @@ async fn another_process_sees_the_next_moment() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_restart_answers_as_before() {
+async fn a_restart_does_not_change_a_ranking() {
     let folder = folder();
-    let place = Place::open(folder.path()).await;
+    let fixture = Fixture::open(folder.path()).await;
     for n in 0..200 {
         let strategy = if n % 3 == 0 { None } else { Some(Strategy::Sync) };
-        place
+        fixture
             .save(&format!("d{n}"), json!({"text": format!("wing {n} of aircraft {}", n % 7)}), strategy)
             .await;
     }
-    place.delete("d7").await;
-    let before = place.ids("aircraft wing 4").await;
-    place.client.store().close().await;
-    assert_eq!(Place::open(folder.path()).await.ids("aircraft wing 4").await, before);
+    fixture.delete("d7").await;
+    let before = fixture.ids("aircraft wing 4").await;
+    fixture.client.store().close().await;
+    assert_eq!(Fixture::open(folder.path()).await.ids("aircraft wing 4").await, before);
     assert_eq!(before.len(), 10);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn any_text_and_any_id_is_taken() {
+async fn any_text_and_any_id_is_accepted() {
     let folder = folder();
-    let place = Place::open(folder.path()).await;
-    let worker = place.work().await;
+    let fixture = Fixture::open(folder.path()).await;
+    let worker = fixture.work().await;
     let long = "lorem ipsum ".repeat(80_000);
     let texts =
         ["", " ", "東京タワー", "مرحبا بالعالم", "Ünïcödé ﬁ", "🦀🦀", "\u{0}\u{200b}", "ไทย ภาษา", &long];
     for (n, text) in texts.iter().enumerate() {
         let id = format!("'{n}\" \n🦀 ../%2f\u{202e}");
-        place.put(&id, json!({ "text": text })).await;
-        place.indexed(&id).await;
-        assert_eq!(place.entities.get("document", &id).await.unwrap().fields.unwrap()["text"], *text);
+        fixture.put(&id, json!({ "text": text })).await;
+        fixture.indexed(&id).await;
+        assert_eq!(fixture.entities.get("document", &id).await.unwrap().fields.unwrap()["text"], *text);
     }
     for (query, n) in [("東京", "2"), ("مرحبا", "3"), ("unicode fi", "4"), ("ไทย", "7")] {
-        assert!(place.ids(query).await[0].starts_with(&format!("'{n}")), "{query}");
+        assert!(fixture.ids(query).await[0].starts_with(&format!("'{n}")), "{query}");
     }
-    assert!(place.ids("--- !").await.is_empty());
+    assert!(fixture.ids("--- !").await.is_empty());
     worker.shutdown().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_refused_is_named_and_leaves_nothing() {
+async fn refused_writes_say_why_and_write_nothing() {
     let folder = folder();
-    let place = Place::open(folder.path()).await;
+    let fixture = Fixture::open(folder.path()).await;
     let put = |entity_type: &str, id: &str| {
         SaveRequest::new(entity_type, id, Change::Put(json!({"text": "x"}).as_object().unwrap().clone()))
     };
-    let unknown = place.entities.save(put("thing", "a")).await.unwrap_err().to_string();
+    let unknown = fixture.entities.save(put("thing", "a")).await.unwrap_err().to_string();
     assert!(unknown.contains("`thing`") && unknown.contains("document"), "{unknown}");
-    assert!(matches!(place.entities.save(put("document", "")).await, Err(EntityError::Invalid(_))));
-    place.entities.save(put("document", "a")).await.unwrap();
+    assert!(matches!(fixture.entities.save(put("document", "")).await, Err(EntityError::Invalid(_))));
+    fixture.entities.save(put("document", "a")).await.unwrap();
     let stale = SaveRequest { expected: Expected::Version(7), ..put("document", "a") };
-    assert!(matches!(place.entities.save(stale).await, Err(EntityError::Refused { .. })));
+    assert!(matches!(fixture.entities.save(stale).await, Err(EntityError::Refused { .. })));
     let spec = TypeSpec { text: Vec::new(), ..TypeSpec::document() };
-    assert!(matches!(place.entities.put_type(spec, None).await, Err(EntityError::TextChanged { .. })));
-    assert_eq!(place.entities.get("document", "a").await.unwrap().version, 1);
-    assert_eq!(place.client.store().count(&JobFilter::default()).await.unwrap(), 1);
+    assert!(matches!(fixture.entities.put_type(spec, None).await, Err(EntityError::TextChanged { .. })));
+    assert_eq!(fixture.entities.get("document", "a").await.unwrap().version, 1);
+    assert_eq!(fixture.client.store().count(&JobFilter::default()).await.unwrap(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_text_that_cannot_be_embedded_fails_alone_and_says_why() {
+async fn a_text_that_cannot_be_embedded_fails_alone() {
     let folder = folder();
-    let place = Place::open(folder.path()).await;
+    let fixture = Fixture::open(folder.path()).await;
     let save = |id: String, text: String| {
         let fields = json!({ "text": text }).as_object().unwrap().clone();
         SaveRequest { max_attempts: Some(1), ..SaveRequest::new("document", &id, Change::Put(fields)) }
     };
     let many =
         (0..20).map(|n| save(format!("d{n}"), format!("{} {n}", if n == 7 { POISON } else { "good" })));
-    for saved in place.entities.save_many(many.collect()).await.unwrap() {
+    for saved in fixture.entities.save_many(many.collect()).await.unwrap() {
         saved.unwrap();
     }
-    let worker = place.work().await;
+    let worker = fixture.work().await;
     for n in (0..20).filter(|n| *n != 7) {
-        place.indexed(&format!("d{n}")).await;
+        fixture.indexed(&format!("d{n}")).await;
     }
-    let row = wait_until("the bad one to end", SOON, || async {
-        let row = place.entities.get("document", "d7").await.unwrap();
+    let row = wait_until("the bad entity to fail", DEADLINE, || async {
+        let row = fixture.entities.get("document", "d7").await.unwrap();
         Seen::when(row, |row| row.state != IndexState::Pending)
     })
     .await;
     assert_eq!(
-        (row.state, row.error.as_deref().map(|why| why.contains("cannot take"))),
+        (row.state, row.error.as_deref().map(|why| why.contains("cannot be embedded"))),
         (IndexState::Failed, Some(true))
     );
     let dead = JobFilter { states: vec![JobState::DeadLetter], ..JobFilter::default() };
-    assert_eq!(place.client.store().count(&dead).await.unwrap(), 1);
-    place.entities.save(save("d7".to_owned(), "mended".to_owned())).await.unwrap();
-    place.indexed("d7").await;
+    assert_eq!(fixture.client.store().count(&dead).await.unwrap(), 1);
+    fixture.entities.save(save("d7".to_owned(), "mended".to_owned())).await.unwrap();
+    fixture.indexed("d7").await;
     worker.shutdown().await.unwrap();
 }

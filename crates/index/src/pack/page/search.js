@@ -1,4 +1,4 @@
-// Search, and everything about one entity.
+// The search page and the page of one entity.
 
 import { $, call, count, el, facts, mark, stored } from "/assets/dom.js";
 import { openDetail } from "/assets/detail.js";
@@ -24,7 +24,7 @@ function showHits(answer) {
     $("hits").replaceChildren(el("p", { class: "empty" }, "Nothing matches."));
     return;
   }
-  // A page that is not full holds all there is, whatever bound the total has.
+  // A page that is not full holds all hits, even when the total is only a lower bound.
   const all = answer.hits.length < MOST || answer.total <= answer.hits.length && answer.total_relation === "eq";
   const total = `${count(answer.total)}${answer.total_relation === "gte" ? " or more" : ""}`;
   const found = all ? `${answer.hits.length} found` : `the best ${answer.hits.length} of ${total}`;
@@ -33,13 +33,13 @@ function showHits(answer) {
     el("ol", { class: "hits" }, answer.hits.map(hit)));
 }
 
-// What people call it.
+// The title or name of an entity, if it has one.
 function titleOf(fields) {
   const named = [fields.title, fields.name].find((value) => typeof value === "string" && value.trim() || typeof value === "number");
   return named == null ? null : String(named);
 }
 
-// Without the title, or the end of it, with which it begins: that stands above it.
+// Removes the title, or the end of it, from the start of the snippet: the title is shown above it.
 function withoutTitle(snippet, title) {
   const [first, ...others] = snippet.split(" · ");
   const bare = (text) => text.split(/\s+/).filter(Boolean).join(" ");
@@ -109,7 +109,7 @@ function form() {
   return search_form;
 }
 
-// Drawn into the place that the dashboard gives a page.
+// Renders the page into the element that the dashboard provides.
 export async function show(place) {
   place.replaceChildren(
     el("h2", { tabindex: "-1" }, "Search"), form(), el("div", { id: "hits", "aria-live": "polite" }));
@@ -117,6 +117,6 @@ export async function show(place) {
     const types = (await call("GET", "/v1/types")).items;
     $("types").replaceChildren(...types.map((type) => el("option", { value: type.name })));
   } catch {
-    // Without types to offer, the field takes any text; a search says what is wrong with it.
+    // Without suggestions the field accepts any text, and a search reports an unknown type.
   }
 }

@@ -1,4 +1,4 @@
-//! `entities get|put|patch|delete|status|history|list`: one entity.
+//! `entities get|put|patch|delete|status|history|list`.
 
 use std::io::Read;
 
@@ -11,7 +11,7 @@ use windlass_pack::verb::{Arg, Goes, Verb, VerbCall, VerbError};
 
 use super::{ID, TYPE};
 
-/// Codes of answers to fields that break a rule.
+/// Codes of answers that refuse the fields.
 const WRONG: [&str; 3] = ["invalid_input", "invalid_parameter", "malformed_json"];
 
 const ONE: &str = "/v1/entities/{type}/{id}";
@@ -50,7 +50,7 @@ pub(super) fn verbs() -> Vec<Verb> {
             .arg(Arg::positional("FIELDS", fields, Goes::Code))
             .arg(Arg::option("strategy", "sync, async or batch; the type decides when not said", Goes::Code))
             .arg(Arg::option("if-version", "Write only if this is its version", Goes::Code).value("N"))
-            .arg(Arg::option("wait", "Return when it is indexed, or after so many seconds", Goes::Code))
+            .arg(Arg::option("wait", "Return when it is indexed, or after this many seconds", Goes::Code))
     };
     vec![
         Verb::call("entities", "list", "The entities of a type, by id", Method::GET, "/v1/entities/{type}")
@@ -119,7 +119,7 @@ async fn write(call: VerbCall, method: Method) -> Result<(), VerbError> {
         .query("strategy", call.get("strategy"))
         .header("prefer", call.get("wait").map(|seconds| format!("wait={seconds}")))
         .raw_json(fields);
-    // Somebody has to embed what is waited for.
+    // With `--wait`, run a worker here: no other process may be there to index the entity.
     let working = match (call.get("wait"), &call.work) {
         (Some(_), Some(work)) => Some(work().await?),
         _ => None,
@@ -129,7 +129,7 @@ async fn write(call: VerbCall, method: Method) -> Result<(), VerbError> {
         working.stop().await?;
     }
     let answer = answer.map_err(|error| {
-        // What was typed is wrong usage; what a file says is not.
+        // Bad fields on the command line are a usage error (exit code 2); bad fields in a file are not.
         let wrong = matches!(&error, ApiError::Refused { code, .. } if WRONG.contains(&code.as_str()));
         let told = VerbError::of(what, error);
         if typed && wrong { VerbError { code: 2, ..told } } else { told }

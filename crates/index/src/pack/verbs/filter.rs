@@ -1,15 +1,15 @@
-//! `--filter NAME=VALUE`: from a few words on the command line to a filter.
+//! Parses `--filter NAME=VALUE` into a filter.
 //!
-//! Owns how a condition is spelled there. What it means is the route's business.
+//! Owns the notation on the command line. The route owns the meaning.
 
 use serde_json::{Value, json};
 use windlass_pack::verb::VerbError;
 
-/// The longer ones first: `>=` is not `>` with a value that begins with `=`.
+/// Longer operators first, so that `>=` is not read as `>` with a value that begins with `=`.
 const OPERATORS: [(&str, &str); 6] =
     [(">=", "gte"), ("<=", "lte"), ("!=", "ne"), (">", "gt"), ("<", "lt"), ("=", "eq")];
 
-/// All of them hold.
+/// A filter in which all conditions must hold.
 pub(super) fn filter(conditions: &[String]) -> Result<Option<Value>, VerbError> {
     if conditions.is_empty() {
         return Ok(None);
@@ -30,7 +30,7 @@ fn condition(text: &str) -> Result<Value, VerbError> {
     }
     let known = OPERATORS.iter().find_map(|(sign, test)| Some((rest.strip_prefix(sign)?, *test)));
     let (value, test) = known.ok_or_else(|| wrong("compares nothing"))?;
-    // `price<<20` is a slip; nothing would match it, and nobody would know why.
+    // `price<<20` is a typing error. Without this check it would silently match nothing.
     if value.trim_start().starts_with(['=', '<', '>']) {
         return Err(wrong("compares twice; a value that begins with = < or > goes in double quotes"));
     }
@@ -42,8 +42,8 @@ fn condition(text: &str) -> Result<Value, VerbError> {
     })
 }
 
-/// What a value may stand for. In quotes it is text. Without, what reads as a number, true or false is that, and text as well:
-/// nobody can see from outside how `8001` was stored.
+/// The possible meanings of a value. In quotes it is text. A bare `8001` or `true` is a number or boolean, and also
+/// text, because the caller cannot know how it was stored.
 fn readings(text: &str) -> Option<Vec<Value>> {
     if text.starts_with('"') {
         return serde_json::from_str::<String>(text).ok().map(|text| vec![Value::String(text)]);

@@ -1,7 +1,7 @@
-//! `index`: loads a file of entities, one `{"id", …fields}` a line.
+//! `index`: loads a file of entities, one `{"id", …fields}` per line.
 //!
-//! Owns reading and chunking. A line that is refused is named and the others are written; with `--wait` the command
-//! embeds by itself what no worker has embedded, so it ends with or without a server.
+//! Owns reading and chunking. A refused line is reported and the others are written. With `--wait` the command also
+//! runs a worker, so it ends with or without a server.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -14,7 +14,7 @@ use windlass_core::input::MAX_PAYLOAD_BYTES;
 use windlass_pack::api::ApiRequest;
 use windlass_pack::verb::{Arg, Goes, Verb, VerbCall, VerbError};
 
-use super::answer::{Loaded, tell};
+use super::report::{LoadReport, tell};
 use super::types::explained;
 use crate::service::{ASYNC_KIND, BATCH_KIND};
 
@@ -22,9 +22,9 @@ const CHUNK: usize = 1_000;
 /// Most bytes of one request.
 const CHUNK_BYTES: usize = 16 << 20;
 const MAX_LINE_BYTES: usize = 2 * MAX_PAYLOAD_BYTES;
-const LOOK: Duration = Duration::from_millis(50);
-/// A worker that was silent for longer may be dead and not swept yet.
-const HEARD: Duration = Duration::from_secs(120);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// A worker with an older heartbeat may be dead and not swept yet.
+const HEARTBEAT_AGE: Duration = Duration::from_secs(120);
 
 const EXAMPLES: &str = "Examples:
   windlass index products.ndjson --type product --wait
@@ -67,7 +67,7 @@ async fn run(call: VerbCall) -> Result<(), VerbError> {
         wait(&call, loaded.accepted).await?;
     }
     loaded.seconds = (begun.elapsed().as_secs_f64() * 1e3).round() / 1e3;
-    let left = if call.has("wait") { None } else { left_to_nobody(&call).await? };
+    let left = if call.has("wait") { None } else { pending_without_worker(&call).await? };
     tell(&call, &loaded, begun.elapsed(), left)
 }
 
@@ -76,7 +76,7 @@ async fn load(
     file: &str,
     entity_type: &str,
     strategy: Option<Strategy>,
-) -> Result<Loaded, VerbError> {
+) -> Result<LoadReport, VerbError> {
     let broken = |error: std::io::Error| VerbError::new(format!("cannot read {file}"), error);
     let (mut reader, size): (Box<dyn BufRead + Send>, Option<u64>) = match file {
         "-" => (Box::new(BufReader::new(std::io::stdin())), None),
@@ -87,7 +87,7 @@ async fn load(
         }
     };
     let mut progress = call.console.bytes("indexed", size);
-    let (mut loaded, mut number, mut read) = (Loaded::default(), 0, 0);
+    let (mut loaded, mut number, mut read) = (LoadReport::default(), 0, 0);
     let mut chunk = Chunk::new(1);
     loop {
         let mut line = Vec::new();
@@ -114,9 +114,9 @@ async fn load(
     }
 }
 
-/// Lines that are sent together.
+/// Lines sent in one request.
 struct Chunk {
-    /// The number of its first line in the file.
+    /// Line number in the file of its first line.
     first: u64,
     lines: usize,
     body: Vec<u8>,
@@ -144,7 +144,7 @@ impl Chunk {
         call: &VerbCall,
         entity_type: &str,
         strategy: Option<Strategy>,
-        loaded: &mut Loaded,
+        loaded: &mut LoadReport,
     ) -> Result<(), VerbError> {
         if self.body.trim_ascii().is_empty() {
             return Ok(());
@@ -157,7 +157,7 @@ impl Chunk {
     }
 }
 
-/// Works off boxes here until none is left; a running server takes its share.
+/// Runs indexing jobs here until no entity is pending; a running server may run some of them.
 async fn wait(call: &VerbCall, accepted: u64) -> Result<(), VerbError> {
     let working = match &call.work {
         Some(work) => Some(work().await?),
@@ -170,7 +170,7 @@ async fn wait(call: &VerbCall, accepted: u64) -> Result<(), VerbError> {
         if left == 0 {
             break;
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     progress.finish(accepted);
     match working {
@@ -184,15 +184,15 @@ async fn pending(call: &VerbCall) -> Result<u64, VerbError> {
     Ok(stats["pending_entities"].as_u64().unwrap_or_default())
 }
 
-/// How many entities wait for their embedding while no worker is there to do it.
-async fn left_to_nobody(call: &VerbCall) -> Result<Option<u64>, VerbError> {
+/// Number of pending entities, if there are any and no worker runs indexing jobs.
+async fn pending_without_worker(call: &VerbCall) -> Result<Option<u64>, VerbError> {
     let what = "cannot look for workers";
     let stats = call.ask(what, ApiRequest::get("/v1/stats", &[])).await?;
     let now: Option<Time> = stats["at"].as_str().and_then(|at| at.parse().ok());
     let workers = call.ask(what, ApiRequest::get("/v1/workers", &[])).await?;
     let at_work = |worker: &Value| {
         let heard: Option<Time> = worker["heartbeat_at"].as_str().and_then(|at| at.parse().ok());
-        let recent = now.zip(heard).is_some_and(|(now, heard)| now.since(heard) < HEARD);
+        let recent = now.zip(heard).is_some_and(|(now, heard)| now.since(heard) < HEARTBEAT_AGE);
         let queues = worker["queues"].as_array().map_or(&[][..], Vec::as_slice);
         recent && queues.iter().any(|queue| *queue == ASYNC_KIND || *queue == BATCH_KIND)
     };
@@ -202,7 +202,7 @@ async fn left_to_nobody(call: &VerbCall) -> Result<Option<u64>, VerbError> {
     Ok(stats["pending_entities"].as_u64().filter(|pending| *pending > 0))
 }
 
-/// Which strategy a write would take, and why.
+/// Prints which strategy a write would take, and why.
 fn explain(call: &VerbCall, described: &Value, strategy: Option<Strategy>) -> Result<(), VerbError> {
     let explained = explained(described, strategy);
     if call.json {

@@ -1,11 +1,11 @@
-//! Verbs of the command line: load a file, search, look at entities and types.
+//! CLI verbs: load a file, search, show entities and types.
 //!
-//! Each builds requests for this part's routes and shows the answers. Never opens a database.
+//! Each verb sends requests to this pack's routes and prints the answers. Never opens a database.
 
-mod answer;
 mod entities;
 mod filter;
 mod load;
+mod report;
 mod search;
 mod types;
 

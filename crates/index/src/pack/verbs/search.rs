@@ -52,27 +52,27 @@ pub(super) fn verbs() -> Vec<Verb> {
 }
 
 async fn search(call: VerbCall) -> Result<(), VerbError> {
-    let mut question = Map::new();
-    question.insert("type".to_owned(), json!(call.get("TYPE")));
-    question.insert("query".to_owned(), json!(call.get("WORDS")));
+    let mut body = Map::new();
+    body.insert("type".to_owned(), json!(call.get("TYPE")));
+    body.insert("query".to_owned(), json!(call.get("WORDS")));
     for name in ["limit", "offset"] {
         if let Some(text) = call.get(name) {
             let number = text.parse::<u64>().map_err(|_| {
                 VerbError::usage("cannot search", format!("--{name} must be a whole number, not `{text}`"))
             })?;
-            question.insert(name.to_owned(), json!(number));
+            body.insert(name.to_owned(), json!(number));
         }
     }
     if let Some(mode) = call.get("mode") {
-        question.insert("mode".to_owned(), json!(mode));
+        body.insert("mode".to_owned(), json!(mode));
     }
     if let Some(filter) = filter(call.all("filter"))? {
-        question.insert("filter".to_owned(), filter);
+        body.insert("filter".to_owned(), filter);
     }
     if !call.all("facet").is_empty() {
-        question.insert("facets".to_owned(), json!(call.all("facet")));
+        body.insert("facets".to_owned(), json!(call.all("facet")));
     }
-    let request = ApiRequest::post("/v1/search", &[]).json(&Value::Object(question));
+    let request = ApiRequest::post("/v1/search", &[]).json(&Value::Object(body));
     let answer = call.ask("cannot search", request).await?;
     tell(&call, &answer)
 }

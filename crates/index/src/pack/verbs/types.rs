@@ -49,7 +49,7 @@ async fn show(call: VerbCall) -> Result<(), VerbError> {
     Ok(())
 }
 
-/// Which strategy each operation takes, and why.
+/// For each operation its strategy and the reason.
 pub(super) fn explained(
     answer: &Value,
     asked: Option<Strategy>,

@@ -1,4 +1,4 @@
-//! What loading a file came to: how many lines were taken, which were not, and why.
+//! Report of a file load: accepted lines, and refused lines with reasons.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use windlass_pack::verb::{VerbCall, VerbError};
 const SHOWN_REFUSALS: usize = 20;
 
 #[derive(Default)]
-pub(super) struct Loaded {
+pub(super) struct LoadReport {
     pub(super) accepted: u64,
     pub(super) refused: u64,
     /// Line and reason, in the order of the file.
@@ -16,8 +16,8 @@ pub(super) struct Loaded {
     pub(super) seconds: f64,
 }
 
-impl Loaded {
-    /// Adds what the route answered about a chunk; `before` lines of the file come before it.
+impl LoadReport {
+    /// Adds the answer for a chunk; `before` lines of the file precede the chunk.
     pub(super) fn add(&mut self, answer: &Value, before: u64) {
         self.accepted += answer["accepted"].as_u64().unwrap_or_default();
         self.refused += answer["refused"].as_u64().unwrap_or_default();
@@ -40,7 +40,7 @@ impl Loaded {
     }
 }
 
-/// Every rule a line breaks. The reader's own count of lines, which is always 1, is left out.
+/// Every rule that a line breaks. The parser sees one line at a time, so its line number is dropped.
 fn why(refusal: &Value) -> String {
     let each = refusal["errors"].as_array().map_or(&[][..], Vec::as_slice).iter().map(|error| {
         let (field, rule) = (error["field"].as_str().unwrap_or_default(), error["rule"].as_str());
@@ -54,7 +54,7 @@ fn why(refusal: &Value) -> String {
 
 pub(super) fn tell(
     call: &VerbCall,
-    loaded: &Loaded,
+    loaded: &LoadReport,
     took: Duration,
     left: Option<u64>,
 ) -> Result<(), VerbError> {
@@ -88,7 +88,6 @@ fn entities(count: u64) -> String {
     if count == 1 { "1 entity".to_owned() } else { format!("{count} entities") }
 }
 
-/// Long enough to read, short enough to compare.
 fn taken(took: Duration) -> String {
     match took.as_secs_f64() {
         seconds if seconds < 1.0 => format!("{:.0} ms", seconds * 1e3),
@@ -97,7 +96,7 @@ fn taken(took: Duration) -> String {
     }
 }
 
-fn refusals(loaded: &Loaded) -> Result<(), VerbError> {
+fn refusals(loaded: &LoadReport) -> Result<(), VerbError> {
     if loaded.refused == 0 {
         return Ok(());
     }
@@ -118,9 +117,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_are_told_by_their_line_in_the_file() {
+    fn refusals_have_their_line_number_in_the_file() {
         let refusal = |line: u64, field: &str, rule: &str| json!({ "line": line, "errors": [{ "field": field, "rule": rule }] });
-        let mut loaded = Loaded::default();
+        let mut loaded = LoadReport::default();
         let first = refusal(2, "line", "is not a JSON object: EOF at line 1 column 2");
         loaded.add(&json!({ "accepted": 999, "refused": 1, "refusals": [first] }), 0);
         let second = refusal(7, "id", "must be text");

@@ -1,4 +1,4 @@
-//! A store in a folder of its own, with the index over it.
+//! A store in its own folder with the entity service over it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use windlass_index::{Entities, Indexing, SaveRequest, SearchRequest};
 use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 use windlass_testkit::signal::{Seen, wait_until};
 
-pub(crate) const SOON: Duration = Duration::from_secs(30);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
-/// No call with this in one of its texts is answered.
+/// The embedder fails on a text that contains this.
 pub(crate) const POISON: &str = "POISON";
 
-/// The embedding that ships, counting.
+/// The built-in embedder, which counts the texts it embeds.
 pub(crate) struct Counting {
     table: StaticTable,
     pub(crate) texts: AtomicU64,
@@ -39,26 +39,26 @@ impl Embedder for Counting {
     fn embed(&self, texts: &[&str]) -> Result<Vec<Vector>, EmbedError> {
         self.texts.fetch_add(texts.len() as u64, Ordering::Relaxed);
         if texts.iter().any(|text| text.contains(POISON)) {
-            return Err(EmbedError::Model("a text it cannot take".to_owned()));
+            return Err(EmbedError::Model("this text cannot be embedded".to_owned()));
         }
         self.table.embed(texts)
     }
 }
 
-pub(crate) struct Place {
+pub(crate) struct Fixture {
     pub(crate) entities: Entities,
     pub(crate) client: Client,
     pub(crate) embedder: Arc<Counting>,
     handlers: Handlers,
 }
 
-impl Place {
-    pub(crate) async fn open(folder: &Path) -> Place {
+impl Fixture {
+    pub(crate) async fn open(folder: &Path) -> Fixture {
         let store = SqliteStore::open(folder.join("app.db"), SqliteOptions::default()).unwrap();
-        Place::over(Arc::new(store)).await
+        Fixture::over(Arc::new(store)).await
     }
 
-    pub(crate) async fn over(store: Arc<dyn Store>) -> Place {
+    pub(crate) async fn over(store: Arc<dyn Store>) -> Fixture {
         store.migrate_up(None).await.unwrap();
         let embedder = Arc::new(Counting { table: StaticTable::load().unwrap(), texts: AtomicU64::new(0) });
         let indexing = Indexing::new(embedder.clone());
@@ -66,7 +66,7 @@ impl Place {
         indexing.add_to(&mut handlers);
         let client = Client::open(store, &queues(), &handlers.specs()).await.unwrap();
         let entities = Entities::open(client.clone(), &indexing, &[]).await.unwrap();
-        Place { entities, client, embedder, handlers }
+        Fixture { entities, client, embedder, handlers }
     }
 
     pub(crate) async fn work(&self) -> WorkerHandle {
@@ -93,7 +93,7 @@ impl Place {
     }
 
     pub(crate) async fn indexed(&self, id: &str) {
-        wait_until("the entity to be indexed", SOON, || async {
+        wait_until("the entity to be indexed", DEADLINE, || async {
             let row = self.entities.get("document", id).await.unwrap();
             Seen::when(row.state, |state| *state == IndexState::Indexed)
         })
