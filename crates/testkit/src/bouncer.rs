@@ -1,6 +1,7 @@
-//! A PgBouncer of a test's own, in transaction mode unless asked otherwise, in front of the server the tests use.
+//! A PgBouncer for one test, by default in transaction mode, in front of the Postgres server of the tests.
 //!
-//! In transaction mode it has fewer sessions than its clients have connections, so that what relies on a session shows.
+//! In transaction mode it has fewer sessions than its clients have connections, so that code which relies on a session
+//! fails.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -13,18 +14,18 @@ use crate::signal::{Seen, wait_until_blocking};
 const SESSIONS: u32 = 4;
 
 pub struct Bouncer {
-    /// Of the same database, through the bouncer.
+    /// URL of the database through the bouncer.
     pub url: String,
     _process: Process,
 }
 
 impl Bouncer {
-    /// `server` is the address of the database; configuration and log go to `directory`.
+    /// `server` is the URL of the database; configuration and log go to `directory`.
     pub fn start(server: &str, directory: &Path) -> Bouncer {
         Bouncer::in_mode("transaction", SESSIONS, server, directory)
     }
 
-    /// Each client keeps its session for as long as it is connected.
+    /// In session mode: each client keeps its session while it is connected.
     pub fn by_session(server: &str, directory: &Path) -> Bouncer {
         Bouncer::in_mode("session", SESSIONS * 8, server, directory)
     }
@@ -36,7 +37,7 @@ impl Bouncer {
         std::fs::write(&file, target.configuration(port, mode, sessions)).unwrap();
         let mut command = Command::new("/usr/sbin/pgbouncer");
         if rustix::process::geteuid().is_root() {
-            // It refuses to run as root.
+            // PgBouncer refuses to run as root.
             command.args(["-u", "postgres"]);
         }
         command.arg(&file);

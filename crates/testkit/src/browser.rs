@@ -1,6 +1,6 @@
-//! A real browser over its debugging pipe: opens a page, asks it things, and notes what it complains about.
+//! Drives Chromium over its debugging pipe: opens pages, evaluates expressions and records errors.
 //!
-//! Owns the Chromium process and its profile; both are gone with the guard. Knows nothing of any page.
+//! Owns the Chromium process and its profile; dropping the guard removes both. Knows nothing of any page.
 
 use std::cell::{Cell, RefCell};
 use std::io::{BufRead, BufReader, Write};
@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 
 use crate::signal::{Seen, wait_until_blocking};
 
-const SOON: Duration = Duration::from_secs(30);
-/// How long Chromium may take to end by itself.
+const DEADLINE: Duration = Duration::from_secs(30);
+/// How long Chromium may take to exit.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Messages end with NUL. The shell puts our pipes where Chromium looks for them: 3 to listen, 4 to speak.
+/// Chromium reads commands from file descriptor 3 and writes answers to 4; each message ends with NUL.
 const START: &str = "exec chromium --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run \
     --user-data-dir=\"$0\" --remote-debugging-pipe about:blank 3<&0 4>&1 </dev/null >/dev/null 2>&1";
 
@@ -27,7 +27,7 @@ pub struct Browser {
     from: Receiver<Value>,
     profile: PathBuf,
     last: Cell<u64>,
-    /// What pages complained about: exceptions, and what their policy forbade.
+    /// Exceptions and policy violations of all pages.
     complaints: RefCell<Vec<String>>,
 }
 
@@ -57,7 +57,7 @@ impl Browser {
         Browser { child, to: RefCell::new(to), from, profile, last, complaints }
     }
 
-    /// A page of this width, loaded.
+    /// Opens a page with this width and waits until it is loaded.
     pub fn open(&self, url: &str, width: u32) -> Page<'_> {
         let target = self.call(None, "Target.createTarget", json!({ "url": "about:blank" }));
         let attach = json!({ "targetId": target["targetId"], "flatten": true });
@@ -74,7 +74,7 @@ impl Browser {
         page
     }
 
-    /// Everything pages complained about so far.
+    /// Errors of all pages so far.
     pub fn complaints(&self) -> Vec<String> {
         self.complaints.borrow().clone()
     }
@@ -92,7 +92,7 @@ impl Browser {
             .and_then(|()| to.flush())
             .expect("Chromium ended; is it installed?");
         loop {
-            let answer = self.from.recv_timeout(SOON).unwrap_or_else(|error| panic!("{method}: {error}"));
+            let answer = self.from.recv_timeout(DEADLINE).unwrap_or_else(|error| panic!("{method}: {error}"));
             if answer["id"] == json!(id) {
                 assert!(answer.get("error").is_none(), "{method}: {answer}");
                 return answer["result"].clone();
@@ -104,7 +104,7 @@ impl Browser {
     fn note(&self, event: &Value) {
         let said = match event["method"].as_str() {
             Some("Runtime.exceptionThrown") => &event["params"]["exceptionDetails"],
-            // What a page asked for and was refused it shows by itself; everything else it must not do at all.
+            // Failed requests are left out: a page shows them itself. Any other log entry is an error.
             Some("Log.entryAdded") if event["params"]["entry"]["source"] != "network" => {
                 &event["params"]["entry"]["text"]
             }
@@ -116,7 +116,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // A closed pipe ends Chromium with all its processes; only then can its folder go.
+        // Chromium and its child processes must end before the profile can be removed.
         let close = json!({ "id": 0, "method": "Browser.close" }).to_string() + "\0";
         let _ = self.to.borrow_mut().write_all(close.as_bytes());
         let begun = Instant::now();
@@ -151,11 +151,11 @@ impl Page<'_> {
         self.eval(expression).as_str().unwrap_or_default().to_owned()
     }
 
-    /// Until the expression is true.
+    /// Waits until the expression is true.
     #[track_caller]
     pub fn wait(&self, expression: &str) {
         let asked = format!("Boolean({expression})");
-        wait_until_blocking(expression, SOON, || match self.eval(&asked) == json!(true) {
+        wait_until_blocking(expression, DEADLINE, || match self.eval(&asked) == json!(true) {
             true => Seen::Yes(()),
             false => {
                 let shown = self.text("document.body.innerText");

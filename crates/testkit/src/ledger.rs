@@ -1,6 +1,6 @@
-//! A record of effects outside the system under test: one line `id token` per effect, appended with O_APPEND so
-//! that processes being killed at any moment cannot disturb each other's lines. Read afterwards, it says which
-//! effects were lost and which happened twice.
+//! A record of effects outside the system under test: one line `id token` per effect. Lines are appended with O_APPEND,
+//! so that processes killed at any moment cannot damage each other's lines. It shows which effects were lost and which
+//! happened twice.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use windlass_core::{JobId, Token};
 
-/// The writing end. Each line is one `write` call: the kernel appends it whole.
+/// The writer. Each line is one `write` call, which the kernel appends as a whole.
 #[derive(Debug)]
 pub struct Ledger {
     file: File,
@@ -25,28 +25,28 @@ impl Ledger {
     }
 }
 
-/// Every effect that was written down, in the order of writing.
+/// Every recorded effect, in the order of writing.
 #[derive(Clone, Debug, Default)]
 pub struct Entries {
     pub lines: Vec<(JobId, Token)>,
 }
 
-/// What a ledger says about the jobs that were accepted.
+/// Comparison of a ledger with the accepted jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// Accepted, never had an effect.
+    /// Accepted, without an effect.
     pub lost: Vec<JobId>,
-    /// Had an effect under more than one token: allowed at least once, counted here.
+    /// Had an effect under more than one token, which at-least-once execution allows.
     pub repeated: Vec<JobId>,
-    /// Had more than one effect under one token: two processes believed in one lease.
+    /// Had more than one effect under one token: two processes used one lease.
     pub doubled: Vec<(JobId, Token)>,
     /// Had an effect and was never accepted.
     pub unknown: Vec<JobId>,
 }
 
 impl Entries {
-    /// Reads a ledger; a file that is not there has no entries. A torn or foreign line panics with its number; the last one is
-    /// being written as long as it has no end.
+    /// Reads a ledger; a missing file has no entries. Panics on a line it cannot parse. A last line without a line end
+    /// is still being written and is left out.
     pub fn read(path: &Path) -> io::Result<Entries> {
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
@@ -84,7 +84,7 @@ fn parse(path: &Path, number: usize, line: &str) -> (JobId, Token) {
     pair.unwrap_or_else(|| panic!("{}:{number}: `{line}` is not `id token`", path.display()))
 }
 
-/// The usual place of a ledger in a test's directory.
+/// The default path of a ledger in a test's directory.
 pub fn path_in(directory: &Path) -> PathBuf {
     directory.join("effects.ledger")
 }
@@ -95,7 +95,7 @@ mod tests {
 
     /// A reader may see the first bytes of a line before the others.
     #[test]
-    fn a_line_under_way_is_not_read_yet() {
+    fn an_unfinished_line_is_not_read() {
         let directory = tempfile::tempdir().unwrap();
         let path = path_in(directory.path());
         for (text, lines) in [("75", 0), ("7 1\n75", 1), ("7 1\n75 2\n", 2)] {
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_repeated_and_doubled_are_told_apart() {
+    fn lost_repeated_and_doubled_effects_are_distinguished() {
         let directory = tempfile::tempdir().unwrap();
         let path = path_in(directory.path());
         assert!(Entries::read(&path).unwrap().lines.is_empty());

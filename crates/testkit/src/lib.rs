@@ -1,7 +1,7 @@
-//! What the other crates' tests share: the conformance suite every store must pass, and the tools of tests that
-//! kill, stop and watch real processes.
+//! Shared test code: the conformance suite that every store must pass, and tools for tests that kill, stop and watch
+//! real processes.
 //!
-//! Dev only. Nothing here is part of the product, so a broken expectation may panic.
+//! Dev only, so a failed expectation may panic.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
@@ -9,10 +9,10 @@
 pub mod bouncer;
 pub mod browser;
 pub mod conformance;
-pub mod documents;
 pub mod ledger;
 pub mod postgres;
 pub mod process;
 pub mod seed;
 pub mod signal;
 pub mod spans;
+pub mod view_queries;

@@ -1,11 +1,11 @@
-//! A Postgres server of a test's own, so that it can be stopped, or speak TLS only.
+//! A Postgres server for one test, which can be restarted or require TLS.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 pub struct Server {
-    /// Everything of it is here.
+    /// Holds the data, the socket and the log.
     directory: PathBuf,
     programs: PathBuf,
     settings: String,
@@ -13,14 +13,14 @@ pub struct Server {
 }
 
 impl Server {
-    /// In an empty directory, which has to outlive it.
+    /// `directory` must be empty and outlive the server.
     pub fn start(directory: &Path) -> Server {
         let server = Server::made(directory, "");
         server.control("start", &[]);
         server
     }
 
-    /// Takes connections by TLS alone. Its certificate is for `localhost` and signed by [`Server::authority`].
+    /// Accepts only TLS connections. Its certificate is for `localhost` and signed by [`Server::authority`].
     pub fn with_tls(directory: &Path) -> Server {
         let server =
             Server::made(directory, " -c ssl=on -c ssl_cert_file=server.pem -c ssl_key_file=server.key");
@@ -39,7 +39,7 @@ impl Server {
         server
     }
 
-    /// The certificate of an authority, made if it is not there.
+    /// The certificate of an authority, created if missing.
     pub fn authority(&self, name: &str) -> PathBuf {
         let file = self.data().join(format!("{name}.pem"));
         if !file.exists() {
@@ -50,7 +50,7 @@ impl Server {
         file
     }
 
-    /// As a crash would: no checkpoint, connections cut, recovery at the start.
+    /// Like a crash: no checkpoint, connections are cut, and the start does recovery.
     pub fn restart(&self) {
         self.control("restart", &["-m", "immediate"]);
     }
@@ -86,13 +86,13 @@ impl Server {
         run(command.arg("-o").arg(options).args(more));
     }
 
-    /// In the folder of the data, because a key must belong to who runs the server.
+    /// Runs in the data folder as the server's user, because Postgres requires to own its key.
     fn openssl(&self, arguments: &str) {
         let mut command = self.as_postgres(Path::new("openssl"));
         run(command.args(arguments.split_whitespace()).current_dir(self.data()));
     }
 
-    /// It refuses to run as root.
+    /// Postgres refuses to run as root.
     fn as_postgres(&self, program: &Path) -> Command {
         let mut command = match is_root() {
             true => Command::new("runuser"),

@@ -1,5 +1,5 @@
-//! A child process that a test kills, stops and continues. Its output goes to files, so that a full pipe cannot
-//! stall it and a failure can show it; it never outlives the test.
+//! A child process that a test kills, stops and resumes. Its output goes to files, so that a full pipe cannot block it
+//! and a failure can show it. It never outlives the test.
 
 use std::fs::File;
 use std::io;
@@ -46,7 +46,7 @@ impl Process {
         self.send(Signal::TERM)
     }
 
-    /// SIGSTOP: the process stands still with its leases and locks, as in a long pause of its machine.
+    /// SIGSTOP: the process keeps its leases and locks, as when its machine stalls.
     pub fn stop(&self) -> io::Result<()> {
         self.send(Signal::STOP)
     }
@@ -56,7 +56,7 @@ impl Process {
         self.send(Signal::CONT)
     }
 
-    // The child has not been waited for while `self` has it, so its number cannot belong to another process.
+    // The child has not been waited for, so its process id cannot have been reused.
     fn send(&self, signal: Signal) -> io::Result<()> {
         Ok(kill_process(Pid::from_child(&self.child), signal)?)
     }
@@ -91,7 +91,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // SIGKILL also ends a stopped process. Errors mean that it is gone already.
+        // SIGKILL also ends a stopped process. An error means that it has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
@@ -100,7 +100,7 @@ impl Drop for Process {
     }
 }
 
-// A process may be killed in the middle of a character.
+// Lossy, because a process may be killed in the middle of a character.
 fn read(path: &Path) -> String {
     std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
 }
@@ -109,7 +109,7 @@ fn read(path: &Path) -> String {
 mod tests {
     use super::*;
 
-    const SOON: Duration = Duration::from_secs(10);
+    const DEADLINE: Duration = Duration::from_secs(10);
 
     fn shell(name: &str, directory: &Path, script: &str) -> Process {
         let mut command = Command::new("sh");
@@ -118,10 +118,10 @@ mod tests {
     }
 
     #[test]
-    fn output_is_kept_and_the_end_is_seen() {
+    fn output_and_exit_status_are_recorded() {
         let directory = tempfile::tempdir().unwrap();
         let mut process = shell("talker", directory.path(), "echo out; echo err >&2; exit 3");
-        assert_eq!(process.wait(SOON).code(), Some(3));
+        assert_eq!(process.wait(DEADLINE).code(), Some(3));
         assert_eq!((process.stdout(), process.stderr()), ("out\n".to_owned(), "err\n".to_owned()));
     }
 
@@ -129,19 +129,21 @@ mod tests {
     fn a_stopped_process_writes_nothing_until_it_is_resumed() {
         let directory = tempfile::tempdir().unwrap();
         let mut process = shell("counter", directory.path(), "while :; do echo tick; sleep 0.01; done");
-        wait_until_blocking("a first tick", SOON, || Seen::when(process.stdout().len(), |n| *n > 0));
+        wait_until_blocking("a first tick", DEADLINE, || Seen::when(process.stdout().len(), |n| *n > 0));
         process.stop().unwrap();
         let stat = PathBuf::from(format!("/proc/{}/stat", process.id()));
-        wait_until_blocking("the stop", SOON, || Seen::when(read(&stat), |text| text.contains(") T ")));
-        let stood = process.stdout().len();
+        wait_until_blocking("the stop", DEADLINE, || Seen::when(read(&stat), |text| text.contains(") T ")));
+        let stopped_at = process.stdout().len();
         process.resume().unwrap();
-        wait_until_blocking("another tick", SOON, || Seen::when(process.stdout().len(), |n| *n > stood));
+        wait_until_blocking("another tick", DEADLINE, || {
+            Seen::when(process.stdout().len(), |n| *n > stopped_at)
+        });
         assert!(process.is_running().unwrap());
         assert!(!process.kill().unwrap().success());
     }
 
     #[test]
-    fn nothing_outlives_its_guard() {
+    fn dropping_the_guard_kills_the_process() {
         let directory = tempfile::tempdir().unwrap();
         let process = shell("sleeper", directory.path(), "exec sleep 1000");
         let proc = PathBuf::from(format!("/proc/{}", process.id()));

@@ -1,22 +1,21 @@
-//! Random choices that can be repeated: one number makes a whole run, and a failing run prints it.
+//! Repeatable random choices: one seed determines a whole run, and each run prints its seed.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The variable that repeats a run.
+/// Environment variable with the seed of a run to repeat.
 pub const SEED_VARIABLE: &str = "WINDLASS_SEED";
 
-/// Xorshift64*: enough to shuffle a test, of no use for anything else.
+/// Xorshift64*: good enough for tests, and not for anything else.
 #[derive(Clone, Debug)]
 pub struct Seed(u64);
 
 impl Seed {
     pub fn new(seed: u64) -> Seed {
-        // Zero is the one state xorshift never leaves.
+        // Xorshift never leaves the state zero.
         Seed(seed.max(1))
     }
 
-    /// From [`SEED_VARIABLE`] if that is set, otherwise from the clock. Printed either way, because a failure without its seed cannot
-    /// be looked at again.
+    /// From [`SEED_VARIABLE`] if it is set, otherwise from the clock. Printed, so that a failure can be repeated.
     pub fn from_environment() -> Seed {
         let given = std::env::var(SEED_VARIABLE).ok();
         let seed = match given {

@@ -1,23 +1,23 @@
-//! Waiting for something another task or process does: a condition, a deadline, and a failure that says what was
-//! seen last. Tests wait with this and never with a bare sleep.
+//! Waits for another task or process: a condition, a deadline, and a failure message with the last observation. Tests
+//! use this instead of a bare sleep.
 
 use std::fmt::Debug;
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-/// Between two looks: short against any deadline, long enough not to disturb what is watched.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// Poll interval: short against any deadline, long enough not to disturb the observed process.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// What a condition saw.
+/// The result of checking a condition.
 pub enum Seen<T> {
-    /// It holds; this is what the waiter gets.
+    /// The condition holds; the value is returned to the caller.
     Yes(T),
-    /// Not yet; the text stands in the failure.
+    /// Not yet; the text is shown if the wait fails.
     NotYet(String),
 }
 
 impl<T> Seen<T> {
-    /// Holds when `value` is what was wanted, else shows it.
+    /// `Yes` if `holds` is true of the value, else `NotYet` with the value.
     pub fn when(value: T, holds: impl FnOnce(&T) -> bool) -> Seen<T>
     where
         T: Debug,
@@ -26,7 +26,7 @@ impl<T> Seen<T> {
     }
 }
 
-/// Looks until `condition` holds. Panics after `deadline` with `what` and the last thing seen.
+/// Polls until `condition` holds. Panics after `deadline` with `what` and the last observation.
 #[track_caller]
 pub fn wait_until<T, C, F>(
     what: &str,
@@ -40,38 +40,38 @@ where
     let (what, asked_at) = (what.to_owned(), std::panic::Location::caller());
     async move {
         let started = Instant::now();
-        let mut looks = 0u32;
+        let mut polls = 0u32;
         loop {
-            looks += 1;
+            polls += 1;
             let last = match condition().await {
                 Seen::Yes(value) => return value,
                 Seen::NotYet(last) => last,
             };
             assert!(
                 started.elapsed() < deadline,
-                "waited {deadline:?} ({looks} looks) for {what}, last seen: {last} (asked at {asked_at})"
+                "waited {deadline:?} ({polls} polls) for {what}, last seen: {last} (asked at {asked_at})"
             );
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 }
 
-/// The same for a test without a runtime.
+/// The same without an async runtime.
 #[track_caller]
 pub fn wait_until_blocking<T>(what: &str, deadline: Duration, mut condition: impl FnMut() -> Seen<T>) -> T {
     let started = Instant::now();
-    let mut looks = 0u32;
+    let mut polls = 0u32;
     loop {
-        looks += 1;
+        polls += 1;
         let last = match condition() {
             Seen::Yes(value) => return value,
             Seen::NotYet(last) => last,
         };
         assert!(
             started.elapsed() < deadline,
-            "waited {deadline:?} ({looks} looks) for {what}, last seen: {last}"
+            "waited {deadline:?} ({polls} polls) for {what}, last seen: {last}"
         );
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn returns_what_was_seen() {
+    fn returns_the_observed_value() {
         let mut n = 0;
         let got = wait_until_blocking("three", Duration::from_secs(5), || {
             n += 1;
@@ -91,13 +91,13 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "for a fish, last seen: 7")]
-    fn the_failure_says_what_was_seen() {
+    fn a_failure_shows_the_last_observation() {
         wait_until_blocking("a fish", Duration::from_millis(1), || Seen::when(7, |_| false));
     }
 
     #[tokio::test]
     #[should_panic(expected = "for a bird, last seen: 8")]
-    async fn the_asynchronous_one_too() {
+    async fn an_async_failure_shows_the_last_observation() {
         wait_until("a bird", Duration::from_millis(1), || async { Seen::when(8, |_| false) }).await;
     }
 }

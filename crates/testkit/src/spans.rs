@@ -1,5 +1,5 @@
-//! A record of what ran beside what: one line `start key id` and one line `end key id` per run, appended with O_APPEND
-//! by processes that may be killed between the two. Read afterwards, it says how many of a key ran at once.
+//! A record of overlapping runs: one line `start key id` and one line `end key id` per run, appended with O_APPEND by
+//! processes that may be killed between the two. It shows how many jobs of a key ran at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use windlass_core::JobId;
 
-/// The writing end. Each line is one `write` call: the kernel appends it whole.
+/// The writer. Each line is one `write` call, which the kernel appends as a whole.
 #[derive(Debug)]
 pub struct Spans {
     file: File,
@@ -28,18 +28,18 @@ impl Spans {
     }
 }
 
-/// What a record says about one key.
+/// Summary of the runs of one key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Judged {
-    /// Jobs that had begun and not ended at one moment. A job begun again after its process was killed counts once: the
-    /// run before is over.
+    /// Most jobs that had begun and not ended at one moment. A job that began again after its process was killed counts
+    /// once, because its earlier run is over.
     pub most_at_once: usize,
-    /// Began, and no end is on record.
+    /// Jobs that began and have no recorded end.
     pub open: BTreeSet<JobId>,
     pub runs: usize,
 }
 
-/// By key, without the jobs of which nobody knows when their last run ended. A torn or foreign line panics with its number.
+/// Summaries by key. Leaves out the jobs in `without`, whose last end is unknown. Panics on a line it cannot parse.
 pub fn judge(path: &Path, without: &BTreeSet<JobId>) -> io::Result<BTreeMap<String, Judged>> {
     let mut keys: BTreeMap<String, Judged> = BTreeMap::new();
     for (n, line) in std::fs::read_to_string(path)?.lines().enumerate() {
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn overlaps_are_seen_and_a_second_run_is_none() {
+    fn overlaps_are_counted_and_a_second_run_of_a_job_is_none() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("spans");
         let (mut one, mut two) = (Spans::append_to(&path).unwrap(), Spans::append_to(&path).unwrap());

@@ -1,4 +1,4 @@
-//! Many jobs per call: what an embedding model or a bulk API wants.
+//! Many jobs per handler call, as for an embedding model or a bulk API.
 //!
 //! `cargo run -p windlass --example batches`
 

@@ -1,4 +1,4 @@
-//! Provider calls within a month's budget: each reserves what it may cost, and what does not fit waits.
+//! Provider calls within a monthly budget: each call reserves its cost first, and calls over the limit wait.
 //!
 //! `cargo run -p windlass --example budget`
 
@@ -17,14 +17,14 @@ impl Job for TagArticle {
 
 async fn tag_article(context: Context, job: TagArticle) -> Result<(), JobError> {
     let estimate = Estimate { amount: Amount(10_000), tokens: 2_000, ..Estimate::default() };
-    // Refused, the job sleeps until the next hour or the next month, and burns no attempt.
+    // If the budget refuses, the job is retried in the next hour or month without counting an attempt.
     let reservation = context.reserve("ai", estimate).await?;
     let usage = ask_the_provider(job.article, &reservation.id().to_string()).await;
     reservation.settle(usage).await?;
     Ok(())
 }
 
-/// What the provider's answer would say: 0.6 cents for 1200 tokens.
+/// Stands in for a provider call: 0.6 cents for 1200 tokens.
 async fn ask_the_provider(_article: u64, _idempotency_key: &str) -> Usage {
     let provider = Some("anthropic".to_owned());
     Usage { amount: Amount(6_000), tokens_in: 1_000, tokens_out: 200, provider, model: None }

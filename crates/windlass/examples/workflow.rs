@@ -1,4 +1,4 @@
-//! Fan out, then in: three parts are counted side by side, and a last job adds up what they returned.
+//! Fan-out and fan-in: three jobs count words in parallel, and a last job adds up their results.
 //!
 //! `cargo run -p windlass --example workflow`
 

@@ -1,4 +1,4 @@
-//! Putting an engine together, and the handle an application keeps.
+//! The builder, and the handle that an application keeps.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -30,8 +30,8 @@ pub enum BuildError {
     UnknownDatabase(String),
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// Two parts want the same name, or a part or its configuration breaks a rule; all of them together.
-    #[error("the parts do not fit together: {0}")]
+    /// Two packs use the same name, or a pack or its configuration breaks a rule. Lists every problem.
+    #[error("the packs do not fit together: {0}")]
     Parts(Invalid),
     #[error(transparent)]
     Open(#[from] OpenError),
@@ -46,17 +46,17 @@ impl From<StoreError> for BuildError {
 /// How enqueued jobs run in an application's tests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TestMode {
-    /// As in production: workers run them.
+    /// Workers run them, as in production.
     #[default]
     Off,
-    /// `enqueue` returns after the job, and what it enqueued, has run. `enqueue_in` is refused: the job would have to
-    /// run before it exists, and on SQLite its handler would wait for the transaction it was enqueued in.
+    /// `enqueue` returns after the job and the jobs it enqueued have run. `enqueue_in` is refused: the job would run
+    /// before its transaction commits, and on SQLite its handler would wait for that transaction.
     Inline,
 }
 
 pub struct Builder {
     database: String,
-    /// Only what the application described: the rest of the registry is others' business.
+    /// Queues that the application defines; queues of packs are registered separately.
     queues: Vec<QueueSpec>,
     budgets: Vec<BudgetSpec>,
     handlers: Handlers,
@@ -65,11 +65,11 @@ pub struct Builder {
     migrate: bool,
     test_mode: TestMode,
     schedules: Vec<Schedule>,
-    /// Entities are on, with these types besides `document`.
+    /// Types besides `document`; `None` when entities are off.
     types: Option<Vec<TypeSpec>>,
     embedder: Option<Arc<dyn Embedder>>,
     packs: Vec<Arc<dyn Pack>>,
-    /// Path and text of each.
+    /// Path and value of each setting.
     settings: Vec<(String, String)>,
 }
 
@@ -80,21 +80,22 @@ impl Builder {
         self
     }
 
-    /// A queue besides the five families, or one of them with other figures.
+    /// Adds a queue, or changes the values of one of the five default queues.
     pub fn queue(mut self, spec: QueueSpec) -> Builder {
         self.queues.retain(|known| known.name != spec.name);
         self.queues.push(spec);
         self
     }
 
-    /// Money or tokens per month, for handlers to reserve from with [`Context::reserve`](windlass_engine::Context::reserve).
+    /// Adds a monthly budget of money or tokens. Handlers reserve from it with
+    /// [`Context::reserve`](windlass_engine::Context::reserve).
     pub fn budget(mut self, spec: BudgetSpec) -> Builder {
         self.budgets.retain(|known| known.name != spec.name);
         self.budgets.push(spec);
         self
     }
 
-    /// The handler of one kind of job.
+    /// Registers the handler of one kind of job.
     pub fn job<J, F, R, T>(mut self, run: F) -> Builder
     where
         J: Job,
@@ -106,7 +107,7 @@ impl Builder {
         self
     }
 
-    /// A handler that takes up to `size` jobs per call.
+    /// Registers a handler that takes up to `size` jobs per call.
     pub fn batch_job<J, F, R>(mut self, size: usize, run: F) -> Builder
     where
         J: Job,
@@ -120,31 +121,31 @@ impl Builder {
         self
     }
 
-    /// Written while building: new, or described anew. One that is no longer in the code stays until it is deleted.
+    /// Adds or updates a schedule while building. A schedule that is no longer in the code stays until it is deleted.
     pub fn schedule(mut self, schedule: Schedule) -> Builder {
         self.schedules.push(schedule);
         self
     }
 
-    /// Entities and their search, with these types besides `document`.
+    /// Turns on entities and search, with these types besides `document`.
     pub fn entities(mut self, types: impl IntoIterator<Item = TypeSpec>) -> Builder {
         self.types.get_or_insert_default().extend(types);
         self
     }
 
-    /// Another embedding than the one that ships. Every process on a database must use the same.
+    /// Replaces the built-in embedder. Every process on a database must use the same one.
     pub fn embedder(mut self, embedder: impl Embedder + 'static) -> Builder {
         self.embedder = Some(Arc::new(embedder));
         self
     }
 
-    /// A part with everything it brings.
+    /// Adds a pack and everything it registers.
     pub fn pack(mut self, pack: impl Pack + 'static) -> Builder {
         self.packs.push(Arc::new(pack));
         self
     }
 
-    /// A configuration key of a part, as it would stand in the file: `.setting("packs.guestbook.most", "100")`.
+    /// Sets a configuration key of a pack, as in the file: `.setting("packs.guestbook.longest", "100")`.
     pub fn setting(mut self, path: impl Into<String>, value: impl Into<String>) -> Builder {
         self.settings.push((path.into(), value.into()));
         self
@@ -155,14 +156,14 @@ impl Builder {
         self
     }
 
-    /// How long finished jobs, dead letters, idempotency keys and statistics are kept; 7, 30, 1 and 30 days when not
-    /// said. The clean-up runs beside the workers of [`Windlass::start`].
+    /// How long finished jobs, dead letters, idempotency keys and statistics are kept. The default is 7, 30, 1 and 30
+    /// days. The clean-up runs with the workers of [`Windlass::start`].
     pub fn retention(mut self, retention: Retention) -> Builder {
         self.retention = retention;
         self
     }
 
-    /// Bring the schema up to date while building. A new SQLite file is always migrated.
+    /// Brings the schema up to date while building. A new SQLite file is always migrated.
     pub fn migrate(mut self) -> Builder {
         self.migrate = true;
         self
@@ -188,7 +189,7 @@ impl Builder {
         assembly.check(store.as_ref()).await?;
         self.handlers.extend(assembly.handlers());
         self.handlers.check().map_err(EngineError::from)?;
-        let queues = with_queues_of_parts(store.as_ref(), self.queues, assembly.queues()).await?;
+        let queues = with_queues_of_packs(store.as_ref(), self.queues, assembly.queues()).await?;
         let client = Client::open(store, &queues, &self.handlers.specs()).await?;
         client.set_budgets(&self.budgets).await?;
         assembly.open(&client).await?;
@@ -205,7 +206,7 @@ impl Builder {
         })
     }
 
-    /// Every part, checked against the others and against what the application itself describes.
+    /// Combines all packs and checks them against each other and against the application's own definitions.
     fn assemble(&self, index: Option<Arc<IndexPack>>) -> Result<Assembly, BuildError> {
         let mut packs: Vec<Arc<dyn Pack>> = vec![Arc::new(EnginePart { retention: Some(self.retention) })];
         packs.extend(index.map(|index| index as Arc<dyn Pack>));
@@ -222,7 +223,7 @@ impl Builder {
         }
         let mut application = Inventory::of("the application");
         application.kinds = self.handlers.specs().into_iter().map(|kind| kind.name).collect();
-        // A family may be described with other figures, so that is no clash.
+        // An application may redefine a default queue, so that is no clash.
         let families: Vec<String> = families().into_iter().map(|family| family.name).collect();
         let own = self.queues.iter().filter(|queue| !families.contains(&queue.name));
         application.queues = own.map(|queue| queue.name.clone()).collect();
@@ -254,22 +255,22 @@ async fn open(url: &str) -> Result<(Arc<dyn Store>, bool), BuildError> {
     if url.starts_with("postgres://") || url.starts_with("postgresql://") {
         return Ok((Arc::new(PostgresStore::connect(url, Default::default()).await?), false));
     }
-    // Nothing but the scheme is shown: the rest may hold a password.
+    // Shows only the scheme: the rest may contain a password.
     let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
     Err(BuildError::UnknownDatabase(scheme.to_owned()))
 }
 
-/// The queues the application describes, and those of parts that are neither described nor registered. A process that only
-/// enqueues must not reset what the configuration of the servers says.
-async fn with_queues_of_parts(
+/// The application's queues, and those queues of packs that neither the application nor the database defines. A
+/// process that only enqueues must not reset queues that the servers have configured.
+async fn with_queues_of_packs(
     store: &dyn Store,
     described: Vec<QueueSpec>,
-    of_parts: Vec<QueueSpec>,
+    of_packs: Vec<QueueSpec>,
 ) -> Result<Vec<QueueSpec>, BuildError> {
     store.check_schema().await?;
     let registered: Vec<String> = store.queues().await?.into_iter().map(|state| state.spec.name).collect();
     let mut queues = described;
-    for queue in of_parts {
+    for queue in of_packs {
         if !registered.contains(&queue.name) && !queues.iter().any(|known| known.name == queue.name) {
             queues.push(queue);
         }
@@ -307,32 +308,32 @@ impl Windlass {
         }
     }
 
-    /// Jobs by filter, queues, statistics: what operators use.
+    /// The operator's API: jobs by filter, queues, statistics.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Entities and their search; off unless [`Builder::entities`] was called.
+    /// The entity API; an error unless [`Builder::entities`] was called.
     pub fn entities(&self) -> Result<&Entities, EntityError> {
         self.entities.as_ref().ok_or(EntityError::Off)
     }
 
-    /// Returns once the entity is durable, and with the strategy sync once it is indexed.
+    /// Saves an entity. Returns once it is durable, and with the strategy sync once it is indexed.
     pub async fn save(&self, request: SaveRequest) -> Result<Written, EntityError> {
         self.entities()?.save(request).await
     }
 
-    /// Inside the caller's transaction: entity and box exist when it commits and never did when it rolls back.
+    /// Saves an entity and its indexing job inside the caller's transaction: both exist if and only if it commits.
     pub async fn save_in(&self, tx: &mut impl AsTx, request: SaveRequest) -> Result<Written, EntityError> {
         self.entities()?.save_in(tx.as_tx(), request).await
     }
 
-    /// It is gone from the next search on, in every process; a tombstone without content stays.
+    /// Deletes an entity. The next search in any process does not find it; a tombstone without content stays.
     pub async fn delete(&self, entity_type: &str, id: &str) -> Result<Written, EntityError> {
         self.save(SaveRequest::new(entity_type, id, Change::Delete)).await
     }
 
-    /// Inside the caller's transaction: gone when it commits, untouched when it rolls back.
+    /// Deletes an entity inside the caller's transaction.
     pub async fn delete_in(
         &self,
         tx: &mut impl AsTx,
@@ -342,19 +343,19 @@ impl Windlass {
         self.save_in(tx, SaveRequest::new(entity_type, id, Change::Delete)).await
     }
 
-    /// What was committed before the call, by whichever process, is in the answer.
+    /// Searches everything that any process committed before the call.
     pub async fn search(&self, request: SearchRequest) -> Result<SearchAnswer, EntityError> {
         self.entities()?.search(request).await
     }
 
-    /// Returns once the job is durable.
+    /// Enqueues a job. Returns once it is durable.
     pub async fn enqueue(&self, job: impl Into<Request>) -> Result<Enqueued, EnqueueError> {
         let enqueued = self.client.enqueue(job.into().into_inner()?).await?;
         self.after_enqueue().await?;
         Ok(enqueued)
     }
 
-    /// All or nothing, at most 10,000.
+    /// Enqueues at most 10,000 jobs, all or none.
     pub async fn enqueue_many<J: Into<Request>>(
         &self,
         jobs: impl IntoIterator<Item = J>,
@@ -366,7 +367,7 @@ impl Windlass {
         Ok(enqueued)
     }
 
-    /// Inside the caller's transaction: the job exists when it commits and never did when it rolls back.
+    /// Enqueues a job inside the caller's transaction: it exists if and only if the transaction commits.
     pub async fn enqueue_in(
         &self,
         tx: &mut impl AsTx,
@@ -383,14 +384,14 @@ impl Windlass {
             .ok_or_else(|| windlass_core::Invalid::one("job", "was not written").into())
     }
 
-    /// All of its jobs or none; those that wait for nobody are in their queues when this returns.
+    /// Enqueues all jobs of a workflow or none. Jobs without parents are in their queues when this returns.
     pub async fn enqueue_workflow(&self, workflow: Workflow) -> Result<Started, EnqueueError> {
         let started = self.client.enqueue_workflow(workflow.into_request()?).await?;
         self.after_enqueue().await?;
         Ok(started)
     }
 
-    /// Inside the caller's transaction: the workflow exists when it commits and never did when it rolls back.
+    /// Enqueues a workflow inside the caller's transaction: it exists if and only if the transaction commits.
     pub async fn enqueue_workflow_in(
         &self,
         tx: &mut impl AsTx,
@@ -402,34 +403,34 @@ impl Windlass {
         self.client.enqueue_workflow_in(tx.as_tx(), workflow.into_request()?).await
     }
 
-    /// How a workflow and its jobs stand; `None` when there is no such workflow.
+    /// The state of a workflow and its jobs; `None` when there is no such workflow.
     pub async fn workflow(&self, id: WorkflowId) -> Result<Option<WorkflowDetail>, StoreError> {
         self.client.store().workflow(id).await
     }
 
-    /// Adds a schedule, or describes one anew: its last tick stays.
+    /// Adds or updates a schedule. An update keeps the last tick.
     pub async fn put_schedule(&self, schedule: Schedule) -> Result<(), EngineError> {
         put_schedule(&self.client, schedule).await
     }
 
-    /// A transaction on Windlass' database. On SQLite this is the way in: it waits its turn at the one writer.
+    /// Begins a transaction on Windlass' database. On SQLite use this one: it queues for the single writer.
     pub async fn begin(&self) -> Result<Tx, StoreError> {
         Ok(Tx::new(self.client.store().begin().await?))
     }
 
-    /// Waits for a job's end, whoever runs it.
+    /// Waits until a job has ended, in any process.
     pub async fn wait(&self, id: JobId, patience: Duration) -> Result<Waited, StoreError> {
         self.client.wait(id, patience).await
     }
 
-    /// Starts the workers, the clean-up and the loops of the parts.
+    /// Starts the workers, the clean-up and the services of packs.
     pub async fn start(&self) -> Result<Workers, EngineError> {
         let handle = Worker::start(self.client.clone(), &self.handlers, self.worker.clone()).await?;
         let services = self.assembly.start(self.client.store().clone(), Process::Application);
         Ok(Workers { handle, services })
     }
 
-    /// Runs everything that is due, here and now, without workers. For tests.
+    /// Runs all due jobs in this call, without workers. For tests.
     pub async fn drain(&self) -> Result<Drained, EngineError> {
         self.client.drain(&self.handlers).await
     }
@@ -445,14 +446,15 @@ impl Windlass {
     }
 }
 
-/// Running workers.
+/// The running workers of this process.
 pub struct Workers {
     handle: WorkerHandle,
     services: Services,
 }
 
 impl Workers {
-    /// Stops claiming, lets running jobs end within the grace period, hands the rest back unburnt.
+    /// Stops claiming and waits for running jobs within the grace period. Returns the others to their queues without
+    /// counting an attempt.
     pub async fn shutdown(self) -> Result<(), EngineError> {
         self.services.stop().await;
         self.handle.shutdown().await
@@ -467,7 +469,7 @@ mod tests {
     use crate::parts::Tryout;
 
     #[tokio::test]
-    async fn the_retention_asked_for_is_the_one_that_cleans() {
+    async fn the_builders_retention_is_used_by_the_clean_up() {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite://{}/app.db", folder.path().display());
         let none = Retention { finished: Duration::ZERO, ..Retention::default() };
@@ -482,7 +484,7 @@ mod tests {
                 let run = CleanupRun { older_than: task.older_than, dry_run: false, actor: None };
                 rows += (task.remove)(run).await.unwrap();
             }
-            assert_eq!(rows, gone * 2, "two finished jobs are there by the second time");
+            assert_eq!(rows, gone * 2, "two jobs have finished by the second round");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a handler gets: the engine's context, with transactions as this crate types them.
+//! The context of a handler: the engine's context plus this crate's transactions.
 
 use std::ops::Deref;
 
@@ -15,7 +15,7 @@ impl Context {
         Context(inner)
     }
 
-    /// A transaction on Windlass' database, for this job's effect and its completion.
+    /// Begins a transaction on Windlass' database, for this job's effect and its completion.
     pub async fn begin(&self) -> Result<Tx, StoreError> {
         Ok(Tx::new(self.0.client().store().begin().await?))
     }
@@ -29,8 +29,8 @@ impl Context {
         self.0.settle_in(tx.as_tx()).await
     }
 
-    /// The same with a result: `context.settle_in_with(&mut tx, Completion::with(&result)?)`. What the handler returns
-    /// after the commit changes nothing any more.
+    /// The same with a result: `context.settle_in_with(&mut tx, Completion::with(&result)?)`. The return value of the
+    /// handler is ignored afterwards.
     pub async fn settle_in_with(
         &self,
         tx: &mut impl AsTx,

@@ -1,4 +1,4 @@
-//! Typed jobs: a serialisable struct with a kind, and how a caller adorns one enqueue.
+//! Typed jobs: a serialisable struct with a kind, and the options of one enqueue.
 
 use std::time::Duration;
 
@@ -10,23 +10,23 @@ use windlass_engine::{EnqueueError, JobRequest};
 use crate::Step;
 use crate::parts::DEFAULT_QUEUE;
 
-/// A unit of work. The value is the payload; the constants say where it belongs.
+/// A unit of work. The value is the payload; the constants name its kind and queue.
 pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     const KIND: &'static str;
     const QUEUE: &'static str = DEFAULT_QUEUE;
 
-    /// Attempts, timeout, backoff, priority and jobs per key; overridden where the defaults do not fit.
+    /// Attempts, timeout, backoff, priority and concurrency per key. Override it to change the defaults.
     fn spec() -> KindSpec {
         KindSpec::new(Self::KIND, Self::QUEUE)
     }
 
-    /// In a [`Workflow`](crate::Workflow): not before the jobs of these names have ended.
+    /// In a [`Workflow`](crate::Workflow): runs after the jobs with these names have ended.
     fn after<N: Into<String>>(self, names: impl IntoIterator<Item = N>) -> Step {
         Step::from(self).after(names)
     }
 }
 
-/// One enqueue with its options. Every [`Job`] turns into one by itself.
+/// One enqueue with its options. Every [`Job`] converts into one.
 pub struct Request {
     inner: JobRequest,
     encoded: Result<(), serde_json::Error>,
@@ -46,7 +46,7 @@ impl Request {
         }
     }
 
-    /// Not before this long from now, by the database's clock.
+    /// Runs no sooner than this long from now, by the database's clock.
     pub fn delay(mut self, delay: Duration) -> Request {
         self.inner.delay = Some(delay);
         self
@@ -73,34 +73,35 @@ impl Request {
         self
     }
 
-    /// At most one job per key, until it has finished; see [`unique_until`](Request::unique_until).
+    /// At most one job per key until that job has finished; see [`unique_until`](Request::unique_until).
     pub fn unique_key(mut self, key: impl Into<String>, on_conflict: OnConflict) -> Request {
         self.inner.unique_key = Some(key.into());
         self.inner.on_conflict = Some(on_conflict);
         self
     }
 
-    /// How long the job keeps its unique key. Until it starts: another may wait while this one runs.
+    /// How long the job keeps its unique key. With [`UniqueUntil::Started`] another job of the key may wait while this
+    /// one runs.
     pub fn unique_until(mut self, until: UniqueUntil) -> Request {
         self.inner.unique_until = Some(until);
         self
     }
 
-    /// The same key again returns the first job instead of making a second.
+    /// A second enqueue with the same key returns the first job.
     pub fn idempotency_key(mut self, key: impl Into<String>) -> Request {
         self.inner.idempotency_key = Some(key.into());
         self
     }
 
-    /// With a unique key: for this long from now on, another with the key and a window is a duplicate, also when this one
-    /// has finished.
+    /// With a unique key: for this long from now, another job with the key and a window is a duplicate, even after this
+    /// one has finished.
     pub fn unique_for(mut self, window: Duration) -> Request {
         self.inner.unique_for = Some(window);
         self
     }
 
-    /// Of the kind's jobs with this key only so many run at once, over all processes: [`KindSpec::key_concurrency`],
-    /// one unless the job's spec says otherwise. The others wait in line, by priority and time, and keys take turns.
+    /// At most [`KindSpec::key_concurrency`] jobs of the kind with this key run at once over all processes; the default
+    /// is 1. The others wait in order of priority and time, and keys take turns.
     pub fn concurrency_key(mut self, key: impl Into<String>) -> Request {
         self.inner.concurrency_key = Some(key.into());
         self
@@ -116,7 +117,7 @@ impl Request {
         self
     }
 
-    /// In a [`Workflow`](crate::Workflow): not before the jobs of these names have ended.
+    /// In a [`Workflow`](crate::Workflow): runs after the jobs with these names have ended.
     pub fn after<N: Into<String>>(self, names: impl IntoIterator<Item = N>) -> Step {
         Step::from(self).after(names)
     }

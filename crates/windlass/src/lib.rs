@@ -1,4 +1,4 @@
-//! Durable work for applications, in your own database and your own transaction.
+//! Durable jobs for applications, in your own database and your own transaction.
 //!
 //! ```no_run
 //! use serde::{Deserialize, Serialize};
@@ -32,17 +32,18 @@
 //! # }
 //! ```
 //!
-//! With [`Builder::entities`] it also keeps the application's data searchable: [`Windlass::save`] queues the embedding in the
-//! same transaction as the row, [`Windlass::search`] finds it by words and meaning, [`Windlass::delete`] takes it away.
+//! With [`Builder::entities`] it also makes the application's data searchable. [`Windlass::save`] writes an entity and
+//! queues its indexing in one transaction, [`Windlass::search`] finds it by words and meaning, and [`Windlass::delete`]
+//! removes it.
 //!
-//! With [`Builder::schedule`] a job is enqueued again and again; a schedule stays in the database until it is deleted there.
+//! With [`Builder::schedule`] a job is enqueued at regular times. A schedule stays in the database until it is deleted.
 //!
-//! With [`Builder::budget`] its provider calls stay within a month's money: a handler [reserves](windlass_engine::Context::reserve)
-//! before the call and settles after it.
+//! With [`Builder::budget`] calls to paid providers stay within a monthly limit: a handler
+//! [reserves](windlass_engine::Context::reserve) before the call and settles after it.
 //!
-//! With [`Windlass::enqueue_workflow`] jobs wait for others: a [`Workflow`] names them and says who runs after whom.
+//! With [`Windlass::enqueue_workflow`] jobs wait for others: a [`Workflow`] names its jobs and their dependencies.
 //!
-//! Owns the builder, the typed jobs, schedules and workflows and the test modes; everything else is the engine's, re-exported.
+//! Owns the builder, typed jobs, schedules, workflows and test modes. Everything else is re-exported.
 
 #![forbid(unsafe_code)]
 
@@ -90,10 +91,10 @@ pub use windlass_index::{
     Entities, EntityError, Facet, FacetValue, Hit, Mode, SaveRequest, SearchAnswer, SearchRequest,
 };
 
-/// The door for parts: [`Pack`](pack::Pack), what it registers, and the vocabulary of routes.
+/// The plug-in API: [`Pack`](pack::Pack), what it registers, and the types of routes.
 pub use windlass_pack as pack;
 
-/// Its Rust is compiled with the documentation's examples.
+/// Compiles the Rust examples of the README as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

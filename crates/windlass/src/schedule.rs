@@ -7,7 +7,7 @@ use windlass_core::{Invalid, duration};
 
 use crate::Job;
 
-/// When a job is enqueued again and again. It ticks whenever one of its rules does.
+/// Enqueues a job whenever one of its rules is due.
 ///
 /// ```
 /// # use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ use crate::Job;
 #[derive(Clone, Debug)]
 pub struct Schedule {
     spec: ScheduleSpec,
-    /// The payload could not be written as JSON.
+    /// Why the payload cannot be written as JSON.
     unwritable: Option<String>,
 }
 
@@ -39,23 +39,23 @@ impl Schedule {
         Schedule { spec, unwritable }
     }
 
-    /// Five fields, six with seconds first, or `@daily` and its kin.
+    /// A cron expression: five fields, six with seconds first, or a name such as `@daily`.
     pub fn cron(self, expr: impl Into<String>) -> Schedule {
         self.rule(RuleSpec { expr: expr.into(), ..RuleSpec::default() })
     }
 
-    /// In elapsed time, counted from when the schedule was made.
+    /// A fixed period, counted from the creation of the schedule.
     pub fn every(self, period: Duration) -> Schedule {
         self.cron(format!("every {}", duration::format(period)))
     }
 
-    /// An expression with a zone of its own, or bound to phases of a calendar.
+    /// A rule with its own time zone, or limited to phases of a calendar.
     pub fn rule(mut self, rule: RuleSpec) -> Schedule {
         self.spec.rules.push(rule);
         self
     }
 
-    /// Of the rules that name none: an IANA name. UTC when not said.
+    /// Default time zone of rules without one, an IANA name; UTC if unset.
     pub fn zone(mut self, zone: impl Into<String>) -> Schedule {
         self.spec.zone = Some(zone.into());
         self
@@ -67,13 +67,13 @@ impl Schedule {
         self
     }
 
-    /// What becomes of ticks that nobody was there for; the latest stands for all of them when not said.
+    /// What happens to ticks missed while no worker ran. The default is one job for all of them.
     pub fn misfire(mut self, misfire: Misfire) -> Schedule {
         self.spec.misfire = misfire;
         self
     }
 
-    /// Most ticks made up for at once under [`Misfire::All`]; 100 when not said.
+    /// Most missed ticks enqueued at once under [`Misfire::All`]; the default is 100.
     pub fn catch_up(mut self, ticks: u32) -> Schedule {
         self.spec.catch_up = Some(ticks);
         self
@@ -95,7 +95,7 @@ impl Schedule {
         self
     }
 
-    /// A tick that finds a waiting job of this key adds none.
+    /// A tick adds no job while one with this key is waiting.
     pub fn unique_key(mut self, key: impl Into<String>) -> Schedule {
         self.spec.unique_key = Some(key.into());
         self
@@ -117,7 +117,7 @@ impl Schedule {
     }
 }
 
-/// The problems of one schedule among others.
+/// Prefixes each problem with the name of the schedule.
 pub(crate) fn of(name: &str, mut invalid: Invalid) -> Invalid {
     for problem in &mut invalid.problems {
         problem.field = format!("schedules.{name}.{}", problem.field);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ticks_exactly_as_often_as_was_said() {
+    fn a_period_of_any_precision_ticks_exactly() {
         for period in ["1.5s", "25h1m", "1h30m15.25s", "100.001ms"].map(|text| duration::parse(text).unwrap())
         {
             let spec = Schedule::new("often", Report {}).every(period).into_spec().unwrap();

@@ -1,4 +1,4 @@
-//! Looking at what was enqueued, for an application's tests.
+//! Assertions about enqueued jobs, for an application's tests.
 
 use windlass_core::store::{JobFilter, Page};
 use windlass_core::{JobState, StoreError};
@@ -28,15 +28,15 @@ impl Windlass {
             .collect()
     }
 
-    /// Panics unless a waiting job of this kind satisfies `expected`; the message shows those that are there.
+    /// Panics unless a waiting job of this kind satisfies `expected`; the message lists the waiting jobs.
     pub async fn assert_enqueued<J: Job>(&self, expected: impl Fn(&J) -> bool) {
         match self.enqueued::<J>().await {
-            Err(error) => panic!("could not look for {}: {}", J::KIND, error.chain()),
+            Err(error) => panic!("could not list the jobs of {}: {}", J::KIND, error.chain()),
             Ok(jobs) if jobs.iter().any(&expected) => {}
             Ok(jobs) => {
                 let seen: Vec<String> =
                     jobs.iter().map(|job| serde_json::to_string(job).unwrap_or_default()).collect();
-                panic!("no waiting {} is as expected; there are: [{}]", J::KIND, seen.join(", "));
+                panic!("no waiting {} job is as expected; waiting: [{}]", J::KIND, seen.join(", "));
             }
         }
     }

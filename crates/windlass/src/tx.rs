@@ -1,10 +1,10 @@
-//! Transactions: the application's own, or one that Windlass opens on the same database.
+//! Transactions: the application's own, or one that Windlass begins on the same database.
 
 use sqlx::{PgConnection, Postgres, Sqlite, SqliteConnection, Transaction};
 use windlass_core::store::StoreTx;
 use windlass_core::{StoreError, TxRef};
 
-/// A transaction on Windlass' database, for application data and jobs together. Dropped, it rolls back.
+/// A transaction on Windlass' database, for application data and jobs together. Dropping it rolls back.
 pub struct Tx {
     inner: Box<dyn StoreTx>,
 }
@@ -33,7 +33,7 @@ impl Tx {
     }
 }
 
-/// Anything that is an open transaction: [`Tx`], a `sqlx::Transaction`, or a connection the caller began one on.
+/// An open transaction: [`Tx`], a `sqlx::Transaction`, or a connection on which the caller began one.
 pub trait AsTx: Send {
     fn as_tx(&mut self) -> TxRef<'_>;
 }

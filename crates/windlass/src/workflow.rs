@@ -6,8 +6,8 @@ use windlass_engine::{EnqueueError, JobRequest, MemberRequest, WorkflowRequest};
 
 use crate::{Job, Request};
 
-/// Jobs that are written together, some of which run after others. A job starts when all it runs after have ended, and
-/// reads what they returned with [`Context::parent_results`](windlass_engine::Context::parent_results).
+/// Jobs with dependencies, enqueued together. A job starts when all its parents have ended, and reads their results
+/// with [`Context::parent_results`](windlass_engine::Context::parent_results).
 ///
 /// ```
 /// # use serde::{Deserialize, Serialize};
@@ -29,18 +29,18 @@ pub struct Workflow {
 }
 
 impl Workflow {
-    /// The name is for people; many workflows may have the same.
+    /// The name is a label and need not be unique.
     pub fn new(name: impl Into<String>) -> Workflow {
         Workflow { name: name.into(), on_failure: OnFailure::default(), steps: Vec::new() }
     }
 
-    /// What a job that ends without success means for the rest; stop when not said.
+    /// What happens to the other jobs when one fails; the default is to stop.
     pub fn on_failure(mut self, on_failure: OnFailure) -> Workflow {
         self.on_failure = on_failure;
         self
     }
 
-    /// Adds a job under a name that no other of the workflow has.
+    /// Adds a job under a name that is unique in the workflow.
     pub fn add(mut self, name: impl Into<String>, job: impl Into<Step>) -> Workflow {
         self.steps.push((name.into(), job.into()));
         self
@@ -76,7 +76,7 @@ impl Workflow {
     }
 }
 
-/// One job of a [`Workflow`]. Every [`Job`] and [`Request`] turns into one by itself.
+/// One job of a [`Workflow`]. Every [`Job`] and [`Request`] converts into one.
 pub struct Step {
     request: Request,
     after: Vec<String>,
@@ -97,20 +97,20 @@ impl From<Request> for Step {
 }
 
 impl Step {
-    /// Not before the jobs of these names have ended.
+    /// Runs after the jobs with these names have ended.
     pub fn after<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Step {
         self.after.extend(names.into_iter().map(Into::into));
         self
     }
 
-    /// What the failure of this job means, where that is not what the workflow says: stop or continue.
+    /// Overrides the workflow's failure policy for this job: stop or continue.
     pub fn on_failure(mut self, on_failure: OnFailure) -> Step {
         self.on_failure = Some(on_failure);
         self
     }
 
-    /// The job that takes this one back, should the workflow fail after it has completed; for workflows that compensate. It
-    /// reads what this one returned as a child would.
+    /// The job that undoes this one if the workflow fails after it has completed, for workflows that compensate. It
+    /// reads the result of this job as a child would.
     pub fn compensate(mut self, undo: impl Into<Request>) -> Step {
         self.compensate = Some(undo.into());
         self

@@ -1,6 +1,6 @@
 //! The table of entries and every statement on it.
 //!
-//! One text serves SQLite and Postgres: `$1` for values, tables as `windlass.guestbook_…`.
+//! Each statement runs on SQLite and Postgres: parameters are `$1`, tables are `windlass.guestbook_…`.
 
 use windlass::pack::cleanup::CleanupRun;
 use windlass::pack::{Host, PackStep, PackTx, SqlRow, SqlText};
@@ -8,7 +8,7 @@ use windlass::{BackupColumn, ColumnKind, EntityError, StoreError, Table, Time};
 
 use crate::search;
 
-/// The first change of this part's tables. A later one is another step; a released step is never edited.
+/// The first migration of this pack. A later change is another step; a released step is never edited.
 pub(crate) const STEP: PackStep = PackStep {
     version: 1,
     name: "entries",
@@ -30,7 +30,7 @@ const fn column(name: &'static str, kind: ColumnKind) -> BackupColumn {
     BackupColumn { name, kind, serial: false }
 }
 
-/// What a backup copies.
+/// The columns in a backup.
 pub(crate) const TABLE: Table = Table {
     name: "guestbook_entries",
     columns: &[
@@ -70,7 +70,7 @@ pub(crate) async fn insert(tx: &mut PackTx, entry: &Entry) -> Result<(), StoreEr
     Ok(())
 }
 
-/// Newest first, before the entry with the id `before`.
+/// Newest first, starting below the id `before`.
 pub(crate) async fn list(
     host: &Host,
     name: Option<&str>,
@@ -100,7 +100,7 @@ pub(crate) async fn thank(tx: &mut PackTx, id: i64, at: Time) -> Result<bool, St
     Ok(tx.run(text, &[id.into(), at.into()]).await? > 0)
 }
 
-/// What was removed; `None` when there is no such entry.
+/// Returns the removed entry; `None` when there is no such entry.
 pub(crate) async fn delete(tx: &mut PackTx, id: i64) -> Result<Option<Entry>, StoreError> {
     let text = "delete from windlass.guestbook_entries where id = $1
                 returning id, name, message, signed_at, thanked_at";
@@ -112,13 +112,13 @@ pub(crate) async fn count(host: &Host) -> Result<i64, StoreError> {
     rows.first().map_or(Ok(0), |row| row.get("n"))
 }
 
-/// When the oldest guest who was not thanked yet signed.
+/// When the oldest entry without thanks was signed.
 pub(crate) async fn oldest_unthanked(host: &Host) -> Result<Option<Time>, StoreError> {
     let text = "select min(signed_at) as oldest from windlass.guestbook_entries where thanked_at is null";
     host.rows(text, &[]).await?.first().map_or(Ok(None), |row| row.get("oldest"))
 }
 
-/// In steps, each a transaction of its own: one for all of them would hold the writer for too long.
+/// Removes in steps with a transaction each, because one transaction would hold SQLite's writer for too long.
 pub(crate) async fn remove_old(host: &Host, run: &CleanupRun) -> Result<u64, EntityError> {
     let before = host.now().await?.minus(run.older_than);
     if run.dry_run {

@@ -1,4 +1,4 @@
-//! The job that thanks a guest, and the one that counts the book once a day.
+//! A job that thanks a guest, and a scheduled job that counts the entries once a day.
 
 use serde::{Deserialize, Serialize};
 use windlass::pack::{Host, Registry};
@@ -42,8 +42,8 @@ pub(crate) fn register(registry: &mut Registry) {
     });
 }
 
-/// The row, its entity and the job's completion are one commit: however often the job runs, the guest is thanked once, and
-/// an entry that was removed meanwhile stays out of the search.
+/// The row, its entity and the job's completion are one commit. So a job that runs twice thanks the guest once, and an
+/// entry removed meanwhile stays out of the search.
 async fn run(
     host: Host,
     context: windlass::pack::Context,
@@ -55,7 +55,7 @@ async fn run(
     };
     context.log(greeting.replace("{name}", &entry.name));
     let now = host.now().await?;
-    // Only statements from here on: the transaction holds the only writer of SQLite.
+    // Only statements from here on: the transaction holds SQLite's single writer.
     let mut tx = host.begin().await?;
     if !entries::thank(&mut tx, entry.id, now).await? {
         return Err(JobError::fail("the entry was removed meanwhile"));

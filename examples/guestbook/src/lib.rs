@@ -1,6 +1,6 @@
-//! A guest book as a part of Windlass: visitors sign it, a job thanks each of them and makes the entry searchable.
+//! A guest book as a pack for Windlass: visitors sign it, and a job thanks each of them and makes the entry searchable.
 //!
-//! Copy this folder to begin a part of your own; `docs/packs.md` walks through it.
+//! Copy this folder to start your own pack; `docs/packs.md` explains it.
 
 #![forbid(unsafe_code)]
 
@@ -21,7 +21,7 @@ use windlass::pack::{Method, Pack, Registry};
 
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
 
-/// How entries are shown, on the page and in the terminal.
+/// Columns of the page and of the terminal output.
 const COLUMNS: [Column; 4] = [
     Column::text("name", "name"),
     Column::text("message", "message"),

@@ -1,4 +1,4 @@
-//! `windlass` with a guest book: every verb, route and page of the command, and those of this part.
+//! The whole `windlass` command with this pack added.
 
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -37,7 +37,7 @@ impl From<Entry> for EntryView {
     }
 }
 
-/// What `POST /v1/guestbook` takes.
+/// Body of `POST /v1/guestbook`.
 struct NewEntry;
 
 impl Shape for NewEntry {
@@ -88,11 +88,11 @@ async fn list(host: Host, call: Call) -> Answer {
     ok(&paging.list(entries, |entry| entry.id.to_string(), EntryView::from))
 }
 
-/// The entry and the job that thanks for it are one commit.
+/// The entry and its job are one commit.
 async fn sign(host: Host, longest: usize, call: Call) -> Answer {
     let (name, message) = checked(&call, longest)?;
     let signed_at = host.now().await?;
-    // The time in microseconds: unique enough for a guest book, and the newest is the largest.
+    // The time in microseconds is unique enough for a guest book, and sorts by time.
     let entry = Entry { id: signed_at.0, name, message, signed_at, thanked_at: None };
     let payload = serde_json::to_vec(&Thank { entry: entry.id })
         .map_err(|error| Problem::internal("a job could not be written", &error.to_string()))?;
@@ -103,7 +103,7 @@ async fn sign(host: Host, longest: usize, call: Call) -> Answer {
     answer(StatusCode::CREATED, &EntryView::from(entry))
 }
 
-/// Every broken rule at once, before anything is written.
+/// Reports every broken rule at once, before anything is written.
 fn checked(call: &Call, longest: usize) -> Result<(String, String), Problem> {
     let mut fields = call.object()?;
     let (name, message) = (fields.required_text("name"), fields.required_text("message"));
@@ -131,7 +131,7 @@ async fn remove(host: Host, call: Call) -> Answer {
         return Err(Problem::not_found(format!("there is no entry {id}")));
     };
     search::remove(&host, &mut tx, id).await?;
-    // An operator's act leaves a line in the audit, in the transaction of the change.
+    // The action is recorded in the audit log, in the transaction of the change.
     let detail = [("name", entry.name), ("message", entry.message)];
     let detail = detail.map(|(field, was)| (field.to_owned(), json!({ "from": was, "to": null })));
     let detail = detail.into_iter().collect();

@@ -1,11 +1,12 @@
-//! Entries as entities: searchable once thanked for, gone from search when removed, each in the transaction of the change.
+//! Entries as entities: added to search by the thanking job and removed with the entry, each in the transaction of the
+//! change.
 
 use windlass::pack::{Host, PackTx};
 use windlass::{Change, Entities, EntityError, SaveRequest, WriteRefusal};
 
 use crate::entries::Entry;
 
-/// The type under which entries are searched.
+/// Entity type of the entries.
 pub(crate) const ENTITY: &str = "guest_entry";
 
 pub(crate) async fn put(host: &Host, tx: &mut PackTx, entry: &Entry) -> Result<(), EntityError> {
@@ -14,7 +15,7 @@ pub(crate) async fn put(host: &Host, tx: &mut PackTx, entry: &Entry) -> Result<(
     save(host, tx, entry.id, Change::Put(fields.into_iter().collect())).await
 }
 
-/// An entry that nobody was thanked for yet is no entity.
+/// An entry without thanks has no entity yet, so a missing entity is no error.
 pub(crate) async fn remove(host: &Host, tx: &mut PackTx, id: i64) -> Result<(), EntityError> {
     match save(host, tx, id, Change::Delete).await {
         Err(EntityError::Refused { refusal: WriteRefusal::Missing, .. }) => Ok(()),

@@ -14,7 +14,7 @@ pub(crate) fn declared() -> Vec<Setting> {
     ]
 }
 
-/// A check of its own: the form of the value alone cannot say this.
+/// A custom check, which `Form` cannot express.
 fn names_the_guest(value: &SettingValue) -> Result<(), String> {
     match value.to_string().contains("{name}") {
         true => Ok(()),

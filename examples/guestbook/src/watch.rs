@@ -1,4 +1,4 @@
-//! What others see of the guest book: a metric and a health check.
+//! A metric and a health check.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use windlass::pack::{Host, Registry};
 use crate::entries;
 
 const ENTRIES: Series = Series::gauge("windlass_guestbook_entries", "Entries in the guest book.");
-/// A guest who waits longer for thanks is a finding.
+/// The health check warns when a guest has waited longer than this.
 const PATIENCE: Duration = Duration::from_secs(3_600);
 
 pub(crate) fn register(registry: &mut Registry) {

@@ -1,6 +1,6 @@
-//! The whole command with the guest book in it, on both databases, as a person uses it.
+//! The whole command with the guest book, on both databases.
 
-// The helpers around the tests are tests too.
+// Helper functions outside `#[test]` functions unwrap too.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -14,7 +14,7 @@ use windlass_testkit::signal::{Seen, wait_until_blocking};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A folder to work in, and a database of its own.
+/// A working folder and a database for one test.
 struct World {
     folder: tempfile::TempDir,
     database: String,
@@ -27,7 +27,7 @@ impl World {
         World { folder, database }
     }
 
-    /// A schema of its own.
+    /// Each test uses its own schema.
     fn postgres(name: &str) -> World {
         let url = std::env::var("WINDLASS_TEST_POSTGRES_URL")
             .unwrap_or_else(|_| "postgres://postgres@127.0.0.1:5432/test".to_owned());
@@ -46,7 +46,7 @@ impl World {
         self.command(args).output().unwrap()
     }
 
-    /// What a verb that succeeds prints.
+    /// Output of a verb that must succeed.
     fn ok(&self, args: &[&str]) -> String {
         let output = self.run(args);
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -84,7 +84,7 @@ impl Drop for World {
     }
 }
 
-/// Signed, thanked by a job, found by its meaning, counted, checked, listed by the page's route.
+/// An entry is signed, thanked by a job, found by search, shown on the page, and removed.
 fn from_entry_to_thanks(world: &World) {
     world.ok(&["migrate", "up"]);
     let signed = world.json(&["guestbook", "sign", "--name", "Ada", "--message", "What a lovely engine"]);
@@ -94,7 +94,7 @@ fn from_entry_to_thanks(world: &World) {
         1
     );
     let (mut server, url) = world.serve();
-    // From an empty folder: only the server can know.
+    // In an empty folder, so that answers can only come from the server.
     let elsewhere = tempfile::tempdir().unwrap();
     let at = |args: &[&str]| -> Value {
         let mut command = Command::new(env!("CARGO_BIN_EXE_guestbook"));
@@ -128,7 +128,7 @@ fn from_entry_to_thanks(world: &World) {
     server.kill().ok();
 }
 
-/// Clean-up takes an entry from its table and from search, and leaves one line in the audit.
+/// Clean-up removes the entry from its table and from search, and writes one audit record.
 fn removed(at: &dyn Fn(&[&str]) -> Value) {
     let dry = at(&["cleanup", "run", "guestbook", "--older-than", "0s", "--dry-run"]);
     assert_eq!(dry["items"][0]["rows"], 1);
@@ -141,7 +141,7 @@ fn removed(at: &dyn Fn(&[&str]) -> Value) {
     assert_eq!(lines["items"][0]["subject"], "cleanup/guestbook");
 }
 
-/// The page is drawn from its description, and its buttons call its routes.
+/// The page is rendered from its description, and its buttons call the routes.
 fn page(url: &str) {
     let browser = Browser::start();
     let page = browser.open(&format!("{url}/#/guestbook"), 1200);
@@ -171,7 +171,7 @@ fn from_entry_to_thanks_on_postgres() {
     from_entry_to_thanks(&World::postgres("thanks"));
 }
 
-/// A verb that works in its own process takes the entry from search too.
+/// `remove` without a server also removes the entry from search.
 fn removed_without_a_server(world: &World) {
     world.ok(&["migrate", "up"]);
     let sign = || {
@@ -186,21 +186,21 @@ fn removed_without_a_server(world: &World) {
     server.terminate().unwrap();
     server.kill().ok();
     world.ok(&["guestbook", "remove", &second]);
-    assert_eq!(hits(), 0, "it is found no more");
+    assert_eq!(hits(), 0, "the removed entry is still found");
 }
 
 #[test]
-fn an_entry_goes_without_a_server_on_sqlite() {
+fn an_entry_is_removed_without_a_server_on_sqlite() {
     removed_without_a_server(&World::sqlite());
 }
 
 #[test]
-fn an_entry_goes_without_a_server_on_postgres() {
+fn an_entry_is_removed_without_a_server_on_postgres() {
     removed_without_a_server(&World::postgres("remove"));
 }
 
 #[test]
-fn every_broken_rule_is_told_at_once() {
+fn every_broken_rule_is_reported_at_once() {
     let world = World::sqlite();
     world.ok(&["migrate", "up"]);
     let long = "x".repeat(501);
@@ -220,8 +220,8 @@ fn every_broken_rule_is_told_at_once() {
     assert!(said.contains("longest: must be") && said.contains("greeting: must contain {name}"), "{said}");
 }
 
-/// A copy holds the entries, and either database takes them.
-fn copies(from: &World, to: &World) {
+/// A backup contains the entries and can be restored into the other database.
+fn backup_and_restore(from: &World, to: &World) {
     from.ok(&["migrate", "up"]);
     from.ok(&["guestbook", "sign", "--name", "Ada", "--message", "Kept"]);
     let file = from.folder.path().join("book.backup");
@@ -233,16 +233,16 @@ fn copies(from: &World, to: &World) {
 }
 
 #[test]
-fn a_copy_of_sqlite_is_restored_into_postgres() {
-    copies(&World::sqlite(), &World::postgres("copy"));
+fn a_backup_of_sqlite_is_restored_into_postgres() {
+    backup_and_restore(&World::sqlite(), &World::postgres("copy"));
 }
 
 #[test]
-fn a_copy_of_postgres_is_restored_into_sqlite() {
-    copies(&World::postgres("back"), &World::sqlite());
+fn a_backup_of_postgres_is_restored_into_sqlite() {
+    backup_and_restore(&World::postgres("back"), &World::sqlite());
 }
 
-/// The part's tables go and come alone; the rest stays.
+/// The migrations of the pack are reverted and applied without touching other tables.
 fn down_and_up(world: &World) {
     world.ok(&["migrate", "up"]);
     world.ok(&["guestbook", "sign", "--name", "Ada", "--message", "Gone soon"]);
@@ -259,21 +259,21 @@ fn down_and_up(world: &World) {
     assert_eq!(status["items"].as_array().unwrap().iter().find(step).unwrap()["applied_at"], Value::Null);
     world.ok(&["migrate", "up"]);
     assert_eq!(world.json(&["guestbook"])["items"].as_array().unwrap().len(), 0);
-    assert_eq!(world.json(&["jobs"])["items"].as_array().unwrap().len(), 1, "jobs are not the part's");
+    assert_eq!(world.json(&["jobs"])["items"].as_array().unwrap().len(), 1, "jobs do not belong to the pack");
 }
 
 #[test]
-fn tables_go_and_come_on_sqlite() {
+fn migrations_are_reverted_and_applied_on_sqlite() {
     down_and_up(&World::sqlite());
 }
 
 #[test]
-fn tables_go_and_come_on_postgres() {
+fn migrations_are_reverted_and_applied_on_postgres() {
     down_and_up(&World::postgres("tables"));
 }
 
 #[test]
-fn a_binary_without_the_part_opens_the_database() {
+fn a_binary_without_the_pack_opens_the_database() {
     let world = World::sqlite();
     world.ok(&["migrate", "up"]);
     let path = world.database.strip_prefix("sqlite://").unwrap().to_owned();

@@ -15,9 +15,9 @@ use windlass_engine::{
     WorkflowRequest, handler,
 };
 use windlass_testkit::conformance::Harness;
-use windlass_testkit::conformance::attic::exported_as;
-use windlass_testkit::conformance::attic::{check_full, exported, fill, holdings, sums};
-use windlass_testkit::conformance::trunk::{PACK, STEPS, pack_up, with_trunk};
+use windlass_testkit::conformance::backup_fixture::exported_as;
+use windlass_testkit::conformance::backup_fixture::{check_full, exported, fill, holdings, sums};
+use windlass_testkit::conformance::backup_pack::{PACK, STEPS, fill_sample_pack, with_sample_pack};
 use windlass_testkit::signal::{Seen, wait_until};
 
 use crate::on_both;
@@ -70,16 +70,16 @@ async fn sqlite_to_postgres_to_sqlite() {
 async fn packs_travel_with_the_rest() {
     let (h, folder) = (full().await, tempfile::tempdir().unwrap());
     let rest = exported(&*h.store).await;
-    let all = with_trunk();
+    let all = with_sample_pack();
     let mut places = Vec::new();
     for n in 0..4 {
         let place = if n % 2 == 0 { Place::sqlite().await } else { Place::postgres().await };
         place.store.migrate_pack_up(PACK, STEPS).await.unwrap();
         places.push(place);
     }
-    pack_up(places[0].store.as_ref(), rest).await;
+    fill_sample_pack(places[0].store.as_ref(), rest).await;
     let before = sums(&exported_as(places[0].store.as_ref(), &all).await);
-    assert_eq!(before["trunk_things"].rows, 5);
+    assert_eq!(before["sample_things"].rows, 5);
     for (from, to) in [(0, 1), (1, 2), (2, 3)] {
         let path = folder.path().join(from.to_string());
         let (from, to) = (places[from].store.as_ref(), places[to].store.as_ref());
@@ -263,26 +263,26 @@ on_both! {
         let folder = tempfile::tempdir().unwrap();
         let (path, none, store) = (folder.path().join("copy"), folder.path().join("none"), place.store.as_ref());
         store.migrate_pack_up(PACK, STEPS).await.unwrap();
-        pack_up(store, Vec::new()).await;
+        fill_sample_pack(store, Vec::new()).await;
         match backup::write(store, &holdings(), &none, &mut |_, _| {}).await {
             Err(BackupError::Store(StoreError::UnknownPack { pack })) => assert_eq!(pack, PACK),
             other => panic!("{other:?}"),
         }
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-        backup::write(store, &with_trunk(), &path, &mut |_, _| {}).await.unwrap();
+        backup::write(store, &with_sample_pack(), &path, &mut |_, _| {}).await.unwrap();
         for other in [Place::sqlite().await, Place::postgres().await] {
             let store = other.store.as_ref();
             match restore(store, &path).await {
                 Err(BackupError::Unfit { why, .. }) => {
-                    assert!(why.contains("pack `trunk`, which this binary does not have"), "{why}");
+                    assert!(why.contains("pack `sample`, which this binary does not have"), "{why}");
                 }
                 other => panic!("{other:?}"),
             }
-            let missing = backup::restore(store, &with_trunk(), &path, &mut |_, _| {}).await.unwrap_err();
-            assert!(missing.to_string().contains("pack `trunk` are missing; run `windlass migrate up`"), "{missing}");
+            let missing = backup::restore(store, &with_sample_pack(), &path, &mut |_, _| {}).await.unwrap_err();
+            assert!(missing.to_string().contains("pack `sample` are missing; run `windlass migrate up`"), "{missing}");
             assert!(exported(store).await.is_empty());
             store.migrate_pack_up(PACK, STEPS).await.unwrap();
-            backup::restore(store, &with_trunk(), &path, &mut |_, _| {}).await.unwrap();
+            backup::restore(store, &with_sample_pack(), &path, &mut |_, _| {}).await.unwrap();
             other.end().await;
         }
         // A copy of before the pack leaves its tables empty.
@@ -290,7 +290,7 @@ on_both! {
         let old = folder.path().join("old");
         write(plain.store.as_ref(), &old).await;
         plain.store.migrate_pack_up(PACK, STEPS).await.unwrap();
-        backup::restore(plain.store.as_ref(), &with_trunk(), &old, &mut |_, _| {}).await.unwrap();
+        backup::restore(plain.store.as_ref(), &with_sample_pack(), &old, &mut |_, _| {}).await.unwrap();
         plain.end().await;
     }
 

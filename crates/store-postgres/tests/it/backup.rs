@@ -4,7 +4,7 @@ use sqlx::{AssertSqlSafe, Row};
 use windlass_core::backup::{COLUMNS_LEFT_OUT, TABLES_LEFT_OUT};
 use windlass_core::store::BackupStore;
 use windlass_core::{NewJob, Store};
-use windlass_testkit::conformance::attic::holdings;
+use windlass_testkit::conformance::backup_fixture::holdings;
 
 use crate::place::Place;
 

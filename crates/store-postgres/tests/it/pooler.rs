@@ -44,29 +44,29 @@ macro_rules! cases {
 
 // What the engine and the index live by; wakes between processes are none of it.
 cases! {
-    enqueue { one many_in_order_with_growing_ids delayed_is_not_early two_handles_never_share_an_id }
-    unique { replace_supersedes_the_waiting_one two_racing_enqueues_leave_one_waiting }
+    enqueue { one_job_is_stored_whole many_in_order_with_growing_ids delayed_is_not_early two_handles_never_share_an_id }
+    unique { replace_supersedes_the_waiting_job two_racing_enqueues_leave_one_waiting }
     idempotency { the_same_request_gets_the_same_job two_racing_calls_make_one_job }
     claim { priority_then_time_then_id eight_claimers_get_every_job_once only_handled_kinds the_attempt_is_counted_at_claim }
     settle {
         done_keeps_its_result retry_waits_and_keeps_its_attempt attempts_run_out a_mixed_batch_settles_the_others
-        answers_follow_the_question twice_is_stale a_large_batch
+        answers_are_in_the_order_of_the_request a_second_settlement_is_stale a_large_batch
     }
     fence { late_writes_after_reclaim late_writes_while_another_runs_it }
-    poll { an_idle_queue next_due_is_the_earliest live_settings_are_seen each_set_of_kinds_has_its_own_answer limits_in_force_are_told }
-    lane { one_of_a_key_at_a_time keys_take_turns in_a_callers_transaction }
+    poll { an_idle_queue_is_reported next_due_is_the_earliest live_settings_are_seen each_set_of_kinds_has_its_own_answer limits_in_force_are_reported }
+    lane { one_of_a_key_at_a_time keys_take_turns keyed_jobs_in_a_callers_transaction }
     lane_race { eight_claimers_never_run_two_of_a_key }
-    rate { tokens_come_at_the_rate a_token_goes_to_one_of_many }
-    resource { in_use_is_what_is_leased }
-    worker { register_and_list heartbeat_moves_on retire_hands_back }
+    rate { tokens_are_granted_at_the_rate a_token_is_granted_once }
+    resource { permits_in_use_equal_the_leases }
+    worker { register_and_list a_heartbeat_extends_the_lease a_retired_worker_hands_its_jobs_back }
     transaction { commit_shows_the_jobs rollback_leaves_nothing settle_in_commits_with_the_effect }
     query { attempts_in_order by_state }
     schema { down_and_up_again }
     entity { versions_only_grow_across_a_tombstone listed_by_the_bytes_of_the_id }
     entity_write { a_thousand_in_one_call a_rollback_leaves_no_row_and_no_box }
-    entity_box { a_new_text_is_boxed a_newer_write_takes_the_place_of_the_waiting_box }
-    entity_index { an_embedded_box_is_indexed a_failed_end_marks_the_entity }
-    entity_feed { each_change_once_as_it_is_now a_follower_among_writers_misses_nothing }
+    entity_box { a_new_text_gets_a_box a_newer_write_replaces_the_waiting_box }
+    entity_index { an_embedded_box_is_indexed a_failed_box_marks_its_entity }
+    entity_feed { each_change_is_shown_once_in_its_current_state a_reader_misses_nothing_during_writes }
 }
 
 /// Without the setting the refusal names it; with it a session is as good as a transaction.

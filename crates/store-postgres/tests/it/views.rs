@@ -1,13 +1,13 @@
-//! The documents' SQL on the read views.
+//! Queries on the read views.
 
 use serde_json::Value;
 use sqlx::AssertSqlSafe;
-use windlass_testkit::documents::{QUERIES, fill};
+use windlass_testkit::view_queries::{QUERIES, fill};
 
 use crate::place::Place;
 
 #[tokio::test]
-async fn the_documents_sql_runs() {
+async fn the_view_queries_run() {
     let place = Place::bare().await;
     windlass_core::Store::migrate_up(&place.store, None).await.unwrap();
     fill(&place.store).await;
@@ -24,7 +24,7 @@ async fn the_documents_sql_runs() {
         let rows = rows.unwrap_or_else(|error| panic!("{error}\n{sql}"));
         let text = |row: &sqlx::postgres::PgRow| sqlx::Row::get::<String, _>(row, 0);
         let answer: Vec<Value> = rows.iter().map(|row| serde_json::from_str(&text(row)).unwrap()).collect();
-        assert!((query.answer)(&answer), "{}: {answer:#?}", query.from);
+        assert!((query.answer)(&answer), "{}: {answer:#?}", query.name);
     }
     place.end().await;
 }

@@ -2,7 +2,7 @@
 
 use windlass_core::backup::{COLUMNS_LEFT_OUT, TABLES_LEFT_OUT};
 
-use windlass_testkit::conformance::attic::holdings;
+use windlass_testkit::conformance::backup_fixture::holdings;
 
 use crate::setup::Setup;
 

@@ -1,8 +1,8 @@
-//! The documents' SQL on the read views.
+//! Queries on the read views.
 
 use rusqlite::types::ValueRef;
 use serde_json::{Map, Value};
-use windlass_testkit::documents::{QUERIES, fill};
+use windlass_testkit::view_queries::{QUERIES, fill};
 
 use crate::setup::open;
 
@@ -27,7 +27,7 @@ fn ask(connection: &rusqlite::Connection, sql: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn the_documents_sql_runs() {
+async fn the_view_queries_run() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("windlass.db");
     let store = open(&path);
@@ -36,7 +36,7 @@ async fn the_documents_sql_runs() {
     let connection = rusqlite::Connection::open(&path).unwrap();
     for query in QUERIES {
         let answer = ask(&connection, &query.for_sqlite());
-        assert!((query.answer)(&answer), "{}: {answer:#?}", query.from);
+        assert!((query.answer)(&answer), "{}: {answer:#?}", query.name);
     }
     let refused = connection.execute("update windlass_indexing_queue set status = 'PENDING'", []);
     assert!(refused.unwrap_err().to_string().contains("cannot modify"), "for reading only");

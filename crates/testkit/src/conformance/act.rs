@@ -1,4 +1,4 @@
-//! What an operator does to jobs: retry, delete, cancel by filter, change; and what is left alone and counted.
+//! Operator actions on jobs: retry, delete and cancel by filter, change; and which jobs they skip.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub async fn retry_gives_fresh_attempts(h: Harness) {
     let detail = h.detail(id).await;
     assert_eq!((detail.job.state, detail.job.attempt), (JobState::Pending, 0));
     assert!(detail.job.finished_at.is_none());
-    assert_eq!(detail.attempts.len(), 2, "what happened stays");
+    assert_eq!(detail.attempts.len(), 2, "earlier attempts stay recorded");
     let worker = h.worker().await;
     for attempt in 1..=2 {
         let leased = h.claim_one(worker).await;
@@ -69,7 +69,7 @@ pub async fn retry_of_each_state(h: Harness) {
             JobState::Failed | JobState::DeadLetter | JobState::Cancelled | JobState::Scheduled => {
                 (DONE, JobState::Pending)
             }
-            // It already runs as soon as it can; whether that is done or skipped is left open.
+            // A pending job already runs as soon as possible, so a store may count it as done or as skipped.
             JobState::Pending => {
                 pending = Some(id);
                 continue;
@@ -115,7 +115,7 @@ pub async fn delete_removes_everything(h: Harness) {
     assert_eq!(h.act(&[id], Action::Retry).await, Bulk::default(), "nothing matches any more");
 }
 
-pub async fn by_filter_and_no_further(h: Harness) {
+pub async fn act_keeps_to_its_filter_and_limit(h: Harness) {
     let tagged = NewJob { tags: vec!["old".to_owned()], ..h.job() };
     let mine = h.store.enqueue(&vec![tagged; 5]).await.unwrap();
     let others = h.put_plain(2).await;
@@ -133,7 +133,7 @@ pub async fn by_filter_and_no_further(h: Harness) {
     }
 }
 
-pub async fn what_does_not_fit_is_counted(h: Harness) {
+pub async fn jobs_in_the_wrong_state_are_counted_as_skipped(h: Harness) {
     let each = one_in_each_state(&h).await;
     let ids: Vec<JobId> = each.iter().map(|(_, id)| *id).chain([JobId(3)]).collect();
     let got = h.act(&ids, Action::Cancel).await;
@@ -166,7 +166,7 @@ pub async fn change_can_bring_a_job_forward(h: Harness) {
     assert_eq!(h.claim_one(h.worker().await).await.id, id);
 }
 
-pub async fn change_fits_only_waiting_jobs(h: Harness) {
+pub async fn only_waiting_jobs_can_be_changed(h: Harness) {
     let change = Change { priority: Some(1), run_at: None };
     for (state, id) in one_in_each_state(&h).await {
         let waits = matches!(state, JobState::Scheduled | JobState::Pending);

@@ -1,4 +1,4 @@
-//! What operators do to jobs leaves its line, with before and after as they were in force, and nothing else leaves one.
+//! Operator actions on jobs write one audit record with the values before and after; nothing else writes one.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde_json::json;
 use windlass_core::store::{ActFilter, Action, Bulk, Change, JobFilter};
 use windlass_core::{JobId, JobState, NewJob, OnConflict, Outcome};
 
-use super::witness::me;
+use super::audit_fixture::me;
 use super::{Harness, KIND, QUEUE, only};
 
 async fn act(h: &Harness, filter: &JobFilter, action: Action) -> Bulk {
@@ -21,7 +21,7 @@ async fn dead(h: &Harness) -> JobId {
     id
 }
 
-pub async fn one_job_s_line_says_how_it_stood(h: Harness) {
+pub async fn a_record_of_one_job_has_its_states(h: Harness) {
     let id = dead(&h).await;
     act(&h, &only(id), Action::Retry).await;
     act(&h, &only(id), Action::Cancel).await;
@@ -33,7 +33,7 @@ pub async fn one_job_s_line_says_how_it_stood(h: Harness) {
         "priority": { "from": 5, "to": null },
     });
     assert_eq!(
-        h.told().await,
+        h.audit_lines().await,
         [
             json!(["job.retry", subject, { "state": { "from": "dead_letter", "to": "pending" } }]),
             json!(["job.cancel", subject, { "state": { "from": "pending", "to": "cancelled" } }]),
@@ -42,27 +42,27 @@ pub async fn one_job_s_line_says_how_it_stood(h: Harness) {
     );
 }
 
-pub async fn a_dead_letter_s_line_has_its_own_word(h: Harness) {
+pub async fn a_dead_letter_has_its_own_act(h: Harness) {
     let (one, other) = (dead(&h).await, dead(&h).await);
     let dead = |id| JobFilter { states: vec![JobState::Failed, JobState::DeadLetter], ..only(id) };
     act(&h, &dead(one), Action::Retry).await;
     act(&h, &dead(other), Action::Delete).await;
-    let told = h.told().await;
-    assert_eq!((&told[0][0], &told[0][1]), (&json!("dead_letter.replay"), &json!(format!("job/{one}"))));
-    assert_eq!((&told[1][0], &told[1][1]), (&json!("dead_letter.delete"), &json!(format!("job/{other}"))));
+    let lines = h.audit_lines().await;
+    assert_eq!((&lines[0][0], &lines[0][1]), (&json!("dead_letter.replay"), &json!(format!("job/{one}"))));
+    assert_eq!((&lines[1][0], &lines[1][1]), (&json!("dead_letter.delete"), &json!(format!("job/{other}"))));
 }
 
-pub async fn a_running_job_s_cancel_is_told_once(h: Harness) {
+pub async fn a_cancel_of_a_running_job_is_recorded_once(h: Harness) {
     let id = h.put(h.job()).await;
     h.claim_one(h.worker().await).await;
     for _ in 0..2 {
         assert_eq!(act(&h, &only(id), Action::Cancel).await.requested, 1);
     }
     let asked = json!({ "cancel_requested": { "from": null, "to": true } });
-    assert_eq!(h.told().await, [json!(["job.cancel", format!("job/{id}"), asked])]);
+    assert_eq!(h.audit_lines().await, [json!(["job.cancel", format!("job/{id}"), asked])]);
 }
 
-pub async fn a_hurried_job_s_line_has_its_times(h: Harness) {
+pub async fn a_record_of_run_now_has_both_times(h: Harness) {
     let id = h.put(h.delayed(Duration::from_secs(60))).await;
     let due = h.detail(id).await.job.run_at.unwrap();
     act(&h, &only(id), Action::Retry).await;
@@ -71,20 +71,20 @@ pub async fn a_hurried_job_s_line_has_its_times(h: Harness) {
         "state": { "from": "scheduled", "to": "pending" },
         "run_at": { "from": due.to_string(), "to": now.to_string() },
     });
-    assert_eq!(h.told().await, [json!(["job.retry", format!("job/{id}"), detail])]);
+    assert_eq!(h.audit_lines().await, [json!(["job.retry", format!("job/{id}"), detail])]);
 }
 
-pub async fn a_replay_that_meets_its_twin_is_told_as_it_ended(h: Harness) {
+pub async fn a_replay_that_meets_a_duplicate_is_recorded_as_superseded(h: Harness) {
     let id = h.put(NewJob { max_attempts: 1, ..h.unique("u", OnConflict::Keep) }).await;
     let job = h.claim_one(h.worker().await).await;
     h.settle(&job, Outcome::Retry { after: None, error: "no".to_owned() }).await;
     h.put(h.unique("u", OnConflict::Keep)).await;
     assert_eq!(act(&h, &only(id), Action::Retry).await.superseded, 1);
     let ended = json!({ "state": { "from": "dead_letter", "to": "superseded" } });
-    assert_eq!(h.told().await, [json!(["job.retry", format!("job/{id}"), ended])]);
+    assert_eq!(h.audit_lines().await, [json!(["job.retry", format!("job/{id}"), ended])]);
 }
 
-pub async fn an_act_on_many_tells_the_filter_and_the_counts(h: Harness) {
+pub async fn a_bulk_record_has_the_filter_and_the_counts(h: Harness) {
     let ids = h.put_plain(4).await;
     h.claim_one(h.worker().await).await;
     let waiting = JobFilter {
@@ -94,22 +94,22 @@ pub async fn an_act_on_many_tells_the_filter_and_the_counts(h: Harness) {
         ..JobFilter::default()
     };
     act(&h, &waiting, Action::Cancel).await;
-    let told = h.told().await;
+    let lines = h.audit_lines().await;
     let meant = json!({ "state": ["pending"], "queue": QUEUE, "kind": KIND });
-    assert_eq!(told, [json!(["jobs.cancel", "jobs", { "filter": { "from": meant }, "done": { "to": 3 } }])]);
-    // Whoever names each gets a line of each that was there to be deleted.
+    assert_eq!(lines, [json!(["jobs.cancel", "jobs", { "filter": { "from": meant }, "done": { "to": 3 } }])]);
+    // An action on named jobs writes one record per deleted job.
     let all = JobFilter { ids: ids.clone(), ..JobFilter::default() };
     act(&h, &all, Action::Delete).await;
-    let mut told = h.told().await.split_off(1);
-    told.sort_by_key(|line| line[1].to_string());
+    let mut lines = h.audit_lines().await.split_off(1);
+    lines.sort_by_key(|line| line[1].to_string());
     let subjects: Vec<_> = ids[1..].iter().map(|id| json!(["job.delete", format!("job/{id}")])).collect();
-    assert_eq!(told.iter().map(|line| json!([line[0], line[1]])).collect::<Vec<_>>(), subjects);
-    let gone = told.iter().all(|line| line[2]["state"] == json!({ "from": "cancelled", "to": null }));
-    assert!(gone, "{told:?}");
+    assert_eq!(lines.iter().map(|line| json!([line[0], line[1]])).collect::<Vec<_>>(), subjects);
+    let gone = lines.iter().all(|line| line[2]["state"] == json!({ "from": "cancelled", "to": null }));
+    assert!(gone, "{lines:?}");
 }
 
-/// A dead letter is replayed by one word, alone or with others; too many named ones are told together.
-pub async fn dead_letters_have_one_word_and_many_names_one_line(h: Harness) {
+/// A replay of one or many dead letters has the same act. Many named jobs share one record.
+pub async fn many_named_dead_letters_have_one_record(h: Harness) {
     for _ in 0..2 {
         h.put(NewJob { max_attempts: 1, ..h.job() }).await;
         let job = h.claim_one(h.worker().await).await;
@@ -117,8 +117,8 @@ pub async fn dead_letters_have_one_word_and_many_names_one_line(h: Harness) {
     }
     let dead = JobFilter { states: vec![JobState::Failed, JobState::DeadLetter], ..JobFilter::default() };
     assert_eq!(act(&h, &dead, Action::Retry).await.done, 2);
-    let told = h.told().await;
-    assert_eq!((told.len(), &told[0][0], &told[0][1]), (1, &json!("dead_letter.replay"), &json!("jobs")));
+    let lines = h.audit_lines().await;
+    assert_eq!((lines.len(), &lines[0][0], &lines[0][1]), (1, &json!("dead_letter.replay"), &json!("jobs")));
     let ids = h.put_plain(101).await;
     let most = JobFilter { ids: ids[1..].to_vec(), ..JobFilter::default() };
     act(&h, &most, Action::Cancel).await;
@@ -130,17 +130,17 @@ pub async fn dead_letters_have_one_word_and_many_names_one_line(h: Harness) {
     assert_eq!((lines.len(), lines[0].act.as_str(), lines[0].subject.as_str()), (102, "jobs.cancel", "jobs"));
 }
 
-/// However many transactions it takes, the lines together say what was done.
-pub async fn the_lines_of_a_large_act_add_up(h: Harness) {
+/// A large action takes several transactions with a record each; the counts add up.
+pub async fn the_records_of_a_large_act_add_up(h: Harness) {
     h.put_plain(600).await;
     let waiting = JobFilter { states: vec![JobState::Pending], ..JobFilter::default() };
     assert_eq!(act(&h, &waiting, Action::Cancel).await.done, 600);
-    let told = h.told().await;
-    assert!(told.iter().all(|line| line[0] == "jobs.cancel" && line[1] == "jobs"), "{told:?}");
-    assert_eq!(told.iter().map(|line| line[2]["done"]["to"].as_u64().unwrap()).sum::<u64>(), 600);
+    let lines = h.audit_lines().await;
+    assert!(lines.iter().all(|line| line[0] == "jobs.cancel" && line[1] == "jobs"), "{lines:?}");
+    assert_eq!(lines.iter().map(|line| line[2]["done"]["to"].as_u64().unwrap()).sum::<u64>(), 600);
 }
 
-pub async fn a_changed_job_s_line_has_what_differs(h: Harness) {
+pub async fn a_record_of_a_change_has_the_differences(h: Harness) {
     let id = h.put(h.job()).await;
     let was = h.detail(id).await.job.run_at.unwrap();
     let change = async |change: Change| h.store.change(id, &change, Some(&me())).await.unwrap();
@@ -154,7 +154,7 @@ pub async fn a_changed_job_s_line_has_what_differs(h: Harness) {
         "run_at": { "from": was.to_string(), "to": is.to_string() },
     });
     assert_eq!(
-        h.told().await,
+        h.audit_lines().await,
         [
             json!(["job.change", subject, { "priority": { "from": 5, "to": 1 } }]),
             json!(["job.change", subject, later]),
@@ -162,7 +162,7 @@ pub async fn a_changed_job_s_line_has_what_differs(h: Harness) {
     );
 }
 
-pub async fn what_changes_nothing_or_has_no_actor_leaves_no_line(h: Harness) {
+pub async fn no_record_without_a_change_or_an_actor(h: Harness) {
     let id = h.put(h.job()).await;
     let gone = JobId(7);
     act(&h, &only(id), Action::Delete).await;
@@ -174,5 +174,5 @@ pub async fn what_changes_nothing_or_has_no_actor_leaves_no_line(h: Harness) {
     h.act(&[id], Action::Cancel).await;
     h.act(&[id], Action::Retry).await;
     assert!(h.store.change(id, &change, None).await.unwrap());
-    assert_eq!(h.told().await, Vec::<serde_json::Value>::new());
+    assert_eq!(h.audit_lines().await, Vec::<serde_json::Value>::new());
 }

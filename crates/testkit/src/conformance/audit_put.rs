@@ -1,4 +1,5 @@
-//! What operators describe, pause, take away or clean up leaves its line, with before and after as they were in force.
+//! Operator changes of schedules, workflows, types, kinds and queues, and clean-ups, write audit records with the
+//! values in force before and after.
 
 use std::time::Duration;
 
@@ -9,12 +10,12 @@ use windlass_core::store::{ActFilter, Action, KindUpdate, Live, Prune, PruneWhat
 use windlass_core::workflow::OnFailure;
 use windlass_core::{KindSpec, QueueSpec, Strategy, TypeSpec};
 
-use super::flow::Flow;
-use super::timetable::spec;
-use super::witness::me;
+use super::audit_fixture::me;
+use super::schedule_fixture::spec;
+use super::workflow_fixture::WorkflowFixture;
 use super::{Harness, KIND, QUEUE};
 
-pub async fn a_schedule_s_lines_have_what_differs(h: Harness) {
+pub async fn records_of_a_schedule_have_the_differences(h: Harness) {
     let put = async |spec| h.store.put_schedule(&spec, Some(&me())).await.unwrap();
     let daily = spec("nightly", "@daily");
     put(daily.clone()).await;
@@ -31,22 +32,22 @@ pub async fn a_schedule_s_lines_have_what_differs(h: Harness) {
     }
     assert!(h.store.delete_schedule("nightly", Some(&me())).await.unwrap());
     assert!(!h.store.delete_schedule("nightly", Some(&me())).await.unwrap());
-    let told = h.told().await;
-    let acts: Vec<&Value> = told.iter().map(|line| &line[0]).collect();
+    let lines = h.audit_lines().await;
+    let acts: Vec<&Value> = lines.iter().map(|line| &line[0]).collect();
     let expected = ["put", "put", "put", "pause", "resume", "delete"].map(|act| format!("schedule.{act}"));
     assert_eq!(acts, expected.iter().map(|act| json!(act)).collect::<Vec<_>>().iter().collect::<Vec<_>>());
-    assert!(told.iter().all(|line| line[1] == "schedule/nightly"));
-    assert_eq!(told[0][2]["kind"], json!({ "from": null, "to": KIND }));
-    let before = told[0][2]["payload"]["to"].clone();
+    assert!(lines.iter().all(|line| line[1] == "schedule/nightly"));
+    assert_eq!(lines[0][2]["kind"], json!({ "from": null, "to": KIND }));
+    let before = lines[0][2]["payload"]["to"].clone();
     let changed = json!({ "catch_up": { "from": null, "to": 3 }, "payload": { "from": before, "to": [1] } });
-    assert_eq!(told[1][2], changed);
-    assert_eq!(told[2][2]["catch_up"], json!({ "from": 3, "to": null }), "what is taken away is told");
-    assert_eq!(told[3][2], json!({ "paused": { "from": false, "to": true } }));
-    assert_eq!(told[5][2]["kind"], json!({ "from": KIND, "to": null }));
+    assert_eq!(lines[1][2], changed);
+    assert_eq!(lines[2][2]["catch_up"], json!({ "from": 3, "to": null }), "what is taken away is lines");
+    assert_eq!(lines[3][2], json!({ "paused": { "from": false, "to": true } }));
+    assert_eq!(lines[5][2]["kind"], json!({ "from": KIND, "to": null }));
 }
 
-pub async fn a_workflow_s_lines_have_its_states(h: Harness) {
-    let flow = Flow::diamond(&h, OnFailure::Stop).await;
+pub async fn records_of_a_workflow_have_its_states(h: Harness) {
+    let flow = WorkflowFixture::diamond(&h, OnFailure::Stop).await;
     flow.run(&["a"]).await;
     let cancel = async || h.store.cancel_workflow(flow.id, Some(&me())).await.unwrap();
     cancel().await;
@@ -60,12 +61,12 @@ pub async fn a_workflow_s_lines_have_its_states(h: Harness) {
         "state": { "from": "cancelled", "to": "running" }, "done": { "to": 3 }, "skipped": { "to": 1 }
     });
     assert_eq!(
-        h.told().await,
+        h.audit_lines().await,
         [json!(["workflow.cancel", subject, stopped]), json!(["workflow.retry", subject, again])]
     );
 }
 
-pub async fn a_type_s_line_has_what_differs(h: Harness) {
+pub async fn a_record_of_a_type_has_the_differences(h: Harness) {
     let put = async |spec: TypeSpec| h.store.put_type(&spec, Some(&me())).await.unwrap();
     put(TypeSpec::named("product")).await;
     put(TypeSpec::named("product")).await;
@@ -73,7 +74,7 @@ pub async fn a_type_s_line_has_what_differs(h: Harness) {
     h.store.put_type(&TypeSpec::named("other"), None).await.unwrap();
     let strategy = json!({ "strategy": { "from": null, "to": "batch" } });
     assert_eq!(
-        h.told().await,
+        h.audit_lines().await,
         [
             json!(["type.put", "type/product", { "text": { "from": null, "to": [] } }]),
             json!(["type.put", "type/product", strategy]),
@@ -81,18 +82,18 @@ pub async fn a_type_s_line_has_what_differs(h: Harness) {
     );
 }
 
-pub async fn a_kind_registered_by_hand_is_told(h: Harness) {
+pub async fn a_kind_registered_by_an_operator_is_recorded(h: Harness) {
     let by_hand = [KindSpec::new("BY_HAND", QUEUE)];
     h.store.sync_registry(&[], &by_hand, Some(&me())).await.unwrap();
     h.store.sync_registry(&[], &by_hand, Some(&me())).await.unwrap();
     h.store.sync_registry(&[], &[KindSpec::new("BY_START", QUEUE)], None).await.unwrap();
-    let told = h.told().await;
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert_eq!((&told[0][0], &told[0][1]), (&json!("kind.register"), &json!("kind/BY_HAND")));
-    assert_eq!(told[0][2]["queue"], json!({ "from": null, "to": QUEUE }));
+    let lines = h.audit_lines().await;
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert_eq!((&lines[0][0], &lines[0][1]), (&json!("kind.register"), &json!("kind/BY_HAND")));
+    assert_eq!(lines[0][2]["queue"], json!({ "from": null, "to": QUEUE }));
 }
 
-pub async fn a_queue_s_or_kind_s_change_that_changes_nothing_is_not_told(h: Harness) {
+pub async fn a_change_without_effect_is_not_recorded(h: Harness) {
     let actor = Some(me());
     let paused = QueueUpdate { paused: Some(true), actor: actor.clone(), ..QueueUpdate::default() };
     let rate = Some(Live::Set(Some("5/s".parse().unwrap())));
@@ -102,7 +103,7 @@ pub async fn a_queue_s_or_kind_s_change_that_changes_nothing_is_not_told(h: Harn
         h.store.update_kind(h.kind, &rated).await.unwrap();
     }
     assert_eq!(
-        h.told().await,
+        h.audit_lines().await,
         [
             json!(["queue.change", format!("queue/{QUEUE}"), { "paused": { "from": false, "to": true } }]),
             json!(["kind.change", format!("kind/{KIND}"), { "rate": { "from": null, "to": "5/s" } }]),
@@ -110,8 +111,8 @@ pub async fn a_queue_s_or_kind_s_change_that_changes_nothing_is_not_told(h: Harn
     );
 }
 
-/// What an operator removed is not in force, though the configuration still has it.
-pub async fn bounds_are_told_as_they_are_in_force(h: Harness) {
+/// Bounds removed by an operator are not in force, although the configuration still has them.
+pub async fn recorded_bounds_are_those_in_force(h: Harness) {
     let bounded = QueueSpec { bounds: Some(Bounds { min: 2, max: 20 }), ..QueueSpec::named(QUEUE) };
     h.store.sync_registry(&[bounded], &[], None).await.unwrap();
     let update = async |bounds| {
@@ -123,13 +124,13 @@ pub async fn bounds_are_told_as_they_are_in_force(h: Harness) {
     assert_eq!(update(Live::Set(None)).await, None);
     assert_eq!(update(Live::Set(Some(Bounds { min: 3, max: 4 }))).await, Some(Bounds { min: 3, max: 4 }));
     assert_eq!(update(Live::Configured).await, Some(Bounds { min: 2, max: 20 }));
-    let told: Vec<Value> = h.told().await.into_iter().map(|line| line[2].clone()).collect();
+    let lines: Vec<Value> = h.audit_lines().await.into_iter().map(|line| line[2].clone()).collect();
     let moved = |min: [Value; 2], max: [Value; 2]| {
         let side = |[from, to]: [Value; 2]| json!({ "from": from, "to": to });
         json!({ "concurrency_min": side(min), "concurrency_max": side(max) })
     };
     assert_eq!(
-        told,
+        lines,
         [
             moved([json!(2), Value::Null], [json!(20), Value::Null]),
             moved([Value::Null, json!(3)], [Value::Null, json!(4)]),
@@ -138,8 +139,8 @@ pub async fn bounds_are_told_as_they_are_in_force(h: Harness) {
     );
 }
 
-/// One line for a whole run, however many transactions it took.
-pub async fn a_clean_up_is_told_once(h: Harness) {
+/// One record for a whole run over several transactions.
+pub async fn a_clean_up_is_recorded_once(h: Harness) {
     let ids = h.put_plain(600).await;
     h.act(&ids, Action::Cancel).await;
     h.advance(Duration::from_secs(10 * 86_400));
@@ -152,10 +153,10 @@ pub async fn a_clean_up_is_told_once(h: Harness) {
     assert_eq!(prune(PruneWhat::Finished, false).await, 600);
     assert_eq!(prune(PruneWhat::Finished, false).await, 0);
     let detail = json!({ "older_than": { "from": "5d" }, "rows": { "to": 600 } });
-    assert_eq!(h.told().await, [json!(["cleanup.run", "cleanup/finished", detail])]);
+    assert_eq!(h.audit_lines().await, [json!(["cleanup.run", "cleanup/finished", detail])]);
 }
 
-pub async fn a_caller_s_line_is_of_its_transaction(h: Harness) {
+pub async fn a_callers_record_belongs_to_its_transaction(h: Harness) {
     let note = Note::schedule_run("nightly", windlass_core::JobId(7)).unwrap();
     for commit in [false, true] {
         let mut tx = h.store.begin().await.unwrap();
@@ -165,10 +166,13 @@ pub async fn a_caller_s_line_is_of_its_transaction(h: Harness) {
             false => tx.rollback().await.unwrap(),
         }
     }
-    assert_eq!(h.told().await, [json!(["schedule.run", "schedule/nightly", { "job": { "to": "7" } }])]);
+    assert_eq!(
+        h.audit_lines().await,
+        [json!(["schedule.run", "schedule/nightly", { "job": { "to": "7" } }])]
+    );
 }
 
-pub async fn the_audit_is_asked_by_who_what_whom_and_when(h: Harness) {
+pub async fn the_audit_is_filtered_by_actor_act_subject_and_time(h: Harness) {
     let began = h.now().await;
     for (n, (who, act, subject)) in [
         ("a", "job.retry", "job/1"),

@@ -1,4 +1,4 @@
-//! Budgets as they are configured and shown.
+//! Configuration and display of budgets.
 
 use windlass_core::StoreError;
 use windlass_core::budget::{
@@ -7,9 +7,9 @@ use windlass_core::budget::{
 use windlass_core::store::{ActFilter, Changed, Reserved};
 
 use super::Harness;
-use super::till::{AI, LIMIT, Till, ask, cents, spec};
+use super::budget_fixture::{AI, BudgetFixture, LIMIT, ask, cents, spec};
 
-pub async fn specs_there_and_back(h: Harness) {
+pub async fn specs_are_stored_and_read(h: Harness) {
     assert!(h.store.budgets().await.unwrap().is_empty());
     let thresholds = vec![
         Threshold { percent: 50, level: Level::Critical },
@@ -37,13 +37,13 @@ pub async fn specs_there_and_back(h: Harness) {
     assert_eq!(budgets.len(), 2);
 }
 
-pub async fn a_new_limit_holds_from_this_month_on(h: Harness) {
-    let till = Till::new(&h).await;
-    let job = till.lease().await;
-    till.spend(&job, 100).await;
-    let before = till.month().await;
-    till.go_to(before.next()).await;
-    till.spend(&job, 50).await;
+pub async fn a_new_limit_applies_to_this_month(h: Harness) {
+    let fixture = BudgetFixture::new(&h).await;
+    let job = fixture.lease().await;
+    fixture.spend(&job, 100).await;
+    let before = fixture.month().await;
+    fixture.go_to(before.next()).await;
+    fixture.spend(&job, 50).await;
     h.store
         .sync_budgets(&[BudgetSpec { tokens: Some(5), ..BudgetSpec::money(AI, cents(777)) }])
         .await
@@ -52,20 +52,20 @@ pub async fn a_new_limit_holds_from_this_month_on(h: Harness) {
     let limits: Vec<Limits> = months.iter().map(|standing| standing.limits).collect();
     let now = Limits { amount: Some(cents(777)), tokens: Some(5) };
     assert_eq!(limits, [now, Limits { amount: Some(cents(LIMIT)), tokens: None }]);
-    assert_eq!(till.sums().await, (50, 0), "what was booked stays");
+    assert_eq!(fixture.sums().await, (50, 0), "what was booked stays");
 }
 
 pub async fn a_live_limit_survives_a_sync(h: Harness) {
-    let till = Till::new(&h).await;
-    let change = till.to_limit(12_345).await;
-    till.change(&change).await;
+    let fixture = BudgetFixture::new(&h).await;
+    let change = fixture.to_limit(12_345).await;
+    fixture.change(&change).await;
     h.store.sync_budgets(&[BudgetSpec { tokens: Some(9), ..spec() }]).await.unwrap();
-    let budget = till.budget().await;
+    let budget = fixture.budget().await;
     let limits = Limits { amount: Some(cents(12_345)), tokens: Some(9) };
     assert_eq!((budget.standing.limits, budget.live), (limits, true), "only what was set live is kept");
     assert_eq!(budget.spec.limit, Some(cents(LIMIT)));
-    till.go_to(till.month().await.next()).await;
-    let budget = till.budget().await;
+    fixture.go_to(fixture.month().await.next()).await;
+    let budget = fixture.budget().await;
     assert_eq!(
         (budget.standing.limits.amount, budget.live),
         (Some(cents(LIMIT)), false),
@@ -74,12 +74,12 @@ pub async fn a_live_limit_survives_a_sync(h: Harness) {
 }
 
 pub async fn booked_money_keeps_its_currency(h: Harness) {
-    let till = Till::new(&h).await;
+    let fixture = BudgetFixture::new(&h).await;
     let euros = BudgetSpec { currency: "EUR".to_owned(), ..spec() };
     let other = BudgetSpec { limit: Some(cents(1)), ..BudgetSpec::named("other") };
     h.store.sync_budgets(std::slice::from_ref(&euros)).await.unwrap();
     h.store.sync_budgets(&[spec()]).await.unwrap();
-    till.granted(&till.lease().await, 1).await;
+    fixture.granted(&fixture.lease().await, 1).await;
     let refused = h.store.sync_budgets(&[other, euros]).await;
     assert!(
         matches!(&refused, Err(StoreError::CurrencyChanged { budget, stored, wanted })
@@ -102,15 +102,15 @@ pub async fn several_processes_sync_at_once(h: Harness) {
 }
 
 pub async fn history_is_newest_first_and_bounded(h: Harness) {
-    let till = Till::new(&h).await;
-    let job = till.lease().await;
-    let first = till.month().await;
+    let fixture = BudgetFixture::new(&h).await;
+    let job = fixture.lease().await;
+    let first = fixture.month().await;
     for cost in [10, 20] {
-        till.spend(&job, cost).await;
-        till.go_to(till.month().await.next()).await;
+        fixture.spend(&job, cost).await;
+        fixture.go_to(fixture.month().await.next()).await;
     }
-    // A month without a call leaves no row.
-    till.go_to(till.month().await.next()).await;
+    // A month without calls has no row.
+    fixture.go_to(fixture.month().await.next()).await;
     let listed = async |months| {
         let standings = h.store.history(AI, months).await.unwrap().unwrap();
         standings.iter().map(|s| (s.month, s.settled.amount.cents())).collect::<Vec<_>>()
@@ -121,33 +121,33 @@ pub async fn history_is_newest_first_and_bounded(h: Harness) {
     assert_eq!(listed(1).await, [(now, 0)]);
 }
 
-pub async fn nothing_is_known_of_an_unknown_budget(h: Harness) {
-    let till = Till::new(&h).await;
-    let job = till.lease().await;
+pub async fn an_unknown_budget_is_none(h: Harness) {
+    let fixture = BudgetFixture::new(&h).await;
+    let job = fixture.lease().await;
     let mut asked = ask(&job, 1, Trigger::Manual);
     asked.budget = "nope".to_owned();
     assert_eq!(h.store.reserve(&asked).await.unwrap(), Reserved::Unknown);
     assert_eq!(h.store.history("nope", 12).await.unwrap(), None);
-    let month = till.month().await;
+    let month = fixture.month().await;
     assert_eq!(h.store.costs("nope", month).await.unwrap(), Default::default());
     assert!(h.store.ledger("nope", month, 10).await.unwrap().is_empty());
-    let mut change = till.to_limit(5).await;
+    let mut change = fixture.to_limit(5).await;
     change.budget = "nope".to_owned();
     assert_eq!(h.store.change_budget(&change).await.unwrap(), Changed::Unknown);
     assert!(h.store.audit(&ActFilter::newest(10)).await.unwrap().is_empty());
 }
 
-/// The state shown is that of the table, from the figures shown.
-pub async fn the_state_follows_what_is_used(h: Harness) {
-    let till = Till::new(&h).await;
-    let job = till.lease().await;
+/// The shown state follows from the shown usage.
+pub async fn the_state_follows_usage(h: Harness) {
+    let fixture = BudgetFixture::new(&h).await;
+    let job = fixture.lease().await;
     for (cost, state) in [
         (7_499, BudgetState::Normal),
         (1, BudgetState::Reduce),
         (1_500, BudgetState::Queue),
         (1_000, BudgetState::HardStop),
     ] {
-        till.granted(&job, cost).await;
-        assert_eq!(till.standing().await.state(), state);
+        fixture.granted(&job, cost).await;
+        assert_eq!(fixture.standing().await.state(), state);
     }
 }

@@ -1,75 +1,76 @@
-//! What operators change: at once, for one month, and on record.
+//! Operator changes of budgets: they apply at once, to one month, and are audited.
 
 use windlass_core::audit::Actor;
 use windlass_core::budget::{Amount, BudgetChange, BudgetSpec, BudgetState, Trigger};
 use windlass_core::store::{ActFilter, Booked, Changed, Charged, Live};
 
 use super::Harness;
-use super::till::{AI, LIMIT, Till, cents};
+use super::budget_fixture::{AI, BudgetFixture, LIMIT, cents};
 
 pub async fn a_raised_limit_counts_at_once(h: Harness) {
-    let till = Till::new(&h).await;
+    let fixture = BudgetFixture::new(&h).await;
     let second = h.open().await;
-    let job = till.lease().await;
-    till.granted(&job, LIMIT).await;
-    till.refused(&job, 1, Trigger::Manual).await;
-    let raise = till.to_limit(LIMIT * 2).await;
+    let job = fixture.lease().await;
+    fixture.granted(&job, LIMIT).await;
+    fixture.refused(&job, 1, Trigger::Manual).await;
+    let raise = fixture.to_limit(LIMIT * 2).await;
     let changed = second.change_budget(&raise).await.unwrap();
     let Changed::Done { standing, alerts } = changed else { panic!("{changed:?}") };
     assert_eq!((standing.limits.amount, alerts.len()), (Some(cents(LIMIT * 2)), 0));
-    assert_eq!(standing, till.standing().await);
+    assert_eq!(standing, fixture.standing().await);
     assert_eq!(standing.state(), BudgetState::Normal);
-    till.granted(&job, 1).await;
+    fixture.granted(&job, 1).await;
 }
 
 pub async fn a_lowered_limit_stops_at_once(h: Harness) {
-    let till = Till::new(&h).await;
-    let job = till.lease().await;
-    till.spend(&job, 100).await;
-    let lower = till.to_limit(100).await;
-    till.change(&lower).await;
-    assert_eq!(till.refused(&job, 0, Trigger::Manual).await.state, BudgetState::HardStop);
-    let none = till.to_limit(0).await;
-    till.change(&none).await;
-    assert_eq!(till.standing().await.state(), BudgetState::HardStop, "nothing may be used");
+    let fixture = BudgetFixture::new(&h).await;
+    let job = fixture.lease().await;
+    fixture.spend(&job, 100).await;
+    let lower = fixture.to_limit(100).await;
+    fixture.change(&lower).await;
+    assert_eq!(fixture.refused(&job, 0, Trigger::Manual).await.state, BudgetState::HardStop);
+    let none = fixture.to_limit(0).await;
+    fixture.change(&none).await;
+    assert_eq!(fixture.standing().await.state(), BudgetState::HardStop, "nothing may be used");
 }
 
-pub async fn tokens_are_limited_live_too(h: Harness) {
-    let till = Till::new(&h).await;
-    let job = till.lease().await;
-    let change = BudgetChange { limit: None, tokens: Some(Live::Set(Some(150))), ..till.to_limit(0).await };
-    till.change(&change).await;
-    let limits = till.standing().await.limits;
+pub async fn a_token_limit_can_be_set_live(h: Harness) {
+    let fixture = BudgetFixture::new(&h).await;
+    let job = fixture.lease().await;
+    let change =
+        BudgetChange { limit: None, tokens: Some(Live::Set(Some(150))), ..fixture.to_limit(0).await };
+    fixture.change(&change).await;
+    let limits = fixture.standing().await.limits;
     assert_eq!((limits.amount, limits.tokens), (Some(cents(LIMIT)), Some(150)));
-    till.granted(&job, 1).await;
-    till.refused(&job, 1, Trigger::Scheduled).await;
+    fixture.granted(&job, 1).await;
+    fixture.refused(&job, 1, Trigger::Scheduled).await;
 }
 
-/// What was set live can be taken away or given back; something always stays bounded.
-pub async fn a_live_limit_can_be_taken_away(h: Harness) {
-    let till = Till::new(&h).await;
-    let nothing = BudgetChange { limit: None, ..till.to_limit(0).await };
+/// A live limit can be removed or returned to the configuration; at least one limit must stay.
+pub async fn a_live_limit_can_be_removed(h: Harness) {
+    let fixture = BudgetFixture::new(&h).await;
+    let nothing = BudgetChange { limit: None, ..fixture.to_limit(0).await };
     let tokens = |tokens| BudgetChange { tokens: Some(tokens), ..nothing.clone() };
     let limit = |limit| BudgetChange { limit: Some(limit), ..nothing.clone() };
-    let live = async || till.budget().await.live;
-    till.change(&tokens(Live::Set(Some(150)))).await;
+    let live = async || fixture.budget().await.live;
+    fixture.change(&tokens(Live::Set(Some(150)))).await;
     assert_eq!(
         h.store.change_budget(&limit(Live::Set(None))).await.unwrap(),
-        done(&till, None, Some(150)).await
+        done(&fixture, None, Some(150)).await
     );
     let unbounded = h.store.change_budget(&tokens(Live::Set(None))).await.unwrap();
     assert_eq!(unbounded, Changed::Unbounded);
-    assert_eq!((till.standing().await.limits.tokens, live().await), (Some(150), true));
-    till.change(&limit(Live::Configured)).await;
-    till.change(&tokens(Live::Set(None))).await;
-    let limits = till.standing().await.limits;
+    assert_eq!((fixture.standing().await.limits.tokens, live().await), (Some(150), true));
+    fixture.change(&limit(Live::Configured)).await;
+    fixture.change(&tokens(Live::Set(None))).await;
+    let limits = fixture.standing().await.limits;
     assert_eq!((limits.amount, limits.tokens), (Some(cents(LIMIT)), None));
     let spec = BudgetSpec { tokens: Some(9), ..BudgetSpec::money(AI, cents(77)) };
     h.store.sync_budgets(&[spec]).await.unwrap();
-    let limits = till.standing().await.limits;
+    let limits = fixture.standing().await.limits;
     assert_eq!((limits.amount, limits.tokens), (Some(cents(77)), None), "given back; taken away");
-    till.change(&tokens(Live::Configured)).await;
-    assert_eq!((till.standing().await.limits.tokens, live().await), (Some(9), false));
+    fixture.change(&tokens(Live::Configured)).await;
+    assert_eq!((fixture.standing().await.limits.tokens, live().await), (Some(9), false));
     let acts = h.store.audit(&ActFilter::newest(10)).await.unwrap();
     let said: Vec<&str> = acts.iter().map(|act| act.detail.as_str()).collect();
     assert_eq!(
@@ -84,50 +85,51 @@ pub async fn a_live_limit_can_be_taken_away(h: Harness) {
     );
 }
 
-async fn done(till: &Till<'_>, amount: Option<Amount>, tokens: Option<u64>) -> Changed {
-    let mut standing = till.standing().await;
+async fn done(fixture: &BudgetFixture<'_>, amount: Option<Amount>, tokens: Option<u64>) -> Changed {
+    let mut standing = fixture.standing().await;
     (standing.limits.amount, standing.limits.tokens) = (amount, tokens);
     Changed::Done { standing, alerts: Vec::new() }
 }
 
-pub async fn a_reset_begins_the_month_anew(h: Harness) {
-    let till = Till::new(&h).await;
-    let job = till.lease().await;
-    till.spend(&job, 9_000).await;
-    let open = till.granted(&job, 1_000).await;
-    assert_eq!(till.fired().await.len(), 4);
-    let reset = till.to_reset().await;
-    let standing = till.change(&reset).await;
+pub async fn a_reset_clears_the_month(h: Harness) {
+    let fixture = BudgetFixture::new(&h).await;
+    let job = fixture.lease().await;
+    fixture.spend(&job, 9_000).await;
+    let open = fixture.granted(&job, 1_000).await;
+    assert_eq!(fixture.fired().await.len(), 4);
+    let reset = fixture.to_reset().await;
+    let standing = fixture.change(&reset).await;
     assert_eq!((standing.settled.amount, standing.settled.tokens), (cents(0), 0));
-    assert_eq!(till.sums().await, (0, 1_000), "calls under way stay reserved");
-    assert!(till.fired().await.is_empty(), "alerts may fire again");
-    let month = till.month().await;
+    assert_eq!(fixture.sums().await, (0, 1_000), "open calls stay reserved");
+    assert!(fixture.fired().await.is_empty(), "alerts may fire again");
+    let month = fixture.month().await;
     assert_eq!(h.store.costs(AI, month).await.unwrap(), Default::default());
-    let ledger = till.ledger(month).await;
+    let ledger = fixture.ledger(month).await;
     assert_eq!((ledger.len(), ledger[0].how, ledger[0].call.is_none()), (2, Booked::Reset, true));
     assert_eq!((ledger[0].amount.cents(), ledger[0].tokens_in, ledger[0].tokens_out), (-9_000, -70, -20));
-    till.books_agree(month).await;
-    assert_eq!(till.settle(&job, open.id, 500).await, Charged::Booked(Vec::new()));
-    assert_eq!(till.sums().await, (500, 0));
-    till.books_agree(month).await;
-    till.change(&till.to_reset().await).await;
-    till.books_agree(month).await;
+    fixture.check_sums(month).await;
+    assert_eq!(fixture.settle(&job, open.id, 500).await, Charged::Booked(Vec::new()));
+    assert_eq!(fixture.sums().await, (500, 0));
+    fixture.check_sums(month).await;
+    fixture.change(&fixture.to_reset().await).await;
+    fixture.check_sums(month).await;
 }
 
-pub async fn the_audit_says_who_changed_what(h: Harness) {
-    let till = Till::new(&h).await;
-    till.spend(&till.lease().await, 25).await;
+pub async fn budget_changes_are_audited(h: Harness) {
+    let fixture = BudgetFixture::new(&h).await;
+    fixture.spend(&fixture.lease().await, 25).await;
     let before = h.now().await;
-    let (raise, reset) = (till.to_limit(75_000).await, till.to_reset().await);
-    till.change(&raise).await;
-    till.change(&BudgetChange {
-        actor: Some(Actor::new("operator \"Ö\"")),
-        tokens: Some(Live::Set(Some(7))),
-        ..reset
-    })
-    .await;
+    let (raise, reset) = (fixture.to_limit(75_000).await, fixture.to_reset().await);
+    fixture.change(&raise).await;
+    fixture
+        .change(&BudgetChange {
+            actor: Some(Actor::new("operator \"Ö\"")),
+            tokens: Some(Live::Set(Some(7))),
+            ..reset
+        })
+        .await;
     let acts = h.store.audit(&ActFilter::newest(10)).await.unwrap();
-    let subject = format!("budget/ai/{}", till.month().await);
+    let subject = format!("budget/ai/{}", fixture.month().await);
     assert!(acts.iter().all(|act| act.act == "budget.change" && act.subject == subject && act.at >= before));
     let said: Vec<(&str, &str)> = acts.iter().map(|act| (act.actor.as_str(), act.detail.as_str())).collect();
     assert_eq!(
@@ -137,7 +139,7 @@ pub async fn the_audit_says_who_changed_what(h: Harness) {
                 "operator \"Ö\"",
                 r#"{"tokens":{"from":null,"to":7},"settled":{"from":"0.25","to":"0.00"},"tokens_used":{"from":90,"to":0}}"#
             ),
-            ("somebody", r#"{"limit":{"from":"100.00","to":"750.00"}}"#),
+            ("operator", r#"{"limit":{"from":"100.00","to":"750.00"}}"#),
         ],
         "newest first"
     );
@@ -145,16 +147,16 @@ pub async fn the_audit_says_who_changed_what(h: Harness) {
     assert_eq!(
         h.store.audit(&ActFilter { before: Some(acts[0].seq), ..ActFilter::newest(10) }).await.unwrap(),
         acts[1..],
-        "from a place on"
+        "records before a given one"
     );
 }
 
-pub async fn a_month_that_is_over_is_closed(h: Harness) {
-    let till = Till::new(&h).await;
-    till.spend(&till.lease().await, 25).await;
-    let (limit, reset) = (till.to_limit(1).await, till.to_reset().await);
-    let before = till.month().await;
-    till.go_to(before.next()).await;
+pub async fn a_past_month_cannot_be_changed(h: Harness) {
+    let fixture = BudgetFixture::new(&h).await;
+    fixture.spend(&fixture.lease().await, 25).await;
+    let (limit, reset) = (fixture.to_limit(1).await, fixture.to_reset().await);
+    let before = fixture.month().await;
+    fixture.go_to(before.next()).await;
     for change in [limit, reset] {
         assert_eq!(h.store.change_budget(&change).await.unwrap(), Changed::Over);
     }
@@ -163,23 +165,23 @@ pub async fn a_month_that_is_over_is_closed(h: Harness) {
     assert!(h.store.audit(&ActFilter::newest(10)).await.unwrap().is_empty());
 }
 
-pub async fn a_month_ahead_can_be_prepared(h: Harness) {
-    let till = Till::new(&h).await;
-    let next = till.month().await.next();
-    let change = BudgetChange { month: next, ..till.to_limit(5).await };
-    till.change(&change).await;
-    assert_eq!(till.standing().await.limits.amount, Some(cents(LIMIT)), "not this one");
+pub async fn a_future_month_can_be_changed(h: Harness) {
+    let fixture = BudgetFixture::new(&h).await;
+    let next = fixture.month().await.next();
+    let change = BudgetChange { month: next, ..fixture.to_limit(5).await };
+    fixture.change(&change).await;
+    assert_eq!(fixture.standing().await.limits.amount, Some(cents(LIMIT)), "not this one");
     let history = async || -> Vec<_> {
         let months = h.store.history(AI, 1).await.unwrap().unwrap();
         months.iter().map(|standing| (standing.month, standing.limits.amount)).collect()
     };
-    let (this, configured) = (till.month().await, Some(cents(LIMIT)));
+    let (this, configured) = (fixture.month().await, Some(cents(LIMIT)));
     assert_eq!(history().await, [(next, Some(cents(5))), (this, configured)], "what was set ahead is shown");
-    till.change(&BudgetChange { limit: Some(Live::Configured), ..change.clone() }).await;
-    assert_eq!(history().await, [(this, configured)], "nobody set it any more");
-    till.change(&change).await;
+    fixture.change(&BudgetChange { limit: Some(Live::Configured), ..change.clone() }).await;
+    assert_eq!(history().await, [(this, configured)], "no live limit is left");
+    fixture.change(&change).await;
     for limit in [5, LIMIT] {
-        till.go_to(till.month().await.next()).await;
-        assert_eq!(till.standing().await.limits.amount, Some(cents(limit)));
+        fixture.go_to(fixture.month().await.next()).await;
+        assert_eq!(fixture.standing().await.limits.amount, Some(cents(limit)));
     }
 }

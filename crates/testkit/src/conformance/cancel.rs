@@ -1,4 +1,4 @@
-//! Cancelling: at once where nobody works, by asking where somebody does, and never against a finished run.
+//! Cancelling: waiting jobs end at once, running jobs are asked to stop, finished jobs are skipped.
 
 use std::time::Duration;
 
@@ -31,14 +31,14 @@ pub async fn waiting_jobs_end_at_once(h: Harness) {
     assert!(h.claim(h.worker().await, 10).await.is_empty());
 }
 
-pub async fn the_worker_is_asked(h: Harness) {
+pub async fn a_running_job_is_asked_to_stop(h: Harness) {
     let (worker, leased) = asked_to_stop(&h).await;
     let detail = h.detail(leased.id).await;
     assert_eq!((detail.job.state, detail.cancel_requested), (JobState::Running, true));
     assert_eq!(h.poll(worker).await.cancel, [leased.id]);
     assert_eq!(h.open().await.poll(worker, &h.served()).await.unwrap().cancel, [leased.id]);
     let other = h.worker().await;
-    assert!(h.poll(other).await.cancel.is_empty(), "it is not the other's job");
+    assert!(h.poll(other).await.cancel.is_empty(), "another worker is not asked");
 }
 
 pub async fn an_obeyed_cancel_ends_cancelled(h: Harness) {
@@ -52,8 +52,8 @@ pub async fn an_obeyed_cancel_ends_cancelled(h: Harness) {
     assert!(h.poll(worker).await.cancel.is_empty());
 }
 
-/// A run that would have come back is not let back.
-pub async fn a_return_ends_cancelled(h: Harness) {
+/// A cancelled job that would return to its queue ends instead.
+pub async fn a_returned_job_ends_cancelled(h: Harness) {
     for outcome in [
         Outcome::Retry { after: Some(Duration::ZERO), error: "no".to_owned() },
         Outcome::snooze(Duration::ZERO),
@@ -68,7 +68,7 @@ pub async fn a_return_ends_cancelled(h: Harness) {
     }
 }
 
-pub async fn done_before_it_was_seen_stays_done(h: Harness) {
+pub async fn a_job_that_ends_before_seeing_the_cancel_stays_done(h: Harness) {
     let (_, leased) = asked_to_stop(&h).await;
     let settled = h.settle(&leased, Outcome::Done { result: Some(b"r".to_vec()) }).await;
     assert_eq!(settled, Settled::Accepted);
@@ -77,14 +77,14 @@ pub async fn done_before_it_was_seen_stays_done(h: Harness) {
     assert!(!detail.cancel_requested);
 }
 
-pub async fn a_lost_one_ends_cancelled(h: Harness) {
+pub async fn a_lost_job_ends_cancelled(h: Harness) {
     let (worker, leased) = asked_to_stop(&h).await;
     assert_eq!(h.lose(worker).await, Reclaimed { cancelled: 1, ..Reclaimed::default() });
     assert_eq!(h.state(leased.id).await, JobState::Cancelled);
     assert!(h.claim_suspect(h.worker().await).await.is_none());
 }
 
-pub async fn a_retired_one_ends_cancelled(h: Harness) {
+pub async fn a_job_of_a_retired_worker_ends_cancelled(h: Harness) {
     let (worker, leased) = asked_to_stop(&h).await;
     h.store.retire_worker(worker).await.unwrap();
     assert_eq!(h.state(leased.id).await, JobState::Cancelled);
@@ -100,8 +100,8 @@ pub async fn a_finished_job_is_skipped(h: Harness) {
     assert_eq!(h.state(leased.id).await, JobState::Completed);
 }
 
-/// The request belonged to the run that ended; a replayed job starts without it.
-pub async fn a_replay_forgets_the_request(h: Harness) {
+/// The cancel request belongs to the run that ended.
+pub async fn a_replayed_job_is_not_cancelled(h: Harness) {
     let (worker, leased) = asked_to_stop(&h).await;
     h.settle(&leased, Outcome::Cancelled).await;
     assert_eq!(h.act(&[leased.id], Action::Retry).await, DONE);
@@ -112,7 +112,7 @@ pub async fn a_replay_forgets_the_request(h: Harness) {
     assert_eq!(h.settle(&again, Outcome::HandBack).await, Settled::Accepted);
 }
 
-/// Cancel and claim at once: the job is either cancelled and never leased, or leased and asked to stop.
+/// The job is either cancelled and never leased, or leased and asked to stop.
 pub async fn cancel_races_claim(h: Harness) {
     let second = h.open().await;
     let worker = h.worker().await;

@@ -1,4 +1,4 @@
-//! Who gets which job: order, bounds, and every job exactly once.
+//! Claims: order, limits, and each job exactly once.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub async fn priority_then_time_then_id(h: Harness) {
     assert_eq!(got, expected);
 }
 
-/// The leased copy is what the handler sees.
+/// The handler sees the leased copy.
 pub async fn the_lease_carries_the_job(h: Harness) {
     let job = NewJob { priority: 2, max_attempts: 9, timeout: Some(Duration::from_secs(3)), ..h.job() };
     let id = h.put(job.clone()).await;
@@ -65,7 +65,7 @@ pub async fn never_more_than_asked(h: Harness) {
     assert_eq!(h.count(JobState::Running).await, 20);
 }
 
-/// Eight claimers on two handles take 1,000 jobs in small bites.
+/// Eight claimers on two handles take 1,000 jobs in small batches.
 pub async fn eight_claimers_get_every_job_once(h: Harness) {
     const JOBS: usize = 1_000;
     const BITE: u32 = 7;
@@ -78,7 +78,7 @@ pub async fn eight_claimers_get_every_job_once(h: Harness) {
         claimers.push(tokio::spawn(async move {
             let mut mine = Vec::new();
             let mut empty = 0;
-            // A claimer may find everything locked by the others once; jobs are left only if it stays so.
+            // A claim may be empty because the others hold all locks, so several empty claims are needed to stop.
             while empty < 3 {
                 let got = store.claim(&ask).await.unwrap();
                 assert!(got.len() <= BITE as usize, "{} leased, {BITE} asked", got.len());
@@ -112,7 +112,7 @@ pub async fn only_handled_kinds(h: Harness) {
     assert_eq!(ids(&h.store.claim(&ask(vec![h.second_kind])).await.unwrap()), [first]);
 }
 
-/// More unhandled jobs in front than any page a store might look at.
+/// More unhandled jobs in front than a store might read at once.
 pub async fn unhandled_kinds_do_not_hide_handled_ones(h: Harness) {
     let front = vec![NewJob { kind: h.second_kind, priority: 0, ..h.job() }; 2_000];
     h.store.enqueue(&front).await.unwrap();
@@ -133,7 +133,7 @@ pub async fn a_paused_queue_gives_nothing(h: Harness) {
     assert_eq!(h.claim_one(worker).await.id, id);
 }
 
-pub async fn another_queue_is_left_alone(h: Harness) {
+pub async fn only_the_requested_queue_is_claimed(h: Harness) {
     let worker = h.worker().await;
     let other = h.put(NewJob { kind: h.other_kind, queue: h.other_queue, ..h.job() }).await;
     let all = vec![h.kind, h.second_kind, h.other_kind];
@@ -144,7 +144,7 @@ pub async fn another_queue_is_left_alone(h: Harness) {
     assert_eq!(ids(&h.store.claim(&theirs).await.unwrap()), [other]);
 }
 
-/// A lease nobody would renew and no sweep would find.
+/// Such a lease would never be renewed or swept.
 pub async fn an_unknown_worker_leases_nothing(h: Harness) {
     let id = h.put(h.job()).await;
     let real = h.worker().await;
@@ -169,7 +169,7 @@ pub async fn the_attempt_is_counted_at_claim(h: Harness) {
     }
 }
 
-pub async fn tokens_grow(h: Harness) {
+pub async fn tokens_increase(h: Harness) {
     h.put(h.job()).await;
     let (one, two) = (h.worker().await, h.worker().await);
     let second = h.open().await;

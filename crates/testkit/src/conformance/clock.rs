@@ -1,4 +1,4 @@
-//! Due times and leases follow the database's clock; a clock that jumps takes nothing from anybody by itself.
+//! Due times and leases follow the database's clock. A clock jump alone takes no lease away.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ pub async fn a_beat_extends_the_lease_from_its_own_time(h: Harness) {
     assert!(h.beat(worker).await.expired);
 }
 
-/// Nobody reclaimed it, so the lease is good however late the clock says it is.
+/// A lease that was not reclaimed stays valid at any clock.
 async fn survives(h: &Harness, seconds: i64) {
     h.set_clock(0);
     let id = h.put(h.job()).await;
@@ -76,8 +76,9 @@ pub async fn an_hour_back_takes_no_lease(h: Harness) {
     survives(&h, -HOUR).await;
 }
 
-/// The sweeper looked before the jump; the worker has moved since: its beat is refused though the clock says expired.
-pub async fn a_moved_beat_outweighs_the_clock(h: Harness) {
+/// The sweeper read the heartbeat before the jump. The worker has beaten since, so the reclaim is refused although the
+/// clock says that the lease expired.
+pub async fn a_new_heartbeat_prevents_reclaim_whatever_the_clock(h: Harness) {
     let id = h.put(h.job()).await;
     let worker = h.worker().await;
     let leased = h.claim_one(worker).await;
@@ -103,8 +104,8 @@ pub async fn due_times_follow_the_clock(h: Harness) {
     assert_eq!(h.claim_one(worker).await.id, id);
 }
 
-/// A job made while the clock was an hour back is due at the time it was given, not lost behind the others.
-pub async fn jobs_made_across_a_jump_all_run(h: Harness) {
+/// A job enqueued while the clock was an hour back is due at its own time and is not lost behind the others.
+pub async fn jobs_enqueued_across_a_clock_jump_all_run(h: Harness) {
     let mut put = Vec::new();
     for seconds in [HOUR, -HOUR, 0, HOUR] {
         h.set_clock(seconds);

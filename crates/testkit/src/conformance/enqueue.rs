@@ -1,4 +1,4 @@
-//! What an accepted enqueue promises: stored whole, in order, not early, all or nothing.
+//! Enqueue: jobs are stored whole and in order, never run early, and are accepted all or none.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::Harness;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-pub async fn one(h: Harness) {
+pub async fn one_job_is_stored_whole(h: Harness) {
     let before = h.now().await;
     let job = NewJob {
         priority: 3,
@@ -94,7 +94,7 @@ pub async fn a_fixed_time_is_kept(h: Harness) {
     assert_eq!((job.state, job.run_at), (JobState::Scheduled, Some(at)));
 }
 
-/// Otherwise a caller could push itself before everything that already waits.
+/// Otherwise a caller could overtake all waiting jobs.
 pub async fn a_past_time_is_now(h: Harness) {
     let first = h.put(h.job()).await;
     let before = h.now().await;
@@ -105,7 +105,7 @@ pub async fn a_past_time_is_now(h: Harness) {
     assert_eq!(leased.iter().map(|j| j.id).collect::<Vec<_>>(), [first, past]);
 }
 
-pub async fn a_refused_member_refuses_all(h: Harness) {
+pub async fn one_refused_job_refuses_the_batch(h: Harness) {
     let waiting = h.put(h.unique("taken", OnConflict::Reject)).await;
     let batch = [h.job(), h.unique("free", OnConflict::Keep), h.unique("taken", OnConflict::Reject), h.job()];
     match h.store.enqueue(&batch).await {

@@ -1,4 +1,4 @@
-//! A lost lease changes nothing: every write after a claim carries its token, and a stale one is told so.
+//! Fencing: every write after a claim carries its token, and a write with a stale token changes nothing.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ async fn picture(h: &Harness, id: JobId) -> String {
     format!("{:?}", h.detail(id).await)
 }
 
-/// Tries every fenced write with an old lease and looks at the job after each.
+/// Tries every fenced write with an old lease and checks after each that the job is unchanged.
 async fn every_late_write(h: &Harness, old: &LeasedJob) {
     let before = picture(h, old.id).await;
     for outcome in verdicts() {
@@ -55,12 +55,12 @@ async fn every_late_write(h: &Harness, old: &LeasedJob) {
     }
 }
 
-/// What a worker still says about itself after it was declared dead.
-async fn every_late_word(h: &Harness, worker: WorkerId, id: JobId) {
+/// Heartbeats and other calls of a worker that was declared dead.
+async fn every_late_call(h: &Harness, worker: WorkerId, id: JobId) {
     let before = picture(h, id).await;
-    assert!(!h.store.heartbeat(worker).await.unwrap(), "a dead worker's heart does not beat");
+    assert!(!h.store.heartbeat(worker).await.unwrap(), "a heartbeat of a dead worker is refused");
     assert!(h.poll(worker).await.cancel.is_empty());
-    // Whether an unknown worker's goodbye is an error is left open; that it changes nothing is not.
+    // Retiring an unknown worker may be an error or not, but it must change nothing.
     let _ = h.store.retire_worker(worker).await;
     assert_eq!(picture(h, id).await, before);
 }
@@ -77,7 +77,7 @@ pub async fn late_writes_after_reclaim(h: Harness) {
     let (worker, old) = lost(&h).await;
     assert_eq!(h.state(old.id).await, JobState::Pending);
     every_late_write(&h, &old).await;
-    every_late_word(&h, worker, old.id).await;
+    every_late_call(&h, worker, old.id).await;
 }
 
 pub async fn late_writes_while_another_runs_it(h: Harness) {
@@ -85,7 +85,7 @@ pub async fn late_writes_while_another_runs_it(h: Harness) {
     let new = h.claim_suspect(h.worker().await).await.expect("the suspect is there");
     assert_eq!(new.id, old.id);
     every_late_write(&h, &old).await;
-    every_late_word(&h, worker, old.id).await;
+    every_late_call(&h, worker, old.id).await;
     h.done(&new).await;
 }
 
@@ -94,11 +94,11 @@ pub async fn late_writes_after_another_finished_it(h: Harness) {
     let new = h.claim_suspect(h.worker().await).await.expect("the suspect is there");
     h.settle(&new, Outcome::Done { result: Some(b"right".to_vec()) }).await;
     every_late_write(&h, &old).await;
-    every_late_word(&h, worker, old.id).await;
+    every_late_call(&h, worker, old.id).await;
     assert_eq!(h.detail(old.id).await.job.result, Some(b"right".to_vec()));
 }
 
-/// The same worker holds the job again: the old lease is no less lost.
+/// The same worker holds the job again; its old lease is still stale.
 pub async fn late_writes_of_an_earlier_claim(h: Harness) {
     h.put(h.job()).await;
     let worker = h.worker().await;
@@ -116,10 +116,10 @@ pub async fn late_writes_after_retirement(h: Harness) {
     let old = h.claim_one(worker).await;
     h.store.retire_worker(worker).await.unwrap();
     every_late_write(&h, &old).await;
-    every_late_word(&h, worker, old.id).await;
+    every_late_call(&h, worker, old.id).await;
 }
 
-/// A token of another claim opens nothing, though both are live.
+/// A token of another live claim is refused.
 pub async fn another_claims_token(h: Harness) {
     h.put_plain(2).await;
     let worker = h.worker().await;
@@ -141,7 +141,7 @@ pub async fn late_writes_to_a_deleted_job(h: Harness) {
     assert!(h.store.job(old.id).await.unwrap().is_none(), "a late write revives nothing");
 }
 
-/// The sweeper takes a lease while its worker settles it, on two handles at once. Exactly one of them wins.
+/// The sweeper reclaims a lease while its worker settles it. Exactly one of them wins.
 pub async fn rescue_races_completion(h: Harness) {
     const ROUNDS: usize = 60;
     let second = h.open().await;

@@ -1,11 +1,11 @@
-//! Global concurrency: of a queue with a limit never more jobs are leased than that, whoever claims.
+//! Global concurrency: no more jobs of a queue are leased than its limit, over all workers.
 
 use std::sync::{Arc, Mutex};
 
 use windlass_core::store::{Claim, Live, QueueUpdate, Settled};
 use windlass_core::{JobState, NewJob, Outcome, QueueSpec, Store};
 
-use super::lane::{ids, put_keyed, sound};
+use super::lane::{check_lanes, ids, put_keyed};
 use super::{Harness, QUEUE, settlement};
 
 async fn limit(h: &Harness, most: Option<u32>) {
@@ -28,7 +28,7 @@ pub async fn never_more_than_the_limit(h: Harness) {
     assert!(second.claim(&h.ask(one, 10)).await.unwrap().is_empty());
 }
 
-pub async fn other_queues_go_on(h: Harness) {
+pub async fn other_queues_are_not_limited(h: Harness) {
     limit(&h, Some(1)).await;
     h.put_plain(2).await;
     let other = NewJob { kind: h.other_kind, queue: h.other_queue, ..h.job() };
@@ -39,7 +39,7 @@ pub async fn other_queues_go_on(h: Harness) {
     assert_eq!(h.store.claim(&ask).await.unwrap().len(), 3);
 }
 
-pub async fn it_is_changed_live(h: Harness) {
+pub async fn the_limit_can_be_changed_live(h: Harness) {
     let put = h.put_plain(8).await;
     let worker = h.worker().await;
     let mut leased = h.claim(worker, 2).await;
@@ -57,7 +57,7 @@ pub async fn it_is_changed_live(h: Harness) {
     assert_eq!(ids(&h.claim(worker, 10).await), put[5..], "lifted");
 }
 
-pub async fn configuration_sets_it_and_the_operator_wins(h: Harness) {
+pub async fn a_live_limit_overrides_the_configuration(h: Harness) {
     let configure = async |most| {
         let spec = QueueSpec { global_concurrency: most, ..QueueSpec::named(QUEUE) };
         h.store.sync_registry(&[spec], &[], None).await.unwrap();
@@ -75,16 +75,16 @@ pub async fn configuration_sets_it_and_the_operator_wins(h: Harness) {
     assert_eq!(h.claim(worker, 10).await.len(), 2);
 }
 
-pub async fn the_poll_tells(h: Harness) {
+pub async fn the_poll_reports_the_limit(h: Harness) {
     let worker = h.worker().await;
-    let told =
+    let reported_limit =
         async || h.poll(worker).await.queues.iter().find(|q| q.queue == h.queue).unwrap().global_concurrency;
-    assert_eq!(told().await, None);
+    assert_eq!(reported_limit().await, None);
     limit(&h, Some(7)).await;
-    assert_eq!(told().await, Some(7));
+    assert_eq!(reported_limit().await, Some(7));
 }
 
-pub async fn whatever_ends_a_lease_makes_room(h: Harness) {
+pub async fn every_end_of_a_lease_frees_a_slot(h: Harness) {
     limit(&h, Some(1)).await;
     h.put_plain(6).await;
     let worker = h.worker().await;
@@ -104,7 +104,7 @@ pub async fn whatever_ends_a_lease_makes_room(h: Harness) {
     assert_eq!(h.claim_one(h.worker().await).await.id, left.id);
 }
 
-pub async fn a_suspect_counts_like_any_other(h: Harness) {
+pub async fn a_leased_suspect_counts(h: Harness) {
     h.put_plain(2).await;
     let dead = h.worker().await;
     h.claim(dead, 1).await;
@@ -130,22 +130,22 @@ pub async fn lanes_keep_their_own_limit(h: Harness) {
     assert_eq!(
         ids(&h.claim(worker, 10).await),
         c,
-        "who waited for room alone comes before who waited for its lane"
+        "a ready job comes before a job that was blocked by its lane"
     );
     h.done(&leased[1]).await;
     assert_eq!(ids(&h.claim(worker, 10).await), a[1..]);
-    sound(&h).await;
+    check_lanes(&h).await;
 }
 
-/// How many run now and have ended.
+/// Jobs that run now and that have ended.
 #[derive(Default)]
-struct Tally {
+struct RunCount {
     running: usize,
     ended: usize,
     most: usize,
 }
 
-async fn drain(store: Arc<dyn Store>, ask: Claim, jobs: usize, tally: Arc<Mutex<Tally>>) {
+async fn drain(store: Arc<dyn Store>, ask: Claim, jobs: usize, tally: Arc<Mutex<RunCount>>) {
     loop {
         let leased = store.claim(&ask).await.unwrap();
         {
@@ -173,7 +173,7 @@ pub async fn eight_claimers_never_lease_more(h: Harness) {
     limit(&h, Some(3)).await;
     h.put_plain(JOBS).await;
     let second = h.open().await;
-    let tally = Arc::<Mutex<Tally>>::default();
+    let tally = Arc::<Mutex<RunCount>>::default();
     let mut claimers = Vec::new();
     for n in 0..8 {
         let store = if n % 2 == 0 { h.store.clone() } else { second.clone() };

@@ -1,5 +1,5 @@
-//! What every case starts from: an empty, migrated database with two queues and three kinds, and the few verbs that
-//! keep a case down to what it is about.
+//! The start of every case: an empty, migrated database with two queues and three kinds, and short methods for the
+//! usual operations.
 
 use std::any::Any;
 use std::future::Future;
@@ -26,7 +26,7 @@ pub const SECOND_KIND: &str = "second";
 /// The kind of [`OTHER_QUEUE`].
 pub const OTHER_KIND: &str = "elsewhere";
 
-/// How long a worker of a case may be silent.
+/// Lease of the workers.
 pub(super) const LEASE: Duration = Duration::from_secs(60);
 
 type Opening = Pin<Box<dyn Future<Output = Arc<dyn Store>> + Send>>;
@@ -46,8 +46,8 @@ pub struct Harness {
 }
 
 impl Harness {
-    /// `open` gives a handle on one database that holds nothing yet, each time a new one as another process would;
-    /// `guard` removes the database when dropped, which is after every handle is closed and the runtime has ended.
+    /// `open` returns a new handle on one empty database, as another process would have. `guard` removes the database
+    /// when dropped, after every handle is closed and the runtime has ended.
     pub async fn new<F, Opened>(open: F, guard: impl Any + Send) -> Harness
     where
         F: Fn() -> Opened + Send + Sync + 'static,
@@ -84,7 +84,7 @@ impl Harness {
         self.handles.clone()
     }
 
-    /// Another process' view of the same database, at the same clock.
+    /// A handle as in another process, with the same clock.
     pub async fn open(&self) -> Arc<dyn Store> {
         let handle = (self.open)().await;
         handle.set_clock_offset(self.offset.load(Ordering::SeqCst));
@@ -94,7 +94,7 @@ impl Harness {
 
     // Clock ----------------------------------------------------------------------------------------------------
 
-    /// Moves the clock of every handle to `seconds` from the real one.
+    /// Sets the clock of every handle to `seconds` after the real one.
     pub fn set_clock(&self, seconds: i64) {
         self.offset.store(seconds * 1_000_000, Ordering::SeqCst);
         for handle in self.handles.lock().unwrap().iter() {
@@ -179,7 +179,6 @@ impl Harness {
         self.store.register_worker(&info).await.unwrap()
     }
 
-    /// A request for jobs of both kinds of [`QUEUE`].
     /// Both queues with all their kinds.
     pub fn served(&self) -> Vec<QueueKinds> {
         let kinds = vec![self.kind, self.second_kind];
@@ -191,6 +190,7 @@ impl Harness {
         self.store.poll(worker, &self.served()).await.unwrap()
     }
 
+    /// A claim of both kinds of [`QUEUE`].
     pub fn ask(&self, worker: WorkerId, limit: u32) -> Claim {
         Claim { worker, queue: self.queue, kinds: vec![self.kind, self.second_kind], limit, suspect: false }
     }
@@ -205,7 +205,7 @@ impl Harness {
         got.remove(0)
     }
 
-    /// Leases a suspect as its worker must: alone.
+    /// Leases a suspect, which a worker must run alone.
     pub async fn claim_suspect(&self, worker: WorkerId) -> Option<LeasedJob> {
         let mut got = self.store.claim(&Claim { suspect: true, ..self.ask(worker, 10) }).await.unwrap();
         assert!(got.len() <= 1, "a suspect is leased alone, got {}", got.len());
@@ -227,12 +227,12 @@ impl Harness {
         *beats.iter().find(|b| b.worker == worker).unwrap_or_else(|| panic!("no beat of worker {worker}"))
     }
 
-    /// Lets the worker's lease run out and takes what it held, as the sweeper would.
+    /// Lets the worker's lease expire and reclaims its jobs, as the sweeper would.
     pub async fn lose(&self, worker: WorkerId) -> Reclaimed {
         self.advance(LEASE + Duration::from_secs(1));
         let beat = self.beat(worker).await;
         assert!(beat.expired, "a worker silent for longer than its lease is expired");
-        self.store.reclaim(&beat).await.unwrap().expect("its heart stood still")
+        self.store.reclaim(&beat).await.unwrap().expect("the worker has not beaten since")
     }
 }
 
@@ -247,7 +247,8 @@ fn registry() -> (Vec<QueueSpec>, Vec<KindSpec>) {
     )
 }
 
-/// What the engine would write for `outcome`; a retry without its own delay waits 30 s after the first attempt.
+/// The settlement the engine would write for `outcome`. A retry without its own delay waits 30 s after the first
+/// attempt.
 pub fn settlement(job: &LeasedJob, outcome: Outcome) -> Settlement {
     Settlement {
         id: job.id,
@@ -262,7 +263,7 @@ pub fn settlement(job: &LeasedJob, outcome: Outcome) -> Settlement {
     }
 }
 
-/// Just this job.
+/// A filter that matches only this job.
 pub fn only(id: JobId) -> JobFilter {
     JobFilter { ids: vec![id], ..JobFilter::default() }
 }

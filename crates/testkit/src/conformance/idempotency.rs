@@ -1,4 +1,4 @@
-//! A caller that sends the same request twice gets the same job; one that sends another under the same key is told.
+//! Idempotency keys: a repeated request returns the same job, and a different request with the key is refused.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ pub async fn another_payload_is_refused(h: Harness) {
     h.put(keyed(&h, "fresh", b"another fingerprint")).await;
 }
 
-pub async fn twice_in_one_call(h: Harness) {
+pub async fn a_key_twice_in_one_call(h: Harness) {
     let got = h.store.enqueue(&[keyed(&h, "k", b"f"), keyed(&h, "k", b"f")]).await.unwrap();
     assert!(!got[0].duplicate);
     assert_eq!(got[1], Enqueued { id: got[0].id, duplicate: true });
@@ -63,8 +63,8 @@ pub async fn two_racing_calls_make_one_job(h: Harness) {
     assert_eq!(all(&h).await, 20);
 }
 
-/// Two transactions with one key. The second must not answer before the first has ended; `commit` says how it does.
-/// Returns the first's job and what the second was told.
+/// Two transactions with one key. The second must not answer before the first has ended, with a commit or a rollback.
+/// Returns the job of the first and the answer of the second.
 async fn race(h: &Harness, commit: bool) -> (JobId, Enqueued) {
     let second = h.open().await;
     let mut tx = h.store.begin().await.unwrap();
@@ -87,14 +87,14 @@ async fn race(h: &Harness, commit: bool) -> (JobId, Enqueued) {
     (first.id, late.await.unwrap())
 }
 
-pub async fn the_winner_commits(h: Harness) {
+pub async fn the_second_enqueue_waits_for_a_commit(h: Harness) {
     let (first, late) = race(&h, true).await;
     assert_eq!(late, Enqueued { id: first, duplicate: true });
     assert_eq!(all(&h).await, 1);
     assert_eq!(h.state(first).await, JobState::Pending);
 }
 
-pub async fn the_winner_rolls_back(h: Harness) {
+pub async fn the_second_enqueue_proceeds_after_a_rollback(h: Harness) {
     let (first, late) = race(&h, false).await;
     assert!(!late.duplicate, "the job it would be a duplicate of was never there");
     assert_eq!(all(&h).await, 1);

@@ -1,4 +1,4 @@
-//! Lanes: of the jobs of a kind that share a key only so many are ready or running at once, the others wait in line.
+//! Lanes: a limited number of jobs of a kind that share a key are ready or running at once; the others are blocked.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(super) async fn put_keyed(h: &Harness, key: &str, count: usize) -> Vec<JobId
     got.into_iter().map(|e| e.id).collect()
 }
 
-/// So many of a key at once, for the jobs of [`KIND`].
+/// Sets the limit per key of [`KIND`].
 pub(super) async fn limit(h: &Harness, key_concurrency: u16) {
     let kind = KindSpec { key_concurrency, ..KindSpec::new(KIND, QUEUE) };
     h.store.sync_registry(&[], &[kind], None).await.unwrap();
@@ -32,8 +32,8 @@ pub(super) fn retry() -> Outcome {
     Outcome::Retry { after: Some(10 * MINUTE), error: "no".to_owned() }
 }
 
-/// No slot without its job, no job without its slot, no line that nobody will look at.
-pub(super) async fn sound(h: &Harness) {
+/// The store finds no inconsistency: each slot has a job, each ready job has a slot, and no lane is forgotten.
+pub(super) async fn check_lanes(h: &Harness) {
     let findings = h.store.examine().await.unwrap();
     let lanes = findings.iter().find(|f| f.name == "lanes").expect("a line about lanes");
     assert!(lanes.ok, "{}", lanes.finding);
@@ -46,14 +46,14 @@ pub async fn one_of_a_key_at_a_time(h: Harness) {
         let leased = h.claim(worker, 10).await;
         assert_eq!(ids(&leased), [id]);
         assert!(h.claim(worker, 10).await.is_empty(), "its lane is taken");
-        sound(&h).await;
+        check_lanes(&h).await;
         h.done(&leased[0]).await;
     }
     assert!(h.claim(worker, 10).await.is_empty());
-    sound(&h).await;
+    check_lanes(&h).await;
 }
 
-pub async fn as_many_as_the_kind_says(h: Harness) {
+pub async fn at_most_key_concurrency_jobs_run(h: Harness) {
     limit(&h, 3).await;
     let put = put_keyed(&h, "a", 7).await;
     let worker = h.worker().await;
@@ -66,11 +66,11 @@ pub async fn as_many_as_the_kind_says(h: Harness) {
         h.done(job).await;
     }
     assert_eq!(ids(&h.claim(worker, 10).await), put[4..]);
-    sound(&h).await;
+    check_lanes(&h).await;
 }
 
-/// What an operator says holds at once and outlives the next start; taken back, it is as configured.
-pub async fn a_live_limit_wins_until_it_is_taken_back(h: Harness) {
+/// A live limit applies at once and survives a restart. When it is removed, the configuration applies.
+pub async fn a_live_limit_overrides_the_configuration_until_removed(h: Harness) {
     let put = put_keyed(&h, "a", 8).await;
     let worker = h.worker().await;
     let mut running = h.claim(worker, 10).await;
@@ -97,7 +97,7 @@ pub async fn a_live_limit_wins_until_it_is_taken_back(h: Harness) {
     }
     h.done(&last).await;
     assert_eq!(ids(&h.claim(worker, 10).await), put[5..6]);
-    sound(&h).await;
+    check_lanes(&h).await;
 }
 
 async fn limit_of(h: &Harness) -> u16 {
@@ -105,7 +105,7 @@ async fn limit_of(h: &Harness) -> u16 {
     kinds.into_iter().find(|(id, ..)| *id == h.kind).unwrap().2.key_concurrency
 }
 
-pub async fn other_keys_and_jobs_without_one_go_on(h: Harness) {
+pub async fn other_keys_and_jobs_without_a_key_are_not_blocked(h: Harness) {
     let a = put_keyed(&h, "a", 2).await;
     let b = put_keyed(&h, "b", 2).await;
     let plain = h.put_plain(2).await;
@@ -119,7 +119,7 @@ pub async fn a_key_of_another_kind_is_another_lane(h: Harness) {
     assert_eq!(ids(&h.claim(h.worker().await, 10).await), [one, other]);
 }
 
-pub async fn in_line_by_priority_then_time_then_id(h: Harness) {
+pub async fn blocked_jobs_are_ordered_by_priority_time_and_id(h: Harness) {
     let start = h.now().await;
     let at = |priority, seconds| NewJob {
         priority,
@@ -152,7 +152,7 @@ pub async fn keys_take_turns(h: Harness) {
     assert_eq!(order, [many[0], plain[0], few[0], many[1], few[1], many[2], many[3]]);
 }
 
-pub async fn a_lined_job_waits_like_any_other(h: Harness) {
+pub async fn a_blocked_job_is_shown_as_waiting(h: Harness) {
     let put = put_keyed(&h, "a", 3).await;
     let ahead = h.put(NewJob { run_at: RunAt::In(MINUTE), ..keyed(&h, "a") }).await;
     let worker = h.worker().await;
@@ -174,32 +174,32 @@ pub async fn a_lined_job_waits_like_any_other(h: Harness) {
     assert_eq!((queue.depth, queue.scheduled, queue.running), (2, 1, 1));
     assert!(queue.oldest.is_some());
     let due = h.poll(worker).await.queues.into_iter().find(|q| q.queue == h.queue).unwrap();
-    assert_eq!(due.next_due, h.detail(ahead).await.job.run_at, "who waits for the lane is not due");
+    assert_eq!(due.next_due, h.detail(ahead).await.job.run_at, "a blocked job is not due");
     h.done(&leased).await;
     let poll = h.poll(worker).await;
     let due = poll.queues.iter().find(|q| q.queue == h.queue).unwrap().next_due;
-    assert!(due.is_some_and(|due| due <= poll.now), "the next in line is");
+    assert!(due.is_some_and(|due| due <= poll.now), "the next job is due");
 }
 
-pub async fn a_scheduled_one_comes_in_time(h: Harness) {
+pub async fn a_scheduled_job_joins_its_lane_when_due(h: Harness) {
     let worker = h.worker().await;
     let later = h.put(NewJob { run_at: RunAt::In(10 * MINUTE), ..keyed(&h, "a") }).await;
     let now = h.put(keyed(&h, "a")).await;
     let first = h.claim(worker, 10).await;
-    assert_eq!(ids(&first), [now], "it does not wait for who is not due");
+    assert_eq!(ids(&first), [now], "it does not wait for a job that is not due");
     h.advance(11 * MINUTE);
     assert!(h.claim(worker, 10).await.is_empty(), "due by now, but the lane is taken");
     assert_eq!(h.state(later).await, JobState::Pending);
     let due = h.poll(worker).await.queues.into_iter().find(|q| q.queue == h.queue).unwrap();
-    assert_eq!(due.next_due, None, "it was looked at once");
-    sound(&h).await;
+    assert_eq!(due.next_due, None, "the lane was checked once");
+    check_lanes(&h).await;
     h.done(&first[0]).await;
     assert_eq!(ids(&h.claim(worker, 10).await), [later]);
-    sound(&h).await;
+    check_lanes(&h).await;
 }
 
-/// Its place among all that are ready is its own time, as without a key.
-pub async fn a_free_lane_costs_no_place(h: Harness) {
+/// A job with a free lane is ordered by its own time, as without a key.
+pub async fn a_key_does_not_change_the_order_in_a_free_lane(h: Harness) {
     let first = h.put(keyed(&h, "a")).await;
     let plain = h.put_plain(2).await;
     let stood = h.detail(first).await.job.run_at;
@@ -209,7 +209,7 @@ pub async fn a_free_lane_costs_no_place(h: Harness) {
     assert_eq!(h.state(plain[0]).await, JobState::Pending);
 }
 
-pub async fn more_room_is_used_at_once_and_less_in_time(h: Harness) {
+pub async fn a_raised_limit_applies_at_once_and_a_lowered_one_as_jobs_end(h: Harness) {
     let put = put_keyed(&h, "a", 6).await;
     let worker = h.worker().await;
     let mut leased = h.claim(worker, 10).await;
@@ -223,10 +223,10 @@ pub async fn more_room_is_used_at_once_and_less_in_time(h: Harness) {
     }
     h.done(&leased[2]).await;
     assert_eq!(ids(&h.claim(worker, 10).await), put[3..4]);
-    sound(&h).await;
+    check_lanes(&h).await;
 }
 
-pub async fn a_lined_job_holds_its_unique_key(h: Harness) {
+pub async fn a_blocked_job_holds_its_unique_key(h: Harness) {
     let job =
         |on_conflict| NewJob { unique: Some(Unique::until_started("u", on_conflict)), ..keyed(&h, "a") };
     put_keyed(&h, "a", 1).await;
@@ -243,7 +243,7 @@ pub async fn a_lined_job_holds_its_unique_key(h: Harness) {
     assert_eq!(ids(&h.claim(worker, 10).await), [lined]);
 }
 
-pub async fn a_paused_queue_promotes_nobody(h: Harness) {
+pub async fn a_paused_queue_promotes_no_job(h: Harness) {
     let put = put_keyed(&h, "a", 2).await;
     let worker = h.worker().await;
     let pause = |paused| QueueUpdate { paused: Some(paused), ..QueueUpdate::default() };
@@ -253,7 +253,7 @@ pub async fn a_paused_queue_promotes_nobody(h: Harness) {
     assert_eq!(ids(&h.claim(worker, 10).await), put[..1]);
 }
 
-pub async fn lanes_of_other_kinds_are_left_to_others(h: Harness) {
+pub async fn a_claim_promotes_only_lanes_of_its_kinds(h: Harness) {
     let put = put_keyed(&h, "a", 1).await;
     let worker = h.worker().await;
     let other = Claim { kinds: vec![h.second_kind], ..h.ask(worker, 10) };
@@ -261,13 +261,13 @@ pub async fn lanes_of_other_kinds_are_left_to_others(h: Harness) {
     assert_eq!(ids(&h.claim(worker, 10).await), put);
 }
 
-pub async fn in_a_callers_transaction(h: Harness) {
+pub async fn keyed_jobs_in_a_callers_transaction(h: Harness) {
     let worker = h.worker().await;
     let mut tx = h.store.begin().await.unwrap();
     h.store.enqueue_in(tx.tx(), &[keyed(&h, "a"), keyed(&h, "a")]).await.unwrap();
     tx.rollback().await.unwrap();
     assert!(h.claim(worker, 10).await.is_empty());
-    sound(&h).await;
+    check_lanes(&h).await;
     let mut tx = h.store.begin().await.unwrap();
     let put = h.store.enqueue_in(tx.tx(), &[keyed(&h, "a"), keyed(&h, "a")]).await.unwrap();
     tx.commit().await.unwrap();
@@ -278,10 +278,10 @@ pub async fn in_a_callers_transaction(h: Harness) {
     assert_eq!(h.store.settle_in(tx.tx(), &done).await.unwrap(), Settled::Accepted);
     tx.rollback().await.unwrap();
     assert!(h.claim(worker, 10).await.is_empty(), "it still runs");
-    sound(&h).await;
+    check_lanes(&h).await;
     let mut tx = h.store.begin().await.unwrap();
     assert_eq!(h.store.settle_in(tx.tx(), &done).await.unwrap(), Settled::Accepted);
     tx.commit().await.unwrap();
     assert_eq!(h.claim_one(worker).await.id, put[1].id);
-    sound(&h).await;
+    check_lanes(&h).await;
 }

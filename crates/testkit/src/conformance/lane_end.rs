@@ -1,4 +1,4 @@
-//! How a lane's head ends or comes back, and what that means for who stands behind it.
+//! How a job of a lane ends or returns, and what that means for the blocked jobs behind it.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use windlass_core::store::{Action, Bulk, Change, Reclaimed, Settled};
 use windlass_core::sweep::MAX_LONE_CRASHES;
 use windlass_core::{JobState, NewJob, OnConflict, Outcome, RunAt, Unique};
 
-use super::lane::{MINUTE, ids, keyed, put_keyed, retry, sound};
+use super::lane::{MINUTE, check_lanes, ids, keyed, put_keyed, retry};
 use super::{Harness, settlement};
 
 async fn lets_the_next_run(h: Harness, outcome: Outcome, state: JobState) {
@@ -15,7 +15,7 @@ async fn lets_the_next_run(h: Harness, outcome: Outcome, state: JobState) {
     let leased = h.claim_one(worker).await;
     assert_eq!(h.settle(&leased, outcome).await, Settled::Accepted);
     assert_eq!(h.state(put[0]).await, state);
-    sound(&h).await;
+    check_lanes(&h).await;
     let next = h.claim(worker, 10).await;
     assert_eq!(ids(&next), put[1..]);
     if state == JobState::Scheduled {
@@ -24,27 +24,27 @@ async fn lets_the_next_run(h: Harness, outcome: Outcome, state: JobState) {
         h.done(&next[0]).await;
         assert_eq!(ids(&h.claim(worker, 10).await), put[..1]);
     }
-    sound(&h).await;
+    check_lanes(&h).await;
 }
 
-pub async fn done_lets_the_next_run(h: Harness) {
+pub async fn done_frees_the_slot(h: Harness) {
     lets_the_next_run(h, Outcome::Done { result: None }, JobState::Completed).await;
 }
 
-pub async fn a_retry_blocks_nobody(h: Harness) {
+pub async fn a_retry_frees_the_slot(h: Harness) {
     lets_the_next_run(h, retry(), JobState::Scheduled).await;
 }
 
-pub async fn a_snooze_blocks_nobody(h: Harness) {
+pub async fn a_snooze_frees_the_slot(h: Harness) {
     lets_the_next_run(h, Outcome::snooze(10 * MINUTE), JobState::Scheduled).await;
 }
 
-pub async fn a_failure_lets_the_next_run(h: Harness) {
+pub async fn a_failure_frees_the_slot(h: Harness) {
     lets_the_next_run(h, Outcome::Fail { error: "no".to_owned() }, JobState::Failed).await;
 }
 
-/// With no delay it is due at once, but others have waited longer.
-pub async fn a_retry_goes_to_the_end_of_the_line(h: Harness) {
+/// A retry without delay is due at once, but the others have been due longer.
+pub async fn a_retry_waits_behind_jobs_due_earlier(h: Harness) {
     let put = put_keyed(&h, "a", 2).await;
     let worker = h.worker().await;
     let leased = h.claim_one(worker).await;
@@ -54,7 +54,7 @@ pub async fn a_retry_goes_to_the_end_of_the_line(h: Harness) {
         assert_eq!(leased.id, id);
         h.done(&leased).await;
     }
-    sound(&h).await;
+    check_lanes(&h).await;
 }
 
 pub async fn a_hand_back_keeps_its_slot(h: Harness) {
@@ -62,26 +62,26 @@ pub async fn a_hand_back_keeps_its_slot(h: Harness) {
     let worker = h.worker().await;
     let leased = h.claim_one(worker).await;
     assert_eq!(h.settle(&leased, Outcome::HandBack).await, Settled::Accepted);
-    sound(&h).await;
+    check_lanes(&h).await;
     let again = h.claim(worker, 10).await;
     assert_eq!((ids(&again), again[0].run_at), (vec![put[0]], leased.run_at));
     h.store.retire_worker(worker).await.unwrap();
-    sound(&h).await;
+    check_lanes(&h).await;
     let worker = h.worker().await;
     let again = h.claim(worker, 10).await;
     assert_eq!(ids(&again), put[..1]);
     h.done(&again[0]).await;
     assert_eq!(ids(&h.claim(worker, 10).await), put[1..]);
-    sound(&h).await;
+    check_lanes(&h).await;
 }
 
-/// A job whose worker died is still its lane's head: nobody else of the lane runs before it is known what became of it.
-pub async fn a_dead_workers_lanes_stay_taken(h: Harness) {
+/// A job whose worker died keeps its slot until it has run alone, so that no other job of the lane runs beside it.
+pub async fn a_lost_job_keeps_its_slot(h: Harness) {
     let (a, b) = (put_keyed(&h, "a", 2).await, put_keyed(&h, "b", 2).await);
     let worker = h.worker().await;
     assert_eq!(ids(&h.claim(worker, 10).await), [a[0], b[0]]);
     assert_eq!(h.lose(worker).await, Reclaimed { suspects: 2, ..Reclaimed::default() });
-    sound(&h).await;
+    check_lanes(&h).await;
     let worker = h.worker().await;
     assert!(h.claim(worker, 10).await.is_empty());
     for (suspect, next) in [(a[0], a[1]), (b[0], b[1])] {
@@ -92,10 +92,10 @@ pub async fn a_dead_workers_lanes_stay_taken(h: Harness) {
         assert_eq!(ids(&next_one), [next]);
         h.done(&next_one[0]).await;
     }
-    sound(&h).await;
+    check_lanes(&h).await;
 }
 
-pub async fn a_crash_too_many_lets_the_next_run(h: Harness) {
+pub async fn a_dead_letter_frees_the_slot(h: Harness) {
     let put = put_keyed(&h, "a", 2).await;
     let worker = h.worker().await;
     h.claim_one(worker).await;
@@ -105,46 +105,46 @@ pub async fn a_crash_too_many_lets_the_next_run(h: Harness) {
         assert_eq!(h.claim_suspect(worker).await.unwrap().id, put[0]);
         assert!(h.claim(worker, 10).await.is_empty());
         h.lose(worker).await;
-        sound(&h).await;
+        check_lanes(&h).await;
     }
     assert_eq!(h.state(put[0]).await, JobState::DeadLetter);
     assert_eq!(ids(&h.claim(h.worker().await, 10).await), put[1..]);
 }
 
-pub async fn a_cancelled_head_lets_the_next_run(h: Harness) {
+pub async fn a_cancelled_job_frees_the_slot(h: Harness) {
     let put = put_keyed(&h, "a", 4).await;
     let worker = h.worker().await;
     let leased = h.claim_one(worker).await;
     assert_eq!(h.settle(&leased, Outcome::HandBack).await, Settled::Accepted, "a head that waits");
     assert_eq!(h.act(&put[..1], Action::Cancel).await, Bulk { done: 1, ..Bulk::default() });
-    sound(&h).await;
+    check_lanes(&h).await;
     let leased = h.claim(worker, 10).await;
     assert_eq!(ids(&leased), put[1..2]);
     assert_eq!(h.act(&put[1..3], Action::Cancel).await, Bulk { done: 1, requested: 1, ..Bulk::default() });
     assert!(h.claim(worker, 10).await.is_empty(), "one in line is gone, the running one is not");
     assert_eq!(h.settle(&leased[0], retry()).await, Settled::Cancelled);
-    sound(&h).await;
+    check_lanes(&h).await;
     assert_eq!(ids(&h.claim(worker, 10).await), put[3..]);
 }
 
-pub async fn a_lost_and_cancelled_one_lets_the_next_run(h: Harness) {
+pub async fn a_lost_and_cancelled_job_frees_the_slot(h: Harness) {
     let put = put_keyed(&h, "a", 2).await;
     let worker = h.worker().await;
     h.claim_one(worker).await;
     assert_eq!(h.act(&put[..1], Action::Cancel).await.requested, 1);
     assert_eq!(h.lose(worker).await, Reclaimed { cancelled: 1, ..Reclaimed::default() });
-    sound(&h).await;
+    check_lanes(&h).await;
     assert_eq!(ids(&h.claim(h.worker().await, 10).await), put[1..]);
 }
 
-pub async fn a_replayed_one_gets_in_line(h: Harness) {
+pub async fn a_replayed_job_is_blocked_again(h: Harness) {
     let put = put_keyed(&h, "a", 3).await;
     let worker = h.worker().await;
     let leased = h.claim_one(worker).await;
     h.settle(&leased, Outcome::Fail { error: "no".to_owned() }).await;
     let second = h.claim_one(worker).await;
     assert_eq!(h.act(&put[..1], Action::Retry).await, Bulk { done: 1, ..Bulk::default() });
-    sound(&h).await;
+    check_lanes(&h).await;
     assert!(h.claim(worker, 10).await.is_empty());
     h.done(&second).await;
     assert_eq!(h.act(&put[1..2], Action::Delete).await, Bulk { done: 1, ..Bulk::default() });
@@ -153,21 +153,21 @@ pub async fn a_replayed_one_gets_in_line(h: Harness) {
         assert_eq!(leased.id, id);
         h.done(&leased).await;
     }
-    sound(&h).await;
+    check_lanes(&h).await;
 }
 
-pub async fn a_scheduled_one_can_be_run_now(h: Harness) {
+pub async fn a_scheduled_job_with_a_key_can_be_run_now(h: Harness) {
     let later = h.put(NewJob { run_at: RunAt::In(10 * MINUTE), ..keyed(&h, "a") }).await;
     let worker = h.worker().await;
     assert!(h.claim(worker, 10).await.is_empty());
     assert_eq!(h.act(&[later], Action::Retry).await, Bulk { done: 1, ..Bulk::default() });
-    sound(&h).await;
+    check_lanes(&h).await;
     assert_eq!(ids(&h.claim(worker, 10).await), [later]);
     h.advance(11 * MINUTE);
-    assert!(h.claim(worker, 10).await.is_empty(), "its first time comes and means nothing");
+    assert!(h.claim(worker, 10).await.is_empty(), "its original due time has no effect");
 }
 
-pub async fn a_replaced_head_gives_back_its_slot(h: Harness) {
+pub async fn a_replaced_job_frees_the_slot(h: Harness) {
     let job = |key: &str| NewJob {
         unique: Some(Unique::until_started("u", OnConflict::Replace)),
         ..keyed(&h, key)
@@ -179,7 +179,7 @@ pub async fn a_replaced_head_gives_back_its_slot(h: Harness) {
     h.settle(&leased, Outcome::HandBack).await;
     let elsewhere = h.put(job("b")).await;
     assert_eq!(h.state(old).await, JobState::Superseded);
-    sound(&h).await;
+    check_lanes(&h).await;
     let leased = h.claim(worker, 10).await;
     let mut got = ids(&leased);
     got.sort_unstable();
@@ -190,11 +190,11 @@ pub async fn a_replaced_head_gives_back_its_slot(h: Harness) {
     let lined = h.put(job("a")).await;
     let newer = h.put(job("a")).await;
     assert_eq!(h.state(lined).await, JobState::Superseded);
-    sound(&h).await;
+    check_lanes(&h).await;
     assert_eq!(ids(&h.claim(worker, 10).await), [newer]);
 }
 
-pub async fn a_head_moved_ahead_goes_back_in_line(h: Harness) {
+pub async fn a_postponed_ready_job_frees_the_slot(h: Harness) {
     let put = put_keyed(&h, "a", 3).await;
     let worker = h.worker().await;
     let leased = h.claim_one(worker).await;
@@ -202,23 +202,23 @@ pub async fn a_head_moved_ahead_goes_back_in_line(h: Harness) {
     let change = Change { priority: None, run_at: Some(h.now().await.plus(10 * MINUTE)) };
     assert!(h.store.change(put[0], &change, None).await.unwrap());
     assert_eq!(h.state(put[0]).await, JobState::Scheduled);
-    sound(&h).await;
+    check_lanes(&h).await;
     let second = h.claim(worker, 10).await;
     assert_eq!(ids(&second), put[1..2]);
     h.advance(11 * MINUTE);
     let urgent = Change { priority: Some(0), run_at: None };
     assert!(h.store.change(put[0], &urgent, None).await.unwrap(), "one in line can be moved up");
-    sound(&h).await;
+    check_lanes(&h).await;
     h.done(&second[0]).await;
     for id in [put[0], put[2]] {
         let leased = h.claim_one(worker).await;
         assert_eq!(leased.id, id);
         h.done(&leased).await;
     }
-    sound(&h).await;
+    check_lanes(&h).await;
 }
 
-pub async fn a_lined_one_moved_ahead_is_passed(h: Harness) {
+pub async fn a_postponed_blocked_job_is_skipped(h: Harness) {
     let put = put_keyed(&h, "a", 3).await;
     let worker = h.worker().await;
     let leased = h.claim_one(worker).await;
@@ -231,11 +231,11 @@ pub async fn a_lined_one_moved_ahead_is_passed(h: Harness) {
     assert!(h.claim(worker, 10).await.is_empty());
     h.advance(11 * MINUTE);
     assert_eq!(ids(&h.claim(worker, 10).await), put[1..2]);
-    sound(&h).await;
+    check_lanes(&h).await;
 }
 
-/// Plain jobs and jobs of lanes, leased together, ended together.
-pub async fn a_mixed_batch(h: Harness) {
+/// Plain and keyed jobs that were leased together end together.
+pub async fn plain_and_keyed_jobs_settle_in_one_batch(h: Harness) {
     let plain = h.put_plain(2).await;
     let (a, b) = (put_keyed(&h, "a", 2).await, put_keyed(&h, "b", 2).await);
     let worker = h.worker().await;
@@ -257,7 +257,7 @@ pub async fn a_mixed_batch(h: Harness) {
         assert_eq!(h.state(job.id).await, state);
     }
     assert_eq!(ids(&h.claim(worker, 10).await), [plain[1], a[1], b[1]]);
-    sound(&h).await;
+    check_lanes(&h).await;
 }
 
 pub async fn a_stale_settlement_frees_nothing(h: Harness) {
@@ -273,5 +273,5 @@ pub async fn a_stale_settlement_frees_nothing(h: Harness) {
     h.done(&alone).await;
     assert_eq!(h.settle(&alone, Outcome::HandBack).await, Settled::Stale, "twice is stale");
     assert_eq!(ids(&h.claim(worker, 10).await), put[1..]);
-    sound(&h).await;
+    check_lanes(&h).await;
 }

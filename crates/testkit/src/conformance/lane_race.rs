@@ -1,4 +1,4 @@
-//! Lanes under contention: never more than the limit, and nobody parked beside a free slot.
+//! Lanes under contention: the limit is never exceeded, and no job stays blocked while a slot is free.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -6,27 +6,27 @@ use std::sync::{Arc, Mutex};
 use windlass_core::store::{Action, Change, Claim, Settled};
 use windlass_core::{JobId, JobState, LeasedJob, NewJob, OnConflict, Outcome, Store, Unique};
 
-use super::lane::{MINUTE, ids, keyed, limit, put_keyed, sound};
+use super::lane::{MINUTE, check_lanes, ids, keyed, limit, put_keyed};
 use super::{Harness, settlement};
 
 fn done(job: &LeasedJob) -> windlass_core::Settlement {
     settlement(job, Outcome::Done { result: None })
 }
 
-/// What runs now, by lane, and how many have ended.
+/// Running jobs by lane, and the number of ended jobs.
 #[derive(Default)]
-struct Tally {
+struct LaneCount {
     running: HashMap<usize, usize>,
     ended: usize,
 }
 
-/// Claims, checks and settles until every job has ended. Between claim and end there is a moment in which the others claim:
-/// without it nobody could see that two of a lane run at once.
+/// Claims, checks and settles until every job has ended. It pauses between claim and settlement so that the others can
+/// claim; otherwise two running jobs of a lane would go unnoticed.
 async fn drain(
     store: Arc<dyn Store>,
     ask: Claim,
     lanes: Arc<HashMap<JobId, usize>>,
-    tally: Arc<Mutex<Tally>>,
+    tally: Arc<Mutex<LaneCount>>,
     at_once: usize,
 ) {
     loop {
@@ -62,7 +62,7 @@ async fn drained_by_many(h: &Harness, keys: usize, jobs: usize, at_once: u16) {
     let batch: Vec<NewJob> = (0..jobs).map(|n| keyed(h, &format!("key {}", n % keys))).collect();
     let put = h.store.enqueue(&batch).await.unwrap();
     let lanes: HashMap<JobId, usize> = put.iter().enumerate().map(|(n, e)| (e.id, n % keys)).collect();
-    let (lanes, tally) = (Arc::new(lanes), Arc::<Mutex<Tally>>::default());
+    let (lanes, tally) = (Arc::new(lanes), Arc::<Mutex<LaneCount>>::default());
     let second = h.open().await;
     let mut claimers = Vec::new();
     for n in 0..8 {
@@ -75,7 +75,7 @@ async fn drained_by_many(h: &Harness, keys: usize, jobs: usize, at_once: u16) {
         claimer.await.unwrap();
     }
     assert_eq!(h.count(JobState::Completed).await, jobs as u64);
-    sound(h).await;
+    check_lanes(h).await;
 }
 
 pub async fn eight_claimers_never_run_two_of_a_key(h: Harness) {
@@ -90,7 +90,7 @@ pub async fn many_lanes_at_once(h: Harness) {
     drained_by_many(&h, 1_000, 3_000, 1).await;
 }
 
-/// With limit 1 a lane is a queue of its own: first in, first out, whoever claims.
+/// With limit 1 the jobs of a lane run in order, over all claimers.
 pub async fn claimers_racing_keep_the_order(h: Harness) {
     let second = h.open().await;
     let put = put_keyed(&h, "a", 60).await;
@@ -108,8 +108,8 @@ pub async fn claimers_racing_keep_the_order(h: Harness) {
     assert_eq!(order, put);
 }
 
-/// An enqueue that parks and a settle that frees at the same moment.
-pub async fn parking_races_freeing(h: Harness) {
+/// An enqueue that blocks its job races a settlement that frees a slot.
+pub async fn blocking_races_freeing(h: Harness) {
     let second = h.open().await;
     let worker = h.worker().await;
     for round in 0..60 {
@@ -127,11 +127,11 @@ pub async fn parking_races_freeing(h: Harness) {
         };
         assert_eq!(next.id, id, "round {round}");
         h.done(&next).await;
-        sound(&h).await;
+        check_lanes(&h).await;
     }
 }
 
-/// Two of a lane end at once, two stand behind them.
+/// Two jobs of a lane end at once while two are blocked.
 pub async fn freeing_races_freeing(h: Harness) {
     limit(&h, 2).await;
     let second = h.open().await;
@@ -156,11 +156,11 @@ pub async fn freeing_races_freeing(h: Harness) {
         for job in &leased {
             h.done(job).await;
         }
-        sound(&h).await;
+        check_lanes(&h).await;
     }
 }
 
-/// Whatever is done to the next in line while a claim promotes it, or a settlement hands it the slot, none is lost.
+/// Runs `what` on the next blocked job while a claim or a settlement gives it a slot. No job is lost.
 async fn raced(h: &Harness, what: impl AsyncFn(&dyn Store, JobId)) {
     let second = h.open().await;
     let worker = h.worker().await;
@@ -180,7 +180,7 @@ async fn raced(h: &Harness, what: impl AsyncFn(&dyn Store, JobId)) {
             let (claimed, ()) = tokio::join!(h.store.claim(&ask), what(&*second, target));
             leased = claimed.unwrap();
         }
-        sound(h).await;
+        check_lanes(h).await;
         let mut ran = Vec::new();
         loop {
             for job in &leased {
@@ -194,7 +194,7 @@ async fn raced(h: &Harness, what: impl AsyncFn(&dyn Store, JobId)) {
             assert!(!leased.is_empty(), "round {round}: {last} is parked, {ran:?} ran");
         }
         h.act(&[target], Action::Cancel).await;
-        sound(h).await;
+        check_lanes(h).await;
     }
 }
 
@@ -205,7 +205,7 @@ pub async fn cancelling_races_promoting(h: Harness) {
     .await;
 }
 
-pub async fn moving_races_promoting(h: Harness) {
+pub async fn changing_races_promoting(h: Harness) {
     let later = h.now().await.plus(100 * MINUTE);
     raced(&h, async |store, target| {
         store.change(target, &Change { priority: None, run_at: Some(later) }, None).await.unwrap();
@@ -234,7 +234,7 @@ pub async fn a_sweep_races_settling(h: Harness) {
         let (settled, swept) = tokio::join!(h.store.settle(&batch), second.reclaim(&beat));
         let settled = settled.unwrap()[0];
         swept.unwrap();
-        sound(&h).await;
+        check_lanes(&h).await;
         let worker = h.worker().await;
         if settled == Settled::Stale {
             let alone = h.claim_suspect(worker).await.expect("swept first");
@@ -244,6 +244,6 @@ pub async fn a_sweep_races_settling(h: Harness) {
         let next = h.claim(worker, 10).await;
         assert_eq!(ids(&next), put[1..], "round {round}");
         h.done(&next[0]).await;
-        sound(&h).await;
+        check_lanes(&h).await;
     }
 }

@@ -1,6 +1,6 @@
-//! The one list of cases. A store's tests, [`CASES`] and the check below are all made from it.
+//! The only list of cases. The tests of each store, [`CASES`] and the check below are generated from it.
 
-/// Calls `$each! { ($args…) topic { case … } … }` with every case by its topic, which is also its module.
+/// Calls `$each! { ($args…) topic { case … } … }` with all cases. A topic is the name of a module.
 #[macro_export]
 macro_rules! conformance_cases {
     ($each:ident $($args:tt)*) => {
@@ -12,107 +12,107 @@ macro_rules! conformance_cases {
                 cancel_of_each_state
                 delete_of_each_state
                 delete_removes_everything
-                by_filter_and_no_further
-                what_does_not_fit_is_counted
+                act_keeps_to_its_filter_and_limit
+                jobs_in_the_wrong_state_are_counted_as_skipped
                 change_reorders_waiting_jobs
                 change_can_bring_a_job_forward
-                change_fits_only_waiting_jobs
+                only_waiting_jobs_can_be_changed
             }
             audit_act {
-                one_job_s_line_says_how_it_stood
-                a_dead_letter_s_line_has_its_own_word
-                a_running_job_s_cancel_is_told_once
-                a_hurried_job_s_line_has_its_times
-                a_replay_that_meets_its_twin_is_told_as_it_ended
-                an_act_on_many_tells_the_filter_and_the_counts
-                dead_letters_have_one_word_and_many_names_one_line
-                the_lines_of_a_large_act_add_up
-                a_changed_job_s_line_has_what_differs
-                what_changes_nothing_or_has_no_actor_leaves_no_line
+                a_record_of_one_job_has_its_states
+                a_dead_letter_has_its_own_act
+                a_cancel_of_a_running_job_is_recorded_once
+                a_record_of_run_now_has_both_times
+                a_replay_that_meets_a_duplicate_is_recorded_as_superseded
+                a_bulk_record_has_the_filter_and_the_counts
+                many_named_dead_letters_have_one_record
+                the_records_of_a_large_act_add_up
+                a_record_of_a_change_has_the_differences
+                no_record_without_a_change_or_an_actor
             }
             audit_put {
-                a_schedule_s_lines_have_what_differs
-                a_workflow_s_lines_have_its_states
-                a_type_s_line_has_what_differs
-                a_kind_registered_by_hand_is_told
-                a_queue_s_or_kind_s_change_that_changes_nothing_is_not_told
-                bounds_are_told_as_they_are_in_force
-                a_clean_up_is_told_once
-                a_caller_s_line_is_of_its_transaction
-                the_audit_is_asked_by_who_what_whom_and_when
+                records_of_a_schedule_have_the_differences
+                records_of_a_workflow_have_its_states
+                a_record_of_a_type_has_the_differences
+                a_kind_registered_by_an_operator_is_recorded
+                a_change_without_effect_is_not_recorded
+                recorded_bounds_are_those_in_force
+                a_clean_up_is_recorded_once
+                a_callers_record_belongs_to_its_transaction
+                the_audit_is_filtered_by_actor_act_subject_and_time
             }
             backup {
-                everything_there_and_back
-                leased_jobs_wait_again
-                two_leased_twins_come_back_as_one
-                what_was_offered_is_offered_anew
-                an_export_is_of_one_moment
-                only_an_empty_database_is_restored_to
-                what_is_not_finished_leaves_nothing
-                numbers_go_on_above_everything
-                restored_entities_are_changes
-                copies_are_remembered
-                tables_of_packs_come_along
-                numbers_of_packs_go_on
+                a_restore_has_every_row_of_the_export
+                leased_jobs_are_exported_as_waiting
+                two_leased_duplicates_are_restored_as_one_waiting_job
+                an_offered_slot_is_offered_again_after_restore
+                an_export_is_a_snapshot
+                only_an_empty_database_can_be_restored_into
+                an_unfinished_import_leaves_nothing
+                new_ids_are_above_restored_ones
+                restored_entities_appear_in_the_feed
+                backups_are_recorded
+                tables_of_packs_are_exported
+                new_ids_in_pack_tables_are_above_restored_ones
                 an_unknown_pack_is_refused
-                what_a_pack_forgot_is_refused
+                a_pack_with_undeclared_columns_is_refused
                 a_pack_of_another_version_is_refused
             }
             budget {
-                specs_there_and_back
-                a_new_limit_holds_from_this_month_on
+                specs_are_stored_and_read
+                a_new_limit_applies_to_this_month
                 a_live_limit_survives_a_sync
                 booked_money_keeps_its_currency
                 several_processes_sync_at_once
                 history_is_newest_first_and_bounded
-                nothing_is_known_of_an_unknown_budget
-                the_state_follows_what_is_used
+                an_unknown_budget_is_none
+                the_state_follows_usage
             }
             budget_alert {
-                each_fires_once_a_month
+                each_alert_fires_once_a_month
                 racing_calls_fire_once
                 a_charge_above_its_estimate_fires
                 a_changed_limit_fires_and_rearms
-                a_sweep_swallows_no_alert
-                what_fired_elsewhere_can_be_read
+                a_sweep_does_not_lose_an_alert
+                alerts_of_other_processes_can_be_read
             }
             budget_call {
                 reserved_then_settled
-                books_agree_to_the_cent
-                a_lease_that_is_not_live_reserves_nothing
+                ledger_and_sums_agree_to_the_millionth
+                a_stale_lease_reserves_nothing
                 refused_by_state_and_by_size
-                when_everything_is_settled_the_next_month_is_next
-                tokens_bound_a_budget_too
-                a_race_at_the_limit_never_passes_it
+                a_refusal_names_the_next_month_when_all_is_settled
+                a_token_limit_refuses_calls
+                racing_reservations_never_exceed_the_limit
                 a_call_may_cost_more_than_was_reserved
-                settling_twice_says_so
-                leaks_are_booked_in_full
-                a_charge_that_comes_before_the_sweep_is_booked
+                settling_twice_is_reported
+                leaked_reservations_are_booked_in_full
+                a_late_charge_before_the_sweep_is_booked
                 sweeping_races_settling
                 a_reservation_belongs_to_the_month_it_was_made_in
-                a_tag_says_that_a_person_asked
+                a_tag_marks_a_call_as_manual
                 costs_by_kind_user_and_provider
             }
             budget_change {
                 a_raised_limit_counts_at_once
                 a_lowered_limit_stops_at_once
-                tokens_are_limited_live_too
-                a_live_limit_can_be_taken_away
-                a_reset_begins_the_month_anew
-                the_audit_says_who_changed_what
-                a_month_that_is_over_is_closed
-                a_month_ahead_can_be_prepared
+                a_token_limit_can_be_set_live
+                a_live_limit_can_be_removed
+                a_reset_clears_the_month
+                budget_changes_are_audited
+                a_past_month_cannot_be_changed
+                a_future_month_can_be_changed
             }
             cancel {
                 waiting_jobs_end_at_once
-                the_worker_is_asked
+                a_running_job_is_asked_to_stop
                 an_obeyed_cancel_ends_cancelled
-                a_return_ends_cancelled
-                done_before_it_was_seen_stays_done
-                a_lost_one_ends_cancelled
-                a_retired_one_ends_cancelled
+                a_returned_job_ends_cancelled
+                a_job_that_ends_before_seeing_the_cancel_stays_done
+                a_lost_job_ends_cancelled
+                a_job_of_a_retired_worker_ends_cancelled
                 a_finished_job_is_skipped
-                a_replay_forgets_the_request
+                a_replayed_job_is_not_cancelled
                 cancel_races_claim
             }
             claim {
@@ -123,10 +123,10 @@ macro_rules! conformance_cases {
                 only_handled_kinds
                 unhandled_kinds_do_not_hide_handled_ones
                 a_paused_queue_gives_nothing
-                another_queue_is_left_alone
+                only_the_requested_queue_is_claimed
                 an_unknown_worker_leases_nothing
                 the_attempt_is_counted_at_claim
-                tokens_grow
+                tokens_increase
             }
             clock {
                 the_offset_moves_one_handle
@@ -134,101 +134,101 @@ macro_rules! conformance_cases {
                 a_beat_extends_the_lease_from_its_own_time
                 an_hour_ahead_takes_no_lease
                 an_hour_back_takes_no_lease
-                a_moved_beat_outweighs_the_clock
+                a_new_heartbeat_prevents_reclaim_whatever_the_clock
                 due_times_follow_the_clock
-                jobs_made_across_a_jump_all_run
+                jobs_enqueued_across_a_clock_jump_all_run
             }
             enqueue {
-                one
+                one_job_is_stored_whole
                 none_is_no_error
                 many_in_order_with_growing_ids
                 delayed_is_not_early
                 a_fixed_time_is_kept
                 a_past_time_is_now
-                a_refused_member_refuses_all
+                one_refused_job_refuses_the_batch
                 two_handles_never_share_an_id
             }
             entity {
-                types_are_kept_and_replaced
-                a_type_that_is_there_is_not_added_over
+                types_are_stored_and_replaced
+                adding_a_type_does_not_overwrite_it
                 versions_only_grow_across_a_tombstone
-                a_match_must_be_the_version_found
-                absent_means_nothing_or_a_tombstone
+                an_expected_version_must_match
+                expected_absent_accepts_a_tombstone
                 a_patch_sets_and_removes
-                a_refused_one_leaves_the_others
+                a_refused_write_does_not_affect_the_others
                 listed_by_the_bytes_of_the_id
-                numbers_find_what_is_there
+                entities_are_found_by_number
                 pending_is_counted_to_the_cap
             }
             entity_box {
-                a_new_text_is_boxed
+                a_new_text_gets_a_box
                 the_same_text_keeps_its_vector
-                a_newer_write_takes_the_place_of_the_waiting_box
-                a_newer_write_starts_its_attempts_anew
+                a_newer_write_replaces_the_waiting_box
+                a_newer_write_gets_fresh_attempts
                 the_more_urgent_strategy_wins
-                a_box_that_comes_back_meets_the_newer_one
+                a_returned_box_is_superseded_by_a_newer_one
                 a_sync_write_is_indexed_at_once
                 a_delete_ends_the_waiting_box
-                a_cancelled_box_is_made_again_by_the_next_write
+                the_next_write_replaces_a_cancelled_box
             }
-            entity_fate {
-                a_cancelled_box_fails_its_entity_and_a_replay_mends_it
+            entity_outcome {
+                a_cancelled_box_fails_its_entity_until_a_replay
                 a_cancelled_run_fails_its_entity
                 a_box_settled_outside_the_index_fails_its_entity
                 a_box_that_kills_its_worker_fails_its_entity
-                an_older_box_says_nothing
-                a_deleted_box_leaves_it_failed_until_the_next_write
-                a_job_that_is_no_box_says_nothing
-                many_at_once
+                an_older_box_does_not_change_the_entity
+                a_deleted_box_leaves_its_entity_failed
+                a_job_that_is_no_box_does_not_change_the_entity
+                many_boxes_end_in_one_call
                 ends_race_writes
             }
             entity_feed {
-                it_begins_with_every_entity_and_no_tombstone
-                each_change_once_as_it_is_now
+                a_new_reader_gets_every_entity_and_no_tombstone
+                each_change_is_shown_once_in_its_current_state
                 a_delete_is_shown_as_a_tombstone
-                a_delete_while_it_begins_is_shown
+                a_delete_during_the_first_read_is_shown
                 a_vector_is_a_change
                 a_late_commit_is_not_missed
-                a_follower_among_writers_misses_nothing
-                small_pages_see_everything
+                a_reader_misses_nothing_during_writes
+                small_pages_show_everything
             }
             entity_index {
                 an_embedded_box_is_indexed
                 each_space_has_its_own_vector
-                a_delete_while_its_box_runs
-                a_delete_takes_the_vector
+                a_delete_while_its_box_runs_leaves_no_vector
+                a_delete_removes_the_vector
                 a_stale_lease_writes_nothing
-                an_old_content_writes_nothing
-                it_says_how_long_it_took_to_be_searchable
-                a_failed_end_marks_the_entity
-                answers_follow_the_question
+                an_outdated_vector_is_not_written
+                the_time_to_searchable_is_reported_once
+                a_failed_box_marks_its_entity
+                answers_are_in_the_order_of_the_request
             }
             entity_key {
-                the_same_write_is_answered_again
-                an_id_is_made_once
-                every_sort_of_write_is_answered_again
+                a_repeated_write_gets_the_first_answer
+                a_repeated_write_keeps_the_generated_id
+                every_kind_of_write_can_be_repeated
                 another_write_with_the_key_is_refused
-                jobs_and_entities_share_the_keys
+                jobs_and_entities_share_one_key_space
                 a_refused_write_leaves_its_key_free
                 a_key_twice_in_one_call
-                two_racing_writes_are_one
-                the_winner_commits
-                the_winner_rolls_back
-                a_restated_answer_is_given_again
-                a_key_outlives_its_box_and_goes_with_its_age
+                two_racing_writes_with_one_key_write_once
+                the_second_write_waits_for_a_commit
+                the_second_write_proceeds_after_a_rollback
+                a_replaced_answer_is_returned
+                a_key_outlives_its_box_and_is_pruned_by_age
             }
             entity_race {
-                two_writers_racing_take_turns
-                racing_writes_count_each_version
+                two_racing_writers_are_serialised
+                racing_writes_get_distinct_versions
                 one_of_two_creators_wins
-                a_write_under_way_is_waited_for
+                indexing_waits_for_an_open_write
                 indexing_races_writing
             }
             entity_write {
                 the_same_entity_twice_in_one_call
-                made_deleted_and_made_again_in_one_call
+                created_deleted_and_created_again_in_one_call
                 a_thousand_in_one_call
-                any_id_and_every_script
+                any_id_and_any_script_is_accepted
                 a_rollback_leaves_no_row_and_no_box
                 a_commit_shows_rows_and_boxes
                 a_box_wakes_its_queue
@@ -245,12 +245,12 @@ macro_rules! conformance_cases {
             }
             global {
                 never_more_than_the_limit
-                other_queues_go_on
-                it_is_changed_live
-                configuration_sets_it_and_the_operator_wins
-                the_poll_tells
-                whatever_ends_a_lease_makes_room
-                a_suspect_counts_like_any_other
+                other_queues_are_not_limited
+                the_limit_can_be_changed_live
+                a_live_limit_overrides_the_configuration
+                the_poll_reports_the_limit
+                every_end_of_a_lease_frees_a_slot
+                a_leased_suspect_counts
                 lanes_keep_their_own_limit
                 eight_claimers_never_lease_more
             }
@@ -258,79 +258,79 @@ macro_rules! conformance_cases {
                 the_same_request_gets_the_same_job
                 the_key_outlives_the_run
                 another_payload_is_refused
-                twice_in_one_call
+                a_key_twice_in_one_call
                 two_racing_calls_make_one_job
-                the_winner_commits
-                the_winner_rolls_back
+                the_second_enqueue_waits_for_a_commit
+                the_second_enqueue_proceeds_after_a_rollback
             }
             lane {
                 one_of_a_key_at_a_time
-                as_many_as_the_kind_says
-                a_live_limit_wins_until_it_is_taken_back
-                other_keys_and_jobs_without_one_go_on
+                at_most_key_concurrency_jobs_run
+                a_live_limit_overrides_the_configuration_until_removed
+                other_keys_and_jobs_without_a_key_are_not_blocked
                 a_key_of_another_kind_is_another_lane
-                in_line_by_priority_then_time_then_id
+                blocked_jobs_are_ordered_by_priority_time_and_id
                 keys_take_turns
-                a_lined_job_waits_like_any_other
-                a_scheduled_one_comes_in_time
-                a_free_lane_costs_no_place
-                more_room_is_used_at_once_and_less_in_time
-                a_lined_job_holds_its_unique_key
-                a_paused_queue_promotes_nobody
-                lanes_of_other_kinds_are_left_to_others
-                in_a_callers_transaction
+                a_blocked_job_is_shown_as_waiting
+                a_scheduled_job_joins_its_lane_when_due
+                a_key_does_not_change_the_order_in_a_free_lane
+                a_raised_limit_applies_at_once_and_a_lowered_one_as_jobs_end
+                a_blocked_job_holds_its_unique_key
+                a_paused_queue_promotes_no_job
+                a_claim_promotes_only_lanes_of_its_kinds
+                keyed_jobs_in_a_callers_transaction
             }
             lane_end {
-                done_lets_the_next_run
-                a_retry_blocks_nobody
-                a_snooze_blocks_nobody
-                a_failure_lets_the_next_run
-                a_retry_goes_to_the_end_of_the_line
+                done_frees_the_slot
+                a_retry_frees_the_slot
+                a_snooze_frees_the_slot
+                a_failure_frees_the_slot
+                a_retry_waits_behind_jobs_due_earlier
                 a_hand_back_keeps_its_slot
-                a_dead_workers_lanes_stay_taken
-                a_crash_too_many_lets_the_next_run
-                a_cancelled_head_lets_the_next_run
-                a_lost_and_cancelled_one_lets_the_next_run
-                a_replayed_one_gets_in_line
-                a_scheduled_one_can_be_run_now
-                a_replaced_head_gives_back_its_slot
-                a_head_moved_ahead_goes_back_in_line
-                a_lined_one_moved_ahead_is_passed
-                a_mixed_batch
+                a_lost_job_keeps_its_slot
+                a_dead_letter_frees_the_slot
+                a_cancelled_job_frees_the_slot
+                a_lost_and_cancelled_job_frees_the_slot
+                a_replayed_job_is_blocked_again
+                a_scheduled_job_with_a_key_can_be_run_now
+                a_replaced_job_frees_the_slot
+                a_postponed_ready_job_frees_the_slot
+                a_postponed_blocked_job_is_skipped
+                plain_and_keyed_jobs_settle_in_one_batch
                 a_stale_settlement_frees_nothing
             }
-            lane_hand {
-                the_next_in_line_gets_the_slot
-                two_lanes_in_one_batch
-                a_head_ahead_of_its_time_is_not_promoted
-                one_ahead_of_its_time_holds_up_nobody
-                a_slot_above_a_lowered_limit_goes
+            lane_handover {
+                a_settlement_gives_the_slot_to_the_next_job
+                each_slot_stays_in_its_lane
+                a_job_that_is_not_due_is_not_promoted
+                a_job_that_is_not_due_blocks_no_other
+                a_slot_above_a_lowered_limit_is_dropped
                 a_stale_settlement_hands_nothing_over
-                a_cancelled_one_is_passed_over
-                a_superseded_one_hands_over
-                everybody_behind_a_full_lane_is_served
-                another_priority_counts_at_once
+                a_cancelled_job_is_skipped
+                a_superseded_job_gives_its_slot_on
+                every_job_behind_a_full_lane_runs
+                a_changed_priority_applies_at_once
             }
             lane_race {
                 eight_claimers_never_run_two_of_a_key
                 eight_claimers_never_run_more_than_three_of_a_key
                 many_lanes_at_once
                 claimers_racing_keep_the_order
-                parking_races_freeing
+                blocking_races_freeing
                 freeing_races_freeing
                 cancelling_races_promoting
-                moving_races_promoting
+                changing_races_promoting
                 replacing_races_promoting
                 a_sweep_races_settling
             }
-            lane_twin {
-                a_retry_meets_its_twin
-                a_snooze_meets_its_twin
-                a_hand_back_meets_its_twin
-                settle_in_meets_its_twin
-                a_sweep_meets_its_twin
-                a_goodbye_meets_its_twin
-                a_replay_meets_its_twin
+            lane_unique {
+                a_retry_is_superseded
+                a_snooze_is_superseded
+                a_hand_back_is_superseded
+                a_settlement_in_a_transaction_is_superseded
+                a_reclaimed_job_is_superseded
+                a_job_of_a_retired_worker_is_superseded
+                a_replay_is_superseded
             }
             model {
                 random_operations_agree_with_the_model
@@ -340,45 +340,45 @@ macro_rules! conformance_cases {
                 final_states_are_final
             }
             order {
-                the_longest_due_come_first_whatever_their_priority
+                late_jobs_are_claimed_by_due_time_not_priority
                 late_jobs_are_settled_like_others
-                a_limited_queue_stays_limited
+                late_jobs_respect_global_concurrency
                 a_paused_queue_gives_no_late_jobs
-                each_queue_has_its_own_patience
-                patience_is_changed_live
-                low_priority_is_served_within_its_bound_under_full_high_load
-                without_a_boost_it_would_starve
-                low_priority_is_served_within_its_bound_inside_one_lane
+                boost_after_is_set_per_queue
+                boost_after_can_be_changed_live
+                low_priority_is_served_in_time_under_urgent_load
+                without_boost_low_priority_starves
+                low_priority_is_served_in_time_inside_one_lane
                 low_priority_is_served_beside_the_most_urgent
                 a_delayed_job_of_the_lane_changes_nothing
-                without_a_boost_it_would_starve_inside_one_lane
-                an_overdue_job_does_not_pass_a_more_urgent_one_at_once
-                overdue_jobs_of_each_lane_go_first
+                without_boost_low_priority_starves_inside_one_lane
+                an_overdue_job_rises_one_priority_at_a_time
+                overdue_jobs_rise_in_every_lane
             }
             pack {
                 up_down_and_up_again
                 several_processes_step_at_once
-                older_newer_and_changed_are_told_apart
-                packs_of_others_are_left_alone
-                the_record_stays_while_tables_do
-                a_step_that_fails_leaves_nothing
+                older_newer_and_changed_steps_are_distinguished
+                unknown_packs_are_left_alone
+                the_record_of_steps_stays_while_tables_exist
+                a_failed_step_leaves_nothing
                 each_database_gets_its_own_text
                 without_the_schema_there_are_no_packs
             }
             poll {
-                an_idle_queue
+                an_idle_queue_is_reported
                 next_due_is_the_earliest
                 a_running_job_is_not_due
                 other_kinds_are_not_due
-                a_suspect_is_announced
+                a_suspect_is_reported
                 live_settings_are_seen
                 each_set_of_kinds_has_its_own_answer
-                limits_in_force_are_told
+                limits_in_force_are_reported
                 an_enqueue_wakes_every_handle
                 an_enqueue_wakes_every_listener
             }
             prune {
-                finished_and_dead_letters_apart
+                finished_jobs_and_dead_letters_are_pruned_separately
                 a_dry_run_counts_and_changes_nothing
                 age_counts_from_the_end
                 many_are_pruned_in_one_call
@@ -391,84 +391,84 @@ macro_rules! conformance_cases {
                 newest_first_with_a_cursor
                 one_list_over_all_states
                 by_state
-                by_everything_else
+                every_filter_is_applied
                 a_rare_match_is_found
                 dead_letters_are_counted_by_queue
                 examine_names_a_remedy
             }
             rate {
-                without_a_rate_all_that_is_wanted
-                tokens_come_at_the_rate
+                without_a_rate_every_token_is_granted
+                tokens_are_granted_at_the_rate
                 no_more_than_wanted
                 unspent_tokens_come_back
-                a_token_goes_to_one_of_many
+                a_token_is_granted_once
                 kinds_have_their_own_tokens
                 a_raised_rate_is_in_force_at_once
-                an_operator_s_rate_outlives_a_sync
+                a_live_rate_survives_a_sync
             }
             registry {
-                specs_there_and_back
+                specs_are_stored_and_read
                 sync_is_idempotent
                 two_processes_sync_at_once
-                changed_specs_are_taken
+                changed_specs_are_stored
                 live_settings_survive_a_sync
-                an_operator_removes_bounds_that_are_configured
-                every_live_value_goes_back_to_the_configuration
-                a_kind_never_moves
+                an_operator_can_remove_configured_bounds
+                every_live_value_can_be_removed
+                a_kind_cannot_change_its_queue
                 unknown_ids
                 depth_counts_waiting_jobs_up_to_the_cap
-                figures_equal_the_table
-                the_backlog_is_what_is_due
-                the_backlog_counts_who_is_offered_a_slot
+                figures_equal_the_counted_rows
+                the_backlog_counts_due_jobs
+                the_backlog_counts_jobs_with_an_offered_slot
             }
             report {
                 the_last_progress_is_shown
                 log_lines_in_order
                 lost_leases_report_nothing
-                rollups_there_and_back
+                rollups_are_stored_and_read
                 rollups_of_one_minute_add_up
             }
             resource {
-                kinds_share_what_one_of_them_states
-                a_queue_s_resource_is_its_kinds_
-                an_operator_s_permits_outlive_a_sync
-                in_use_is_what_is_leased
+                kinds_share_the_permits_of_a_resource
+                a_queues_resource_applies_to_its_kinds
+                live_permits_survive_a_sync
+                permits_in_use_equal_the_leases
                 a_dead_worker_reports_nothing
             }
-            returning {
-                retry_meets_its_twin
-                snooze_meets_its_twin
-                hand_back_meets_its_twin
-                settle_in_meets_its_twin
-                reclaim_meets_its_twin
-                retire_meets_its_twin
-                replay_meets_its_twin
-                triplets_settled_in_one_batch
-                triplets_reclaimed_together
-                triplets_retired_together
-                triplets_replayed_together
+            unique_return {
+                a_retry_is_superseded
+                a_snooze_is_superseded
+                a_hand_back_is_superseded
+                a_settlement_in_a_transaction_is_superseded
+                a_reclaimed_job_is_superseded
+                a_job_of_a_retired_worker_is_superseded
+                a_replay_is_superseded
+                three_duplicates_settled_in_one_batch
+                three_duplicates_reclaimed_together
+                three_duplicates_retired_together
+                three_duplicates_replayed_together
             }
             schedule {
-                a_new_one_starts_now
-                everything_said_comes_back
-                the_same_again_writes_nothing
-                a_changed_one_keeps_its_last_tick
+                a_new_schedule_starts_now
+                every_field_is_stored_and_read
+                putting_the_same_schedule_writes_nothing
+                a_changed_schedule_keeps_its_last_tick
                 listed_by_the_bytes_of_the_name
-                a_deleted_one_is_gone_and_its_jobs_stay
-                a_paused_one_is_never_due_and_late_afterwards
+                deleting_a_schedule_keeps_its_jobs
+                a_paused_schedule_is_not_due_until_resumed
                 unknown_names
-                many_put_the_same_at_once
+                processes_put_the_same_schedule_at_once
             }
             schedule_tick {
-                due_in_order_and_no_further_than_asked
-                a_tick_moves_on_and_enqueues
-                one_that_lost_enqueues_nothing_and_holds_nobody_up
-                many_tick_the_same_at_once
-                a_refused_job_moves_nothing
+                due_schedules_are_ordered_and_limited
+                a_tick_advances_the_schedule_and_enqueues
+                a_stale_tick_enqueues_nothing_and_blocks_no_other
+                processes_tick_the_same_schedules_at_once
+                a_refused_job_rolls_back_its_tick
                 a_unique_key_keeps_the_waiting_job
                 many_schedules_in_one_call
-                one_that_never_ticks_again
-                the_poll_tells_the_next_tick
+                a_schedule_without_a_next_tick_is_never_due
+                the_poll_reports_the_next_tick
                 ticks_and_changes_wake_every_handle
             }
             schema {
@@ -482,26 +482,26 @@ macro_rules! conformance_cases {
                 done_keeps_its_result
                 retry_waits_and_keeps_its_attempt
                 retry_after_is_honoured
-                snooze_burns_no_attempt
-                hand_back_burns_nothing_and_keeps_its_place
+                a_snooze_costs_no_attempt
+                a_hand_back_costs_no_attempt_and_keeps_its_time
                 fail_is_final
                 attempts_run_out
-                one_claim_in_pieces_and_any_order
-                answers_follow_the_question
-                twice_is_stale
+                one_claim_is_settled_in_parts_and_any_order
+                answers_are_in_the_order_of_the_request
+                a_second_settlement_is_stale
                 a_mixed_batch_settles_the_others
                 a_large_batch
             }
             sql {
-                every_value_there_and_back
+                every_value_is_stored_and_read
                 a_null_fits_every_column
                 rows_changed_are_counted
                 returning_answers
                 on_conflict_decides
                 literals_are_left_alone
-                wrong_columns_and_types_are_named
+                errors_name_wrong_columns_and_types
                 wrong_statements_are_refused
-                a_taken_key_is_told_apart
+                a_unique_violation_is_reported_as_such
                 reads_cannot_write
                 reads_see_what_is_committed
                 rows_and_jobs_are_one_commit
@@ -512,36 +512,36 @@ macro_rules! conformance_cases {
                 normal_claims_skip_suspects
                 a_suspect_is_claimed_alone
                 a_suspect_claim_keeps_to_its_kinds
-                a_crash_in_company_costs_nothing
+                a_crash_among_other_jobs_costs_no_attempt
                 lone_crashes_end_as_dead_letter
                 lone_crashes_respect_max_attempts
-                a_suspect_that_settles_is_clean
-                a_suspect_handed_back_stays_one
-                a_suspect_keeps_its_place
-                reclaim_refuses_a_beating_heart
+                a_settled_job_is_no_longer_suspect
+                a_suspect_handed_back_stays_suspect
+                a_suspect_keeps_its_due_time
+                reclaim_refuses_a_worker_that_beats
                 reclaim_races_heartbeat
-                two_sweepers_take_a_worker_once
+                two_sweepers_reclaim_a_worker_once
             }
             transaction {
                 commit_shows_the_jobs
                 rollback_leaves_nothing
                 dropping_rolls_back
                 a_refused_enqueue_in_says_why
-                only_a_commit_wakes
+                only_a_commit_wakes_workers
                 settle_in_commits_with_the_effect
                 settle_in_rolls_back_with_the_effect
                 settle_in_returns_a_job
                 a_foreign_connection_is_refused
             }
             unique {
-                while_one_runs_exactly_one_waits_behind_it
-                keep_answers_with_the_waiting_one
-                a_scheduled_one_counts_as_waiting
-                reject_refuses_and_names_the_waiting_one
-                replace_supersedes_the_waiting_one
+                one_job_may_wait_while_another_runs
+                keep_returns_the_waiting_job
+                a_scheduled_job_counts_as_waiting
+                reject_names_the_waiting_job
+                replace_supersedes_the_waiting_job
                 replace_keeps_the_earlier_time
-                twins_of_one_call_meet_in_order
-                a_running_job_blocks_no_twin
+                duplicates_in_one_call_are_handled_in_order
+                a_running_job_does_not_hold_its_key
                 a_finished_job_frees_its_key
                 a_returned_job_holds_its_key
                 two_racing_enqueues_leave_one_waiting
@@ -552,66 +552,66 @@ macro_rules! conformance_cases {
                 a_running_job_keeps_its_key
                 a_key_is_free_when_its_job_ends
                 a_retry_keeps_its_key
-                keep_answers_with_the_holder
-                replace_takes_the_place_of_a_waiting_holder_only
-                twins_of_one_call_meet_in_order
+                keep_returns_the_holder_of_the_key
+                replace_supersedes_only_a_waiting_holder
+                duplicates_in_one_call_are_handled_in_order
                 a_replay_takes_its_key_again
                 a_rolled_back_enqueue_leaves_no_key
                 racing_enqueues_accept_one
-                both_ways_of_holding_a_key_meet
+                both_kinds_of_unique_key_exclude_each_other
             }
             unique_window {
-                a_finished_one_is_still_the_one
-                after_the_window_comes_the_next
-                a_running_one_has_none_behind_it
-                a_cancelled_one_counts_and_a_deleted_one_does_not
-                a_waiting_one_is_replaced_without_a_new_window
-                a_late_one_still_holds_its_key
-                who_asks_for_no_window_meets_none
-                twins_of_one_call
+                a_finished_job_holds_its_key_during_the_window
+                a_new_job_is_accepted_after_the_window
+                no_job_waits_behind_a_running_one
+                a_cancelled_job_holds_its_key_and_a_deleted_one_does_not
+                replacing_a_waiting_job_keeps_its_window
+                a_job_that_waits_beyond_its_window_holds_its_key
+                an_enqueue_without_a_window_ignores_windows
+                duplicates_in_one_call
                 a_rollback_opens_no_window
                 an_idempotency_key_remembers_the_duplicate
-                two_racing_enqueues_make_one
+                two_racing_enqueues_make_one_job
                 old_windows_are_pruned
             }
             worker {
                 register_and_list
-                heartbeat_moves_on
-                an_unknown_heart_does_not_beat
-                retire_hands_back
+                a_heartbeat_extends_the_lease
+                a_heartbeat_of_an_unknown_worker_is_refused
+                a_retired_worker_hands_its_jobs_back
                 a_reclaimed_worker_is_dead
-                an_idle_worker_is_reclaimed_with_nothing
+                an_idle_worker_is_reclaimed_without_jobs
                 unknown_leases_are_handed_back
-                reclaim_takes_only_what_is_left
+                reclaim_takes_only_unsettled_jobs
             }
             workflow {
                 a_child_waits_for_all_its_parents
-                one_batch_ends_many
+                one_batch_ends_jobs_of_many_workflows
                 a_retry_of_a_parent_keeps_the_child_waiting
                 results_reach_the_children
-                a_waiting_job_cannot_be_hurried
-                a_delay_counts_from_the_release
-                a_released_job_goes_into_its_lane
-                a_callers_transaction_decides
+                a_blocked_child_cannot_be_run_now
+                a_delay_starts_at_the_release
+                a_released_job_joins_its_lane
+                a_workflow_in_a_callers_transaction
                 listed_newest_first_and_by_state
-                retention_waits_for_the_workflow
-                an_end_that_was_not_noticed_is_mended
-                the_largest_run_to_their_end
+                jobs_are_not_pruned_before_their_workflow_ends
+                a_missed_end_is_repaired
+                the_largest_workflows_complete
             }
             workflow_failure {
-                stop_cancels_what_comes_after
-                every_bad_end_stops
-                continue_runs_the_children_and_tells_them
-                one_job_may_go_on
-                compensate_undoes_from_the_end
-                an_undo_that_fails_can_be_retried
-                a_retried_job_revives_what_was_cancelled_below_it
-                the_whole_is_cancelled_and_retried
-                a_deleted_parent_is_not_waited_for
+                stop_cancels_descendants
+                every_end_without_success_stops
+                continue_runs_the_children_with_the_failure
+                one_job_may_override_stop
+                compensate_undoes_in_reverse_order
+                a_failed_undo_can_be_retried
+                retrying_a_job_revives_its_cancelled_descendants
+                a_whole_workflow_can_be_cancelled_and_retried
+                a_deleted_parent_counts_as_ended
             }
             workflow_race {
-                the_last_of_two_parents_releases
-                batches_that_share_workflows_do_not_lock_each_other_up
+                the_last_of_two_racing_parents_releases_the_child
+                batches_that_share_workflows_do_not_deadlock
                 ends_race_cancels_and_retries
             }
         }
@@ -657,7 +657,7 @@ pub const CASES: &[(&str, &[&str])] = crate::conformance_cases! { conformance_na
 mod tests {
     use super::CASES;
 
-    /// A case that is written but not listed would run nowhere.
+    /// A case that is not listed would not run.
     #[test]
     fn every_written_case_is_listed() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/conformance");

@@ -1,24 +1,24 @@
-//! Random legal operations on a handful of jobs, compared with a model after each step. The seed is printed; set
-//! `WINDLASS_SEED` to walk the same way again.
+//! Random legal operations on a few jobs, compared with a model after each step. Set `WINDLASS_SEED` to the printed
+//! seed to repeat a run.
 
 use std::time::Duration;
 
 use windlass_core::store::{Action, Bulk, Change, Claim, JobFilter, StoreError};
 use windlass_core::{JobId, JobState, NewJob, OnConflict, Outcome, RunAt, Time, Unique, WorkerId};
 
-use super::lane::{limit, sound};
-use super::sketch::{Model, Place, Sketch};
+use super::lane::{check_lanes, limit};
+use super::reference_model::{JobPlace, Model, ModelJob};
 use super::{Harness, settlement};
 use crate::seed::Seed;
 
 const STEPS: usize = 300;
-/// More would only wait longer for the same meetings.
+/// A small number, so that jobs interact often.
 const JOBS: usize = 12;
-/// Jobs of one lane.
+/// Limit of concurrent jobs in one lane.
 const AT_ONCE: usize = 2;
-/// Claims without an answer after which there is nothing to be had: more than there are slots.
+/// Empty claims after which no job is claimable; more than there are slots.
 const IN_VAIN: usize = 5;
-/// Every span is a multiple of this and the whole case takes less: no due time falls between two looks.
+/// All delays are multiples of this, and the whole case takes less time. So no job becomes due between two comparisons.
 const SPAN: Duration = Duration::from_secs(600);
 
 struct Walk {
@@ -38,11 +38,11 @@ pub async fn random_operations_agree_with_the_model(h: Harness) {
     let mut walk = Walk { h, seed: Seed::from_environment(), model, busy, alone };
     for step in 0..STEPS {
         let did = walk.step().await;
-        // Shown when the case fails: how the walk came to where it is.
+        // Shown when the case fails.
         println!("step {step}: {did}");
         walk.compare(&format!("step {step}, {did}")).await;
         if step % 10 == 9 {
-            sound(&walk.h).await;
+            check_lanes(&walk.h).await;
         }
     }
 }
@@ -83,8 +83,8 @@ impl Walk {
             ..self.h.job()
         };
         let now = self.h.now().await;
-        let sketch = Sketch {
-            at: Place::Waiting { run_at: now.plus(delay) },
+        let sketch = ModelJob {
+            at: JobPlace::Waiting { run_at: now.plus(delay) },
             attempt: 0,
             max_attempts: job.max_attempts,
             crashes: 0,
@@ -95,14 +95,16 @@ impl Walk {
             lane: lane.clone(),
             holds: false,
         };
-        let twin = key.as_deref().and_then(|key| self.model.waiting(key));
-        match (twin, on_conflict, self.h.store.enqueue(std::slice::from_ref(&job)).await) {
-            (Some(twin), OnConflict::Keep, got) => {
+        let duplicate = key.as_deref().and_then(|key| self.model.waiting(key));
+        match (duplicate, on_conflict, self.h.store.enqueue(std::slice::from_ref(&job)).await) {
+            (Some(duplicate), OnConflict::Keep, got) => {
                 let got = got.unwrap()[0];
-                assert_eq!((got.id, got.duplicate), (twin, true));
+                assert_eq!((got.id, got.duplicate), (duplicate, true));
             }
-            (Some(twin), OnConflict::Reject, got) => {
-                assert!(matches!(got, Err(StoreError::UniqueRejected { existing, .. }) if existing == twin));
+            (Some(duplicate), OnConflict::Reject, got) => {
+                assert!(
+                    matches!(got, Err(StoreError::UniqueRejected { existing, .. }) if existing == duplicate)
+                );
             }
             (_, _, got) => {
                 let got = got.unwrap()[0];
@@ -116,7 +118,7 @@ impl Walk {
     async fn claim(&mut self) -> String {
         let limit = 1 + self.seed.below(4) as u32;
         let (mut left, mut in_vain) = (limit, 0);
-        // A claim may come to slots that nobody wants any more, and then takes less: the next one goes on.
+        // A claim may find slots without waiting jobs and return fewer jobs than it could; the next claim continues.
         while left > 0 && in_vain < IN_VAIN {
             let now = self.h.now().await;
             let got = self.h.claim(self.busy, left).await;
@@ -148,14 +150,14 @@ impl Walk {
         running.extend(self.model.held_by(self.alone));
         let Some(id) = self.seed.pick(&running).copied() else { return "nothing runs".to_owned() };
         let job = self.model.jobs[&id].clone();
-        let Place::Running { lease, alone, .. } = job.at else { unreachable!("it runs") };
+        let JobPlace::Running { lease, alone, .. } = job.at else { unreachable!("it runs") };
         let delay = SPAN * self.seed.below(3) as u32;
         let outcome = match self.seed.below(8) {
             0..=2 => Outcome::Done { result: None },
-            // Asked to stop, a handler has no reason to fail; what a store makes of that is left open.
+            // The result of a failure after a cancel request is not specified.
             3 | 4 if !job.cancel => Outcome::Retry { after: Some(delay), error: "no".to_owned() },
             5 if !job.cancel => Outcome::Fail { error: "no".to_owned() },
-            // Whether a suspect that was handed back is still one is left open.
+            // Whether a suspect that was handed back stays suspect is not specified here.
             6 if !alone => Outcome::HandBack,
             _ => Outcome::snooze(delay),
         };
@@ -184,7 +186,7 @@ impl Walk {
         let job = self.model.jobs.get_mut(&id).unwrap();
         match (action, state) {
             (Action::Cancel, JobState::Scheduled | JobState::Pending) => {
-                job.at = Place::Over(JobState::Cancelled);
+                job.at = JobPlace::Over(JobState::Cancelled);
                 self.model.release(id);
                 expected.done = 1;
             }
@@ -193,10 +195,10 @@ impl Walk {
                 job.cancel = true;
                 expected.requested = 1;
             }
-            // A suspect may be hurried like any other, a pending job has nothing to gain: left open.
+            // Retrying a pending job has no effect, and its count is not specified.
             (Action::Retry, JobState::Pending) => return "pending already".to_owned(),
             (Action::Retry, JobState::Scheduled) => {
-                job.at = Place::Waiting { run_at: now };
+                job.at = JobPlace::Waiting { run_at: now };
                 expected.done = 1;
             }
             (Action::Retry, state) if state.can_replay() => match self.model.replayed(id, now) {
@@ -219,9 +221,9 @@ impl Walk {
         let now = self.h.now().await;
         let later = now.plus(SPAN);
         let job = self.model.jobs.get_mut(&id).unwrap();
-        let waits = matches!(job.at, Place::Waiting { .. });
+        let waits = matches!(job.at, JobPlace::Waiting { .. });
         if waits {
-            job.at = Place::Waiting { run_at: later };
+            job.at = JobPlace::Waiting { run_at: later };
             self.model.release(id);
         }
         let change = Change { priority: None, run_at: Some(later) };
@@ -229,12 +231,12 @@ impl Walk {
         format!("change {id}")
     }
 
-    /// A crash of one job is only told from a crash in company by how it was claimed, so `busy` dies with several.
+    /// The claim decides whether a crash counts as alone, not the number of jobs, so `busy` may die with several jobs.
     async fn lose(&mut self) -> String {
         let worker = if self.model.held_by(self.alone).is_empty() { self.busy } else { self.alone };
         let held = self.model.held_by(worker).len();
         if worker == self.busy && (held < 2 || self.model.holds_twins(worker)) {
-            return "nobody to lose".to_owned();
+            return "no worker to lose".to_owned();
         }
         self.h.advance(SPAN);
         let beat = self.h.beat(worker).await;
@@ -253,7 +255,7 @@ impl Walk {
 
     async fn retire(&mut self) -> String {
         if self.model.holds_twins(self.busy) {
-            return "twins".to_owned();
+            return "duplicates".to_owned();
         }
         self.h.store.retire_worker(self.busy).await.unwrap();
         self.model.retired(self.busy);
@@ -261,20 +263,20 @@ impl Walk {
         "retire".to_owned()
     }
 
-    /// Every job is where the model says, and there are no others.
+    /// The store has exactly the jobs of the model, in the same states.
     async fn compare(&mut self, step: &str) {
         let now = self.h.now().await;
         for (id, job) in &mut self.model.jobs {
             let shown = self.h.detail(*id).await;
             assert_eq!(shown.job.state, job.state(now), "{step}: job {id}, {job:?}");
-            if !matches!(job.at, Place::Over(_)) {
+            if !matches!(job.at, JobPlace::Over(_)) {
                 assert_eq!(shown.job.attempt, job.attempt, "{step}: attempts of job {id}, {job:?}");
                 assert_eq!(shown.cancel_requested, job.cancel, "{step}: job {id}");
             }
-            if let Place::Waiting { run_at } = &mut job.at {
+            if let JobPlace::Waiting { run_at } = &mut job.at {
                 let exact: Time = shown.job.run_at.expect("a waiting job has its time");
                 let off = exact.since(*run_at).max(run_at.since(exact));
-                // Who is handed a slot stands where it got free, at some moment since the job was due.
+                // A job that was given a slot has the time of that moment as its due time.
                 let handed = job.lane.is_some() && (*run_at..=now).contains(&exact);
                 assert!(off < Duration::from_secs(30) || handed, "{step}: job {id} at {exact}, not {run_at}");
                 *run_at = exact;

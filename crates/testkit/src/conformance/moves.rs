@@ -1,4 +1,4 @@
-//! Walks `core::state::MOVES` on a real store: every legal move can be made, and the two final states are final.
+//! Makes every move of `core::state::MOVES` on a real store, and checks that the two final states are final.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,13 +9,13 @@ use windlass_core::workflow::OnFailure;
 use windlass_core::{JobId, JobState, LeasedJob, NewJob, OnConflict, Outcome, RunAt, WorkerId};
 
 use super::Harness;
-use super::flow::plan;
+use super::workflow_fixture::plan;
 
 /// Further ahead than any case moves its clock.
 const FAR: Duration = Duration::from_secs(200 * 86_400);
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A job that was brought to a state, with its lease if it runs.
+/// A job in a certain state, with its lease if it runs.
 struct Placed {
     id: JobId,
     key: String,
@@ -31,8 +31,8 @@ fn new_key() -> String {
     format!("move {}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Makes a job and brings it to `state`. Jobs that must be claimed on the way are the most urgent, so that they pass
-/// what already waits.
+/// Enqueues a job and brings it to `state`. It has the highest priority, so that a claim takes it before other waiting
+/// jobs.
 async fn place(h: &Harness, worker: WorkerId, state: JobState) -> Placed {
     let key = new_key();
     let job = NewJob { priority: 0, max_attempts: 1, ..h.unique(&key, OnConflict::Reject) };
@@ -49,9 +49,9 @@ async fn place(h: &Harness, worker: WorkerId, state: JobState) -> Placed {
             return placed;
         }
         JobState::Superseded => {
-            let twin = h.put(h.unique(&placed.key, OnConflict::Replace)).await;
-            assert_eq!(h.act(&[twin], Action::Cancel).await.done, 1);
-            assert_eq!(h.act(&[twin], Action::Delete).await.done, 1);
+            let duplicate = h.put(h.unique(&placed.key, OnConflict::Replace)).await;
+            assert_eq!(h.act(&[duplicate], Action::Cancel).await.done, 1);
+            assert_eq!(h.act(&[duplicate], Action::Delete).await.done, 1);
             return placed;
         }
         JobState::Running => None,
@@ -68,7 +68,7 @@ async fn place(h: &Harness, worker: WorkerId, state: JobState) -> Placed {
     placed
 }
 
-/// One job in each of the eight states, and nothing else.
+/// One job in each of the eight states.
 pub(super) async fn one_in_each_state(h: &Harness) -> Vec<(JobState, JobId)> {
     let worker = h.worker().await;
     let mut each = Vec::new();
@@ -82,12 +82,12 @@ pub(super) async fn one_in_each_state(h: &Harness) -> Vec<(JobState, JobId)> {
     each
 }
 
-/// A twin of `placed`, waiting.
-async fn twin(h: &Harness, placed: &Placed) {
+/// Enqueues a duplicate of `placed`.
+async fn duplicate(h: &Harness, placed: &Placed) {
     h.put(h.unique(&placed.key, OnConflict::Replace)).await;
 }
 
-/// Makes the move. A pair this match does not know is a new row of the table that needs its own way here.
+/// Makes the move. A new row of the table needs its own arm here.
 async fn walk(h: &Harness, worker: WorkerId, placed: &Placed, from: JobState, to: JobState) {
     use JobState::*;
     let change = |run_at| Change { priority: None, run_at: Some(run_at) };
@@ -101,18 +101,18 @@ async fn walk(h: &Harness, worker: WorkerId, placed: &Placed, from: JobState, to
             assert!(h.store.change(placed.id, &change(h.now().await.plus(MINUTE)), None).await.unwrap());
         }
         (Scheduled | Pending, Cancelled) => assert_eq!(h.act(&[placed.id], Action::Cancel).await.done, 1),
-        (Scheduled | Pending, Superseded) => twin(h, placed).await,
+        (Scheduled | Pending, Superseded) => duplicate(h, placed).await,
         (Pending, Running) => assert_eq!(h.claim_one(worker).await.id, placed.id),
         (Running, to) => end_run(h, worker, placed, to).await,
         (Failed | DeadLetter | Cancelled, Pending) => {
             assert_eq!(h.act(&[placed.id], Action::Retry).await, Bulk { done: 1, ..Bulk::default() });
         }
         (Failed | DeadLetter | Cancelled, Superseded) => {
-            twin(h, placed).await;
+            duplicate(h, placed).await;
             let got = h.act(&[placed.id], Action::Retry).await;
             assert_eq!(got, Bulk { superseded: 1, ..Bulk::default() });
         }
-        (from, to) => panic!("no way is known from {from} to {to}: teach it here"),
+        (from, to) => panic!("this test cannot move a job from {from} to {to}: add an arm"),
     }
 }
 
@@ -132,7 +132,7 @@ async fn end_run(h: &Harness, worker: WorkerId, placed: &Placed, to: JobState) {
             Outcome::HandBack
         }
         JobState::Superseded => {
-            twin(h, placed).await;
+            duplicate(h, placed).await;
             Outcome::HandBack
         }
         JobState::Running => panic!("a run does not become itself"),
@@ -140,7 +140,7 @@ async fn end_run(h: &Harness, worker: WorkerId, placed: &Placed, to: JobState) {
     h.settle(lease, outcome).await;
 }
 
-/// A child that ended in `from` after a parent that failed; both are run again.
+/// A child that ended in `from` after its parent failed; both are replayed.
 async fn replay_with_a_parent(h: &Harness, worker: WorkerId, from: JobState) {
     let mut workflow = plan(h, OnFailure::Continue, &[("a", &[]), ("b", &["a"])]);
     for member in &mut workflow.members {
@@ -179,7 +179,7 @@ pub async fn every_legal_move_can_be_made(h: Harness) {
         assert_eq!(h.state(placed.id).await, *to, "{from} → {to}: {why}");
         let found = h.store.count(&super::only(placed.id)).await.unwrap();
         assert_eq!(found, 1, "{from} → {to}: a job is in one place");
-        // Nothing of this move may be claimed in the next. One of them has retired the worker already.
+        // Jobs of this move must not be claimed in the next. One move has already retired the worker.
         let _ = h.store.retire_worker(worker).await;
         let waiting =
             JobFilter { states: vec![JobState::Scheduled, JobState::Pending], ..JobFilter::default() };

@@ -1,4 +1,4 @@
-//! Order beyond priority: jobs that have been due too long get their share, whatever their priority.
+//! Fairness: jobs that have been due too long get a share of the slots, whatever their priority.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use windlass_core::order::{DEFAULT_BOOST_AFTER, Reserve};
 use windlass_core::store::{LateJobs, Live, QueueKinds, QueueUpdate};
 use windlass_core::{JobId, JobState, NewJob, Outcome, QueueSpec, RunAt};
 
-use super::lane::{ids, keyed, put_keyed, sound};
+use super::lane::{check_lanes, ids, keyed, put_keyed};
 use super::{Harness, QUEUE, settlement};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -15,7 +15,7 @@ fn of(h: &Harness, priority: u8) -> NewJob {
     NewJob { priority, ..h.job() }
 }
 
-pub async fn the_longest_due_come_first_whatever_their_priority(h: Harness) {
+pub async fn late_jobs_are_claimed_by_due_time_not_priority(h: Harness) {
     let mut put = Vec::new();
     for priority in [9, 2, 7, 0, 9] {
         put.push(h.put(of(&h, priority)).await);
@@ -27,7 +27,7 @@ pub async fn the_longest_due_come_first_whatever_their_priority(h: Harness) {
     assert_eq!(ids(&got), put[..3]);
     assert_eq!(got.iter().map(|job| job.attempt).collect::<Vec<_>>(), [1, 1, 1]);
     let got = h.store.claim_late(&late(3), 90 * MINUTE).await.unwrap().jobs;
-    assert!(got.is_empty(), "nobody is that late");
+    assert!(got.is_empty(), "no job is that late");
     let got = h.store.claim_late(&late(3), Duration::from_secs(90)).await.unwrap().jobs;
     assert_eq!(ids(&got), put[3..4], "the last is not late yet");
     assert_eq!(ids(&h.claim(worker, 10).await), put[4..]);
@@ -41,17 +41,17 @@ pub async fn late_jobs_are_settled_like_others(h: Harness) {
     let plain = h.put(of(&h, 10)).await;
     h.advance(20 * MINUTE);
     let worker = h.worker().await;
-    // What stands in line is promoted by an ordinary claim alone.
+    // Only an ordinary claim promotes blocked jobs.
     let got = h.store.claim_late(&h.ask(worker, 5), 10 * MINUTE).await.unwrap().jobs;
     assert_eq!(ids(&got), [plain]);
     h.done(&got[0]).await;
     assert_eq!(h.state(plain).await, JobState::Completed);
     let head = h.claim(worker, 5).await;
     assert_eq!(head.len(), 1);
-    sound(&h).await;
+    check_lanes(&h).await;
 }
 
-pub async fn a_limited_queue_stays_limited(h: Harness) {
+pub async fn late_jobs_respect_global_concurrency(h: Harness) {
     let update = QueueUpdate { global_concurrency: Some(Live::Set(Some(2))), ..QueueUpdate::default() };
     h.store.update_queue(h.queue, &update).await.unwrap();
     for priority in [9, 8, 7] {
@@ -63,7 +63,7 @@ pub async fn a_limited_queue_stays_limited(h: Harness) {
     let LateJobs { jobs, waiting } = late().await;
     assert_eq!((jobs.len(), waiting), (2, true));
     let LateJobs { jobs: none, waiting } = late().await;
-    assert_eq!((none.len(), waiting), (0, true), "who is late may be waiting for room");
+    assert_eq!((none.len(), waiting), (0, true), "a late job may wait for a free slot");
     for job in &jobs {
         h.done(job).await;
     }
@@ -80,7 +80,7 @@ pub async fn a_paused_queue_gives_no_late_jobs(h: Harness) {
     assert!(h.store.claim_late(&h.ask(worker, 5), 10 * MINUTE).await.unwrap().jobs.is_empty());
 }
 
-pub async fn each_queue_has_its_own_patience(h: Harness) {
+pub async fn boost_after_is_set_per_queue(h: Harness) {
     let boost = async |boost_after| {
         let spec = QueueSpec { boost_after, ..QueueSpec::named(QUEUE) };
         h.store.sync_registry(&[spec], &[], None).await.unwrap();
@@ -92,21 +92,21 @@ pub async fn each_queue_has_its_own_patience(h: Harness) {
     assert_eq!(boost(None).await, None);
 }
 
-/// What an operator says wins over the configuration, in what is shown and in what workers are told, until he takes it back.
-pub async fn patience_is_changed_live(h: Harness) {
+/// A live value overrides the configuration, in queries and in polls, until it is removed.
+pub async fn boost_after_can_be_changed_live(h: Harness) {
     let worker = h.worker().await;
     let live = async |boost_after: Option<Live<Option<Duration>>>| {
         let update = QueueUpdate { boost_after, paused: Some(false), ..QueueUpdate::default() };
         assert!(h.store.update_queue(h.queue, &update).await.unwrap());
-        // The next start says what the configuration says.
+        // A sync, as at the next start, must not change the live value.
         let spec = QueueSpec { boost_after: Some(3 * MINUTE), ..QueueSpec::named(QUEUE) };
         h.store.sync_registry(&[spec], &[], None).await.unwrap();
         let queues = h.store.queues().await.unwrap();
         let shown = queues.into_iter().find(|q| q.id == h.queue).unwrap().spec.boost_after;
         let asked = [QueueKinds { queue: h.queue, kinds: vec![h.kind] }];
-        let told = h.store.poll(worker, &asked).await.unwrap().queues[0].boost_after;
-        assert_eq!(shown, told);
-        told
+        let reported = h.store.poll(worker, &asked).await.unwrap().queues[0].boost_after;
+        assert_eq!(shown, reported);
+        reported
     };
     assert_eq!(live(None).await, Some(3 * MINUTE));
     assert_eq!(live(Some(Live::Set(Some(MINUTE)))).await, Some(MINUTE));
@@ -115,7 +115,8 @@ pub async fn patience_is_changed_live(h: Harness) {
     assert_eq!(live(Some(Live::Configured)).await, Some(3 * MINUTE));
 }
 
-/// Each minute more urgent jobs come than are claimed. When the one at the bottom of the order has been claimed.
+/// Each minute more urgent jobs are enqueued than claimed. Returns after how many minutes the least urgent job is
+/// claimed.
 async fn minutes_until_served(h: &Harness, boosted: bool) -> Option<u32> {
     const SLOTS: u32 = 4;
     let worker = h.worker().await;
@@ -144,16 +145,16 @@ async fn minutes_until_served(h: &Harness, boosted: bool) -> Option<u32> {
     None
 }
 
-pub async fn low_priority_is_served_within_its_bound_under_full_high_load(h: Harness) {
+pub async fn low_priority_is_served_in_time_under_urgent_load(h: Harness) {
     let served = minutes_until_served(&h, true).await.expect("it starves");
     assert!((10..=12).contains(&served), "after {served} minutes");
 }
 
-pub async fn without_a_boost_it_would_starve(h: Harness) {
+pub async fn without_boost_low_priority_starves(h: Harness) {
     assert_eq!(minutes_until_served(&h, false).await, None);
 }
 
-/// Under one key each minute brings more urgent jobs than its one slot works off.
+/// The same under one key with one slot.
 async fn minutes_until_next_in_lane(h: &Harness, urgent: u8, minutes: u32) -> Option<u32> {
     let worker = h.worker().await;
     let of = |priority| NewJob { priority, ..keyed(h, "a") };
@@ -163,7 +164,7 @@ async fn minutes_until_next_in_lane(h: &Harness, urgent: u8, minutes: u32) -> Op
         let leased = h.claim(worker, 5).await;
         assert_eq!(leased.len(), 1, "one slot");
         h.done(&leased[0]).await;
-        sound(h).await;
+        check_lanes(h).await;
         if leased[0].id == low {
             return Some(minute);
         }
@@ -172,13 +173,13 @@ async fn minutes_until_next_in_lane(h: &Harness, urgent: u8, minutes: u32) -> Op
     None
 }
 
-/// From 10 to 0 are ten steps of ten minutes.
-pub async fn low_priority_is_served_within_its_bound_inside_one_lane(h: Harness) {
+/// From priority 10 to 0 takes ten steps of ten minutes.
+pub async fn low_priority_is_served_in_time_inside_one_lane(h: Harness) {
     let served = minutes_until_next_in_lane(&h, 3, 120).await.expect("it starves");
     assert!((95..=101).contains(&served), "after {served} minutes");
 }
 
-/// A job that is more urgent than all and not due does not count.
+/// The most urgent job is not due and has no effect.
 pub async fn a_delayed_job_of_the_lane_changes_nothing(h: Harness) {
     h.put(NewJob { priority: 0, concurrency_key: Some("a".to_owned()), ..h.delayed(600 * MINUTE) }).await;
     assert!(minutes_until_next_in_lane(&h, 3, 120).await.is_some(), "it starves");
@@ -188,14 +189,14 @@ pub async fn low_priority_is_served_beside_the_most_urgent(h: Harness) {
     assert!(minutes_until_next_in_lane(&h, 0, 120).await.is_some(), "it starves");
 }
 
-pub async fn without_a_boost_it_would_starve_inside_one_lane(h: Harness) {
+pub async fn without_boost_low_priority_starves_inside_one_lane(h: Harness) {
     let off = QueueUpdate { boost_after: Some(Live::Set(None)), ..QueueUpdate::default() };
     h.store.update_queue(h.queue, &off).await.unwrap();
     assert_eq!(minutes_until_next_in_lane(&h, 3, 120).await, None);
 }
 
-/// 20 minutes overdue are two steps: 9 becomes 7, and 2 is still more urgent.
-pub async fn an_overdue_job_does_not_pass_a_more_urgent_one_at_once(h: Harness) {
+/// 20 minutes overdue are two steps: priority 9 becomes 7, and 2 is still more urgent.
+pub async fn an_overdue_job_rises_one_priority_at_a_time(h: Harness) {
     let worker = h.worker().await;
     let of = |priority| NewJob { priority, ..keyed(&h, "a") };
     let late: Vec<JobId> = h.store.enqueue(&vec![of(9); 3]).await.unwrap().iter().map(|e| e.id).collect();
@@ -209,11 +210,12 @@ pub async fn an_overdue_job_does_not_pass_a_more_urgent_one_at_once(h: Harness) 
         order.push(running.id);
     }
     assert_eq!(order, [late[0], urgent, late[1]]);
-    sound(&h).await;
+    check_lanes(&h).await;
 }
 
-/// An hour overdue are six steps: 9 becomes 3 and comes before a new job of 4. A job that comes back has its own priority.
-pub async fn overdue_jobs_of_each_lane_go_first(h: Harness) {
+/// One hour overdue is six steps: priority 9 becomes 3 and comes before a new job of 4. A returned job has its original
+/// priority.
+pub async fn overdue_jobs_rise_in_every_lane(h: Harness) {
     let of = |key: &str, priority| NewJob { priority, ..keyed(&h, key) };
     let mut late = Vec::new();
     for key in ["a", "b"] {
@@ -237,5 +239,5 @@ pub async fn overdue_jobs_of_each_lane_go_first(h: Harness) {
     let back = Outcome::Snooze { delay: Duration::ZERO, why: None };
     h.store.settle(&[settlement(of_a, back)]).await.unwrap();
     assert_eq!(h.store.job(late[0]).await.unwrap().unwrap().job.priority, 9);
-    sound(&h).await;
+    check_lanes(&h).await;
 }

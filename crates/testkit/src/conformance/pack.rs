@@ -1,4 +1,4 @@
-//! Tables of packs: numbered steps, each applied once, ignored by a binary without the pack.
+//! Migrations of packs: numbered steps, each applied once, ignored by a binary without the pack.
 
 use windlass_core::pack::{PackMigration, PackStep, SqlText, check_steps};
 use windlass_core::store::{PackTrouble, StoreError};
@@ -77,7 +77,7 @@ pub async fn up_down_and_up_again(h: Harness) {
     let all = h.store.pack_migrations().await.unwrap();
     let named: Vec<_> = all.iter().map(|row| (row.pack.as_str(), row.version, row.name.as_str())).collect();
     assert_eq!(named, [("guest", 1, "entries"), ("guest", 2, "visits"), ("guest", 3, "books")]);
-    // The clock of the record is the database's own.
+    // The recorded time is the database's real clock.
     assert!(all.iter().all(|row| row.applied_at.since(before) < std::time::Duration::from_secs(60)));
     assert_eq!(put(&h, 1).await.unwrap(), "windlass.guest_x; y", "a literal stays as it is");
     assert_eq!(h.store.migrate_pack_down("guest", GUEST, 1).await.unwrap(), [3, 2]);
@@ -106,7 +106,7 @@ pub async fn several_processes_step_at_once(h: Harness) {
     assert_eq!(reverted, [1, 2, 3]);
 }
 
-pub async fn older_newer_and_changed_are_told_apart(h: Harness) {
+pub async fn older_newer_and_changed_steps_are_distinguished(h: Harness) {
     assert_eq!(trouble(h.store.check_pack("guest", GUEST).await), PackTrouble::Missing);
     h.store.migrate_pack_up("guest", &GUEST[..2]).await.unwrap();
     assert_eq!(trouble(h.store.check_pack("guest", GUEST).await), PackTrouble::Old { found: 2, needed: 3 });
@@ -127,8 +127,8 @@ pub async fn older_newer_and_changed_are_told_apart(h: Harness) {
     h.store.migrate_pack_up("guest", &changed).await.unwrap();
 }
 
-/// Two packs, and a binary that has one of them or none.
-pub async fn packs_of_others_are_left_alone(h: Harness) {
+/// Two packs, and a binary that has one or none of them.
+pub async fn unknown_packs_are_left_alone(h: Harness) {
     h.store.migrate_pack_up("guest", GUEST).await.unwrap();
     h.store.migrate_pack_up("other", OTHER).await.unwrap();
     h.store.check_schema().await.unwrap();
@@ -139,7 +139,7 @@ pub async fn packs_of_others_are_left_alone(h: Harness) {
     h.put(h.job()).await;
 }
 
-pub async fn the_record_stays_while_tables_do(h: Harness) {
+pub async fn the_record_of_steps_stays_while_tables_exist(h: Harness) {
     h.store.migrate_pack_up("guest", GUEST).await.unwrap();
     h.store.migrate_pack_up("other", OTHER).await.unwrap();
     match h.store.migrate_down(0).await {
@@ -154,7 +154,7 @@ pub async fn the_record_stays_while_tables_do(h: Harness) {
     h.store.migrate_down(0).await.unwrap();
 }
 
-pub async fn a_step_that_fails_leaves_nothing(h: Harness) {
+pub async fn a_failed_step_leaves_nothing(h: Harness) {
     let wrong = step(
         1,
         "half",
@@ -173,7 +173,7 @@ pub async fn a_step_that_fails_leaves_nothing(h: Harness) {
 }
 
 pub async fn each_database_gets_its_own_text(h: Harness) {
-    let each = |sqlite, postgres| SqlText::Each { sqlite, postgres, because: "who numbers the rows" };
+    let each = |sqlite, postgres| SqlText::Each { sqlite, postgres, because: "generated ids" };
     let steps = [PackStep {
         version: 1,
         name: "entries",

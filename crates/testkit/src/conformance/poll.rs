@@ -1,4 +1,4 @@
-//! The floor query that alone is correct, and the wakes that only make it quicker.
+//! The poll, which is sufficient for correctness, and wake-ups, which only reduce latency.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,7 +20,7 @@ async fn due(h: &Harness, worker: WorkerId, queue: QueueId) -> QueueDue {
     row
 }
 
-pub async fn an_idle_queue(h: Harness) {
+pub async fn an_idle_queue_is_reported(h: Harness) {
     let worker = h.worker().await;
     let before = h.now().await;
     let poll = h.poll(worker).await;
@@ -56,7 +56,7 @@ pub async fn a_running_job_is_not_due(h: Harness) {
     assert_eq!(due(&h, worker, h.queue).await.next_due, h.detail(leased.id).await.job.run_at);
 }
 
-/// A worker that cannot run what waits is not told that something is due: it would ask for it again and again.
+/// A poll does not report due jobs that the worker cannot run; otherwise the worker would claim in a loop.
 pub async fn other_kinds_are_not_due(h: Harness) {
     let worker = h.worker().await;
     let before = h.put(NewJob { kind: h.second_kind, ..h.job() }).await;
@@ -69,7 +69,7 @@ pub async fn other_kinds_are_not_due(h: Harness) {
     assert_eq!(poll.queues[0].next_due, h.detail(behind).await.job.run_at, "the one behind {before} is");
 }
 
-pub async fn a_suspect_is_announced(h: Harness) {
+pub async fn a_suspect_is_reported(h: Harness) {
     let worker = h.worker().await;
     h.put_plain(2).await;
     h.claim(worker, 2).await;
@@ -105,7 +105,7 @@ pub async fn live_settings_are_seen(h: Harness) {
     assert_eq!((row.paused, row.concurrency), (false, 3), "what was not named stays");
 }
 
-/// A worker asks about limited kinds apart: what waits for its limit must not make the others look due.
+/// A worker polls limited kinds separately: jobs that wait for a limit must not make other kinds look due.
 pub async fn each_set_of_kinds_has_its_own_answer(h: Harness) {
     let nowhere = QueueId(9_999);
     let ask = |kinds: &[KindId], queue| QueueKinds { queue, kinds: kinds.to_vec() };
@@ -133,7 +133,7 @@ pub async fn each_set_of_kinds_has_its_own_answer(h: Harness) {
     assert_eq!(suspects, [false, true, false], "only those that may claim it hear of a suspect");
 }
 
-pub async fn limits_in_force_are_told(h: Harness) {
+pub async fn limits_in_force_are_reported(h: Harness) {
     let worker = h.worker().await;
     assert!(h.poll(worker).await.limits.is_empty());
     let rate = |text: &str| Some(text.parse().unwrap());
@@ -161,45 +161,45 @@ pub async fn limits_in_force_are_told(h: Harness) {
     assert_eq!(h.poll(worker).await.limits, [other], "a lifted rate is no limit");
 }
 
-/// The enqueuing handle and another process' are both told.
+/// The enqueuing handle and the handle of another process are both woken.
 pub async fn an_enqueue_wakes_every_handle(h: Harness) {
     let second = h.open().await;
-    let told = [Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new()))];
-    for (store, told) in [&h.store, &second].into_iter().zip(&told) {
-        let told = told.clone();
+    let wakes = [Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new()))];
+    for (store, wakes) in [&h.store, &second].into_iter().zip(&wakes) {
+        let wakes = wakes.clone();
         store.on_wake(Box::new(move |wake| {
-            told.lock().unwrap().push(wake);
+            wakes.lock().unwrap().push(wake);
             true
         }));
     }
-    // One wake may be lost (a listener still connecting), which the floor query makes good: ask until both heard.
-    for (n, told) in told.iter().enumerate() {
+    // A wake-up may be lost while a listener connects, so jobs are enqueued until both handles were woken.
+    for (n, wakes) in wakes.iter().enumerate() {
         wait_until(&format!("a wake of handle {n}"), Duration::from_secs(20), || async {
             h.put(h.job()).await;
-            Seen::when(told.lock().unwrap().clone(), |all| all.iter().any(|wake| wake.concerns(h.queue)))
+            Seen::when(wakes.lock().unwrap().clone(), |all| all.iter().any(|wake| wake.concerns(h.queue)))
         })
         .await;
     }
 }
 
-/// Two workers may share a handle: neither takes the other's wake-ups, and one that is over is not told again.
+/// Two workers may share a handle. Each gets every wake-up, and a listener that has ended gets none.
 pub async fn an_enqueue_wakes_every_listener(h: Harness) {
-    let told: [Arc<Mutex<Vec<Wake>>>; 3] = Default::default();
-    for (n, told) in told.iter().enumerate() {
-        let told = told.clone();
+    let wakes: [Arc<Mutex<Vec<Wake>>>; 3] = Default::default();
+    for (n, wakes) in wakes.iter().enumerate() {
+        let wakes = wakes.clone();
         h.store.on_wake(Box::new(move |wake| {
-            told.lock().unwrap().push(wake);
+            wakes.lock().unwrap().push(wake);
             n != 2
         }));
     }
     h.put(h.job()).await;
     h.put(NewJob { queue: h.other_queue, kind: h.other_kind, ..h.job() }).await;
-    for (n, told) in told[..2].iter().enumerate() {
+    for (n, wakes) in wakes[..2].iter().enumerate() {
         wait_until(&format!("both wakes of listener {n}"), Duration::from_secs(20), || async {
             let both = [h.queue, h.other_queue].map(Wake::Due);
-            Seen::when(told.lock().unwrap().clone(), |all| both.iter().all(|wake| all.contains(wake)))
+            Seen::when(wakes.lock().unwrap().clone(), |all| both.iter().all(|wake| all.contains(wake)))
         })
         .await;
     }
-    assert_eq!(told[2].lock().unwrap().len(), 1, "it had said that it wants no more");
+    assert_eq!(wakes[2].lock().unwrap().len(), 1, "it ended after the first wake-up");
 }

@@ -1,4 +1,4 @@
-//! Retention: only what is old enough, only what is finished, and a dry run that tells the truth.
+//! Retention: only old, finished rows are pruned, and a dry run counts the same rows.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ async fn left(h: &Harness) -> Vec<JobState> {
     left
 }
 
-pub async fn finished_and_dead_letters_apart(h: Harness) {
+pub async fn finished_jobs_and_dead_letters_are_pruned_separately(h: Harness) {
     one_in_each_state(&h).await;
     h.advance(10 * DAY);
     use JobState::*;
@@ -47,7 +47,7 @@ pub async fn a_dry_run_counts_and_changes_nothing(h: Harness) {
     assert_eq!(prune(&h, PruneWhat::Finished, 30, true).await, 0);
 }
 
-/// Age is counted from the end: an old job that ended yesterday stays.
+/// An old job that ended yesterday stays.
 pub async fn age_counts_from_the_end(h: Harness) {
     let put = h.put_plain(3).await;
     let worker = h.worker().await;
@@ -66,7 +66,7 @@ pub async fn age_counts_from_the_end(h: Harness) {
     }
 }
 
-/// More than one short transaction holds.
+/// More rows than one transaction removes.
 pub async fn many_are_pruned_in_one_call(h: Harness) {
     const COUNT: usize = 3_000;
     h.put_plain(COUNT).await;

@@ -1,4 +1,4 @@
-//! What people and programs see: one job with its history, lists, and counts that equal the lists.
+//! Queries: one job with its history, lists, and counts that equal the lists.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ pub async fn attempts_in_order(h: Harness) {
     for (worker, outcome) in endings {
         let leased = h.claim_one(worker).await;
         let running = h.detail(id).await.attempts;
-        assert_eq!(running.len(), tokens.len() + 1, "the run under way is the last");
+        assert_eq!(running.len(), tokens.len() + 1, "the running attempt is the last");
         assert_eq!(running.last().unwrap().outcome, "running");
         tokens.push(leased.token);
         h.settle(&leased, outcome).await;
@@ -70,7 +70,7 @@ pub async fn newest_first_with_a_cursor(h: Harness) {
     assert_eq!(got, put.into_iter().rev().collect::<Vec<_>>());
 }
 
-/// The order of a list over all states is that of the ids, wherever a store keeps each state.
+/// A list over all states is ordered by id, although a store keeps states in different tables.
 pub async fn one_list_over_all_states(h: Harness) {
     let each = one_in_each_state(&h).await;
     let mut expected: Vec<JobId> = each.iter().map(|(_, id)| *id).collect();
@@ -94,7 +94,11 @@ pub async fn by_state(h: Harness) {
         assert_eq!(listed(&h, &filter).await, [*id], "{state}");
         let record = h.store.list(&filter, &ALL).await.unwrap().remove(0);
         let shown = h.detail(*id).await.job;
-        assert_eq!(format!("{record:?}"), format!("{shown:?}"), "a list shows what a look shows");
+        assert_eq!(
+            format!("{record:?}"),
+            format!("{shown:?}"),
+            "a list shows the same record as a single read"
+        );
         assert_eq!(shown.finished_at.is_some(), state.is_finished(), "{state}");
     }
     for one in &each {
@@ -108,7 +112,7 @@ pub async fn by_state(h: Harness) {
     assert_eq!(listed(&h, &filter).await.len(), each.len());
 }
 
-pub async fn by_everything_else(h: Harness) {
+pub async fn every_filter_is_applied(h: Harness) {
     let entity = |id: &str| Some(EntityRef { entity_type: "Post".to_owned(), entity_id: id.to_owned() });
     let tags = |tags: &[&str]| tags.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>();
     let a = h.put(NewJob { tags: tags(&["red", "blue"]), entity: entity("1"), ..h.job() }).await;
@@ -145,7 +149,7 @@ pub async fn by_everything_else(h: Harness) {
     }
 }
 
-/// A filter that matches little among many must still fill its page.
+/// A filter with few matches among many jobs still fills its page.
 pub async fn a_rare_match_is_found(h: Harness) {
     let rare = h.put(NewJob { tags: vec!["rare".to_owned()], ..h.job() }).await;
     h.put_plain(3_000).await;
@@ -163,7 +167,7 @@ pub async fn examine_names_a_remedy(h: Harness) {
     }
 }
 
-/// The newest of all queues, and no further.
+/// Counts up to the cap, newest first over all queues.
 pub async fn dead_letters_are_counted_by_queue(h: Harness) {
     let counted = |cap| {
         let h = &h;

@@ -1,4 +1,4 @@
-//! Rate tokens: leased from one row per kind by the database's clock, whoever asks.
+//! Rate tokens: leased from one row per kind, by the database's clock.
 
 use std::time::Duration;
 
@@ -26,18 +26,18 @@ async fn stored(h: &Harness) -> Option<Rate> {
     kinds.into_iter().find(|(id, _, _)| *id == h.kind).unwrap().2.rate
 }
 
-pub async fn without_a_rate_all_that_is_wanted(h: Harness) {
+pub async fn without_a_rate_every_token_is_granted(h: Harness) {
     let all = TokenLease { granted: 7_000, wait: Duration::ZERO };
     assert_eq!(lease(&h, 7_000, 0).await, all);
     assert_eq!(lease(&h, 7_000, 3).await, all);
     assert_eq!(
         h.store.lease_tokens(KindId(9_999), 5, 0).await.unwrap().granted,
         5,
-        "nobody bounds what is unknown"
+        "an unknown kind has no rate"
     );
 }
 
-pub async fn tokens_come_at_the_rate(h: Harness) {
+pub async fn tokens_are_granted_at_the_rate(h: Harness) {
     set(&h, Some("60/m")).await;
     assert_eq!(lease(&h, 100, 0).await.granted, 1, "one after a pause");
     let none = lease(&h, 100, 0).await;
@@ -69,8 +69,8 @@ pub async fn unspent_tokens_come_back(h: Harness) {
     assert_eq!(again.granted, 1, "back and out again in one call");
 }
 
-/// However many ask at once, on however many handles: a token is leased to one of them.
-pub async fn a_token_goes_to_one_of_many(h: Harness) {
+/// Many concurrent requests on several handles: each token is granted to one of them.
+pub async fn a_token_is_granted_once(h: Harness) {
     set(&h, Some("1/d")).await;
     let handles = [h.open().await, h.open().await, h.open().await];
     for day in 0..5 {
@@ -95,7 +95,7 @@ pub async fn kinds_have_their_own_tokens(h: Harness) {
     assert_eq!(lease(&h, 5, 0).await.granted, 0);
 }
 
-/// Tokens given away for a day ahead by a lower rate, or by a clock that was ahead, hold nobody up.
+/// Tokens leased ahead at a lower rate, or by a clock that was ahead, do not delay later requests.
 pub async fn a_raised_rate_is_in_force_at_once(h: Harness) {
     set(&h, Some("1/d")).await;
     assert_eq!(lease(&h, 5, 0).await.granted, 1);
@@ -111,7 +111,7 @@ pub async fn a_raised_rate_is_in_force_at_once(h: Harness) {
     assert_eq!(lease(&h, 100, 0).await.granted, 100, "a clock set back");
 }
 
-pub async fn an_operator_s_rate_outlives_a_sync(h: Harness) {
+pub async fn a_live_rate_survives_a_sync(h: Harness) {
     let spec = |rate: &str| KindSpec { rate: Some(rate.parse().unwrap()), ..KindSpec::new(KIND, QUEUE) };
     h.store.sync_registry(&[], &[spec("5/s")], None).await.unwrap();
     assert_eq!(stored(&h).await, spec("5/s").rate);

@@ -1,4 +1,4 @@
-//! Queues and kinds: synced from code at each start, overlaid by what an operator set live.
+//! Queues and kinds: synced from code at each start, overridden by live values of operators.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn specs() -> (Vec<QueueSpec>, Vec<KindSpec>) {
     (queues, kinds)
 }
 
-pub async fn specs_there_and_back(h: Harness) {
+pub async fn specs_are_stored_and_read(h: Harness) {
     let wanted = QueueSpec {
         name: "FULL".to_owned(),
         priority: 3,
@@ -87,7 +87,7 @@ pub async fn two_processes_sync_at_once(h: Harness) {
     assert_eq!(second.kinds().await.unwrap().len(), 3 + 10);
 }
 
-pub async fn changed_specs_are_taken(h: Harness) {
+pub async fn changed_specs_are_stored(h: Harness) {
     let (mut queues, mut kinds) = specs();
     queues[0].owner = "them".to_owned();
     queues[0].concurrency = 33;
@@ -117,7 +117,7 @@ pub async fn live_settings_survive_a_sync(h: Harness) {
     assert!(state.paused);
     assert_eq!((state.spec.concurrency, state.spec.depth_cap), (3, Some(7)));
     assert_eq!(state.spec.bounds, Some(Bounds { min: 2, max: 5 }));
-    assert_eq!(state.spec.owner, "them", "what nobody set live follows the configuration");
+    assert_eq!(state.spec.owner, "them", "values that are not live follow the configuration");
     let lift = QueueUpdate { depth_cap: Some(Live::Set(None)), ..QueueUpdate::default() };
     assert!(h.store.update_queue(h.queue, &lift).await.unwrap());
     let state = queue(&h, h.queue).await;
@@ -126,7 +126,7 @@ pub async fn live_settings_survive_a_sync(h: Harness) {
     assert_eq!(queue(&h, h.queue).await.spec.depth_cap, None, "a lifted cap stays lifted");
 }
 
-pub async fn an_operator_removes_bounds_that_are_configured(h: Harness) {
+pub async fn an_operator_can_remove_configured_bounds(h: Harness) {
     let (mut queues, kinds) = specs();
     queues[0].bounds = Some(Bounds { min: 4, max: 9 });
     h.store.sync_registry(&queues, &kinds, None).await.unwrap();
@@ -136,8 +136,8 @@ pub async fn an_operator_removes_bounds_that_are_configured(h: Harness) {
         assert!(h.store.update_queue(h.queue, &update).await.unwrap());
         h.store.sync_registry(&queues, &kinds, None).await.unwrap();
         let shown = queue(&h, h.queue).await.spec.bounds;
-        let told = h.poll(worker).await.queues.iter().find(|q| q.queue == h.queue).unwrap().bounds;
-        assert_eq!(shown, told);
+        let reported = h.poll(worker).await.queues.iter().find(|q| q.queue == h.queue).unwrap().bounds;
+        assert_eq!(shown, reported);
         shown
     };
     let other = Some(Bounds { min: 1, max: 2 });
@@ -146,7 +146,7 @@ pub async fn an_operator_removes_bounds_that_are_configured(h: Harness) {
     assert_eq!(bounds(Live::Configured).await, queues[0].bounds);
 }
 
-pub async fn every_live_value_goes_back_to_the_configuration(h: Harness) {
+pub async fn every_live_value_can_be_removed(h: Harness) {
     let (mut queues, mut kinds) = specs();
     queues[0].depth_cap = Some(99);
     queues[0].resource = Some(Resource::new("slot", 3));
@@ -170,7 +170,7 @@ pub async fn every_live_value_goes_back_to_the_configuration(h: Harness) {
         ..KindUpdate::default()
     };
     assert!(h.store.update_kind(h.kind, &of_kind).await.unwrap());
-    let told: Vec<String> = h.store.overruled().await.unwrap().iter().map(said).collect();
+    let reported: Vec<String> = h.store.overruled().await.unwrap().iter().map(said).collect();
     let expected = [
         format!("queues.{QUEUE}.concurrency 3 not {}", before.0.concurrency),
         format!("queues.{QUEUE}.concurrency_min and _max 2 to 5 not none"),
@@ -181,7 +181,7 @@ pub async fn every_live_value_goes_back_to_the_configuration(h: Harness) {
         format!("kinds.{KIND}.key_concurrency 2 not 1"),
         "permits of slot 8 not 3".to_owned(),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     let back = QueueUpdate {
         concurrency: Some(Live::Configured),
         bounds: Some(Live::Configured),
@@ -207,7 +207,7 @@ fn said(of: &Overruled) -> String {
     format!("{} {} not {}", of.key, of.live, of.configured)
 }
 
-pub async fn a_kind_never_moves(h: Harness) {
+pub async fn a_kind_cannot_change_its_queue(h: Harness) {
     let (mut queues, mut kinds) = specs();
     for kind in kinds.iter_mut().filter(|kind| kind.queue == QUEUE) {
         kind.queue = OTHER_QUEUE.to_owned();
@@ -253,7 +253,7 @@ pub async fn depth_counts_waiting_jobs_up_to_the_cap(h: Harness) {
     assert_eq!(h.store.depth(h.other_queue, 100).await.unwrap(), 0);
 }
 
-pub async fn figures_equal_the_table(h: Harness) {
+pub async fn figures_equal_the_counted_rows(h: Harness) {
     let idle = queue(&h, h.queue).await;
     assert_eq!((idle.running, idle.depth, idle.scheduled, idle.oldest), (0, 0, 0, None));
     h.put_plain(5).await;
@@ -269,8 +269,8 @@ pub async fn figures_equal_the_table(h: Harness) {
     assert_eq!((other.running, other.depth, other.scheduled), (0, 1, 0));
 }
 
-/// Those in line are not due before their lane has room; who was offered a slot is.
-pub async fn the_backlog_counts_who_is_offered_a_slot(h: Harness) {
+/// Blocked jobs are not due; a job that was offered a slot is.
+pub async fn the_backlog_counts_jobs_with_an_offered_slot(h: Harness) {
     let worker = h.worker().await;
     let jobs = |keys: usize| -> Vec<NewJob> {
         let key = |n| Some(format!("key {n}"));
@@ -290,7 +290,7 @@ pub async fn the_backlog_counts_who_is_offered_a_slot(h: Harness) {
     assert_eq!(h.store.backlog(h.queue, 3).await.unwrap().due, 3);
 }
 
-pub async fn the_backlog_is_what_is_due(h: Harness) {
+pub async fn the_backlog_counts_due_jobs(h: Harness) {
     let none = Backlog { due: 0, workers: 0 };
     assert_eq!(h.store.backlog(h.queue, 10).await.unwrap(), none);
     for priority in [0, 5, 10] {

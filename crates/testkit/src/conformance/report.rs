@@ -1,4 +1,4 @@
-//! What a running handler says: progress, log lines, and the per-minute counts of its worker.
+//! Reports of a running handler: progress and log lines; and per-minute statistics of its worker.
 
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ fn rollup(h: &Harness, minute: Time, completed: u64) -> Rollup {
     Rollup { minute, queue: h.queue, kind: h.kind, completed, retried: 2, dead: 1, latency, run }
 }
 
-pub async fn rollups_there_and_back(h: Harness) {
+pub async fn rollups_are_stored_and_read(h: Harness) {
     let minute = |n: i64| Time(1_700_000_040_000_000 + n * 60_000_000);
     let one = rollup(&h, minute(0), 5);
     let two = Rollup { queue: h.other_queue, kind: h.other_kind, ..rollup(&h, minute(1), 6) };
@@ -90,7 +90,7 @@ pub async fn rollups_there_and_back(h: Harness) {
     assert!(sorted(minute(3)).await.is_empty());
 }
 
-/// Two workers count the same minute: neither overwrites the other.
+/// Two workers report the same minute; neither overwrites the other.
 pub async fn rollups_of_one_minute_add_up(h: Harness) {
     let minute = Time(1_700_000_040_000_000);
     let second = h.open().await;

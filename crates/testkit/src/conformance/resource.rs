@@ -1,4 +1,4 @@
-//! Resources: permits by configuration and by operators, and who uses how many.
+//! Resources: permits by configuration and by operators, and permits in use.
 
 use windlass_core::store::{KindUpdate, Live, QueueUpdate, ResourceUse, WorkerLimits};
 use windlass_core::{KindSpec, NewJob, Outcome, QueueSpec, Resource, WorkerId};
@@ -21,7 +21,7 @@ async fn uses(h: &Harness, worker: WorkerId) -> Vec<ResourceUse> {
     h.store.workers().await.unwrap().into_iter().find(|row| row.id == worker).unwrap().resources
 }
 
-pub async fn kinds_share_what_one_of_them_states(h: Harness) {
+pub async fn kinds_share_the_permits_of_a_resource(h: Harness) {
     h.store.sync_registry(&[], &[needs(OTHER_KIND, OTHER_QUEUE, None)], None).await.unwrap();
     assert_eq!(of_kind(&h, OTHER_KIND).await, Some(Resource::new(BROWSER, 1)), "one at first");
     h.store.sync_registry(&[], &[needs(KIND, QUEUE, Some(4))], None).await.unwrap();
@@ -31,10 +31,10 @@ pub async fn kinds_share_what_one_of_them_states(h: Harness) {
     }
     assert_eq!(of_kind(&h, SECOND_KIND).await, None);
     h.store.sync_registry(&[], &[KindSpec::new(KIND, QUEUE)], None).await.unwrap();
-    assert_eq!(of_kind(&h, KIND).await, None, "what is no longer said is no longer so");
+    assert_eq!(of_kind(&h, KIND).await, None, "a resource that is no longer configured is removed");
 }
 
-pub async fn a_queue_s_resource_is_its_kinds_(h: Harness) {
+pub async fn a_queues_resource_applies_to_its_kinds(h: Harness) {
     let queue = QueueSpec { resource: Some(Resource::new("slot", 3)), ..QueueSpec::named(QUEUE) };
     h.store
         .sync_registry(std::slice::from_ref(&queue), &[needs(SECOND_KIND, QUEUE, Some(2))], None)
@@ -46,7 +46,7 @@ pub async fn a_queue_s_resource_is_its_kinds_(h: Harness) {
     assert_eq!(states.into_iter().find(|q| q.id == h.queue).unwrap().spec.resource, queue.resource);
 }
 
-pub async fn an_operator_s_permits_outlive_a_sync(h: Harness) {
+pub async fn live_permits_survive_a_sync(h: Harness) {
     let queue = QueueSpec { resource: Some(Resource::new("slot", 3)), ..QueueSpec::named(QUEUE) };
     let sync = async |permits| {
         let kinds = [needs(SECOND_KIND, QUEUE, Some(permits))];
@@ -68,8 +68,8 @@ pub async fn an_operator_s_permits_outlive_a_sync(h: Harness) {
     assert_eq!(of_kind(&h, KIND).await, Some(Resource::new("slot", 9)));
 }
 
-/// The figure equals the leases it speaks of, at every step of a job's life.
-pub async fn in_use_is_what_is_leased(h: Harness) {
+/// The reported number equals the leases at every step of a job's life.
+pub async fn permits_in_use_equal_the_leases(h: Harness) {
     h.store.sync_registry(&[], &[needs(SECOND_KIND, QUEUE, Some(3))], None).await.unwrap();
     let (worker, other) = (h.worker().await, h.worker().await);
     assert!(uses(&h, worker).await.is_empty(), "it has said nothing yet");

@@ -1,14 +1,14 @@
-//! Runs one case: a runtime, a harness, a deadline, and the end of all handles before the database goes.
+//! Runs one case with a runtime, a harness and a deadline, and closes all handles before the database is removed.
 
 use std::future::Future;
 use std::time::Duration;
 
 use super::Harness;
 
-/// No case works this long; one that does hangs.
+/// A case that takes longer hangs.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// Two threads, because some mistakes only show when two handles really work at once.
+/// Two threads, because some errors only show when two handles work at the same time.
 pub fn run<F, Made, C, Ran>(name: &str, factory: F, case: C)
 where
     F: FnOnce() -> Made,
@@ -16,7 +16,7 @@ where
     C: FnOnce(Harness) -> Ran,
     Ran: Future<Output = ()>,
 {
-    // Declared before the runtime and so dropped after it: no connection is open when the guard cleans up.
+    // Declared before the runtime and so dropped after it, when no connection is open.
     let mut _guard = None;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {

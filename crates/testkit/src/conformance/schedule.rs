@@ -1,13 +1,13 @@
-//! Schedules as they are described, changed, paused and taken away.
+//! Schedules: create, change, pause, delete.
 
 use windlass_core::schedule::{CalendarSpec, Misfire, Phase, RuleSpec, ScheduleSpec};
 use windlass_core::store::{JobFilter, Put, ScheduleRecord};
 use windlass_core::{JobState, Time};
 
 use super::Harness;
-use super::timetable::{HOUR, spec};
+use super::schedule_fixture::{HOUR, spec};
 
-pub async fn a_new_one_starts_now(h: Harness) {
+pub async fn a_new_schedule_starts_now(h: Harness) {
     let before = h.now().await;
     let record = h.schedule(&spec("hourly", "0 * * * *")).await;
     assert!(record.created_at >= before && record.created_at <= h.now().await, "{record:?}");
@@ -20,7 +20,7 @@ pub async fn a_new_one_starts_now(h: Harness) {
     assert!(h.due(10).await.due.is_empty());
 }
 
-pub async fn everything_said_comes_back(h: Harness) {
+pub async fn every_field_is_stored_and_read(h: Harness) {
     let mut said = spec("full", "*/5 * * * *");
     said.rules = vec![
         RuleSpec {
@@ -48,7 +48,7 @@ pub async fn everything_said_comes_back(h: Harness) {
     assert_eq!(h.read("full").await.payload, said.payload, "byte for byte");
 }
 
-pub async fn the_same_again_writes_nothing(h: Harness) {
+pub async fn putting_the_same_schedule_writes_nothing(h: Harness) {
     let record = h.schedule(&spec("same", "@daily")).await;
     h.advance(HOUR);
     let again = h.open().await.put_schedule(&spec("same", "@daily"), None).await.unwrap();
@@ -59,11 +59,11 @@ pub async fn the_same_again_writes_nothing(h: Harness) {
     assert_eq!((other.what, other.record.revision), (Put::Changed, record.revision + 1));
 }
 
-pub async fn a_changed_one_keeps_its_last_tick(h: Harness) {
+pub async fn a_changed_schedule_keeps_its_last_tick(h: Harness) {
     let minutely = ScheduleSpec { misfire: Misfire::Skip, ..spec("s", "* * * * *") };
     let made = h.schedule(&minutely).await;
     h.advance(HOUR);
-    let turn = h.turn(&made, h.now().await);
+    let turn = h.tick_of(&made, h.now().await);
     assert!(turn.missed >= 58);
     assert_eq!(h.store.tick(&[turn]).await.unwrap(), [true]);
     h.store.pause_schedule("s", true, None).await.unwrap();
@@ -74,7 +74,7 @@ pub async fn a_changed_one_keeps_its_last_tick(h: Harness) {
     let expected = ScheduleRecord {
         kept: spec("s", "every 10m").to_kept(),
         revision: ticked.revision + 1,
-        // Counted from the schedule's making, from the last tick on: it is long past.
+        // The period counts from the creation of the schedule; the next tick after the last one is long past.
         next_at: spec("s", "every 10m").plan(made.created_at).unwrap().next(ticked.last_tick),
         updated_at: changed.record.updated_at,
         ..ticked.clone()
@@ -104,10 +104,10 @@ pub async fn listed_by_the_bytes_of_the_name(h: Harness) {
     assert_eq!(h.store.schedules(None, 100).await.unwrap()[3], h.read(&names[3]).await);
 }
 
-pub async fn a_deleted_one_is_gone_and_its_jobs_stay(h: Harness) {
+pub async fn deleting_a_schedule_keeps_its_jobs(h: Harness) {
     let made = h.schedule(&spec("s", "* * * * *")).await;
     h.advance(HOUR);
-    assert_eq!(h.store.tick(&[h.turn(&made, h.now().await)]).await.unwrap(), [true]);
+    assert_eq!(h.store.tick(&[h.tick_of(&made, h.now().await)]).await.unwrap(), [true]);
     assert!(h.store.delete_schedule("s", None).await.unwrap());
     assert!(!h.store.delete_schedule("s", None).await.unwrap());
     assert!(h.store.schedule("s").await.unwrap().is_none());
@@ -116,7 +116,7 @@ pub async fn a_deleted_one_is_gone_and_its_jobs_stay(h: Harness) {
     assert!(again.last_tick >= made.last_tick.plus(HOUR), "a new one starts now");
 }
 
-pub async fn a_paused_one_is_never_due_and_late_afterwards(h: Harness) {
+pub async fn a_paused_schedule_is_not_due_until_resumed(h: Harness) {
     let made = h.schedule(&spec("s", "0 * * * *")).await;
     let paused = h.store.pause_schedule("s", true, None).await.unwrap().unwrap();
     assert!(paused.paused && paused.revision > made.revision);
@@ -132,7 +132,7 @@ pub async fn a_paused_one_is_never_due_and_late_afterwards(h: Harness) {
     assert_eq!(h.poll(worker).await.next_tick, None);
     let resumed = h.store.pause_schedule("s", false, None).await.unwrap().unwrap();
     assert_eq!((resumed.paused, resumed.last_tick, resumed.next_at), (false, made.last_tick, made.next_at));
-    assert_eq!(h.due(10).await.due, [resumed], "it stands where it stood");
+    assert_eq!(h.due(10).await.due, [resumed], "it resumes at its last tick");
 }
 
 pub async fn unknown_names(h: Harness) {
@@ -144,8 +144,8 @@ pub async fn unknown_names(h: Harness) {
     }
 }
 
-/// As every process of a fleet does when it starts.
-pub async fn many_put_the_same_at_once(h: Harness) {
+/// As all processes of a deployment do when they start.
+pub async fn processes_put_the_same_schedule_at_once(h: Harness) {
     let [a, b, c] = [h.open().await, h.open().await, h.open().await];
     for round in 0..10 {
         let spec = spec(&format!("s{round}"), "0 3 * * *");

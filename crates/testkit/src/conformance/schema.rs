@@ -1,4 +1,4 @@
-//! The life of a handle: migrations up and down, several processes at once, and an end.
+//! Migrations up and down, several processes at once, and closing a handle.
 
 use windlass_core::JobState;
 

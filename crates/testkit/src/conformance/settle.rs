@@ -1,4 +1,4 @@
-//! How attempts end: what is written for each outcome, in any order and in any company.
+//! Settlements: what is written for each outcome, in any order and in any batch.
 
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ pub async fn retry_after_is_honoured(h: Harness) {
     assert_eq!(h.claim_one(worker).await.attempt, 2);
 }
 
-pub async fn snooze_burns_no_attempt(h: Harness) {
+pub async fn a_snooze_costs_no_attempt(h: Harness) {
     let id = h.put(NewJob { max_attempts: 1, ..h.job() }).await;
     let worker = h.worker().await;
     for round in 0..3 {
@@ -92,7 +92,7 @@ pub async fn snooze_burns_no_attempt(h: Harness) {
     assert_eq!(said, [("snooze", None), ("snooze", Some("no money")), ("snooze", None)]);
 }
 
-pub async fn hand_back_burns_nothing_and_keeps_its_place(h: Harness) {
+pub async fn a_hand_back_costs_no_attempt_and_keeps_its_time(h: Harness) {
     let put = h.put_plain(4).await;
     let worker = h.worker().await;
     let leased = h.claim(worker, 2).await;
@@ -138,8 +138,8 @@ pub async fn attempts_run_out(h: Harness) {
     assert!(h.claim(worker, 10).await.is_empty());
 }
 
-/// One claim, settled bit by bit: what is not settled stays leased and settles later.
-pub async fn one_claim_in_pieces_and_any_order(h: Harness) {
+/// Jobs of one claim that are not settled yet stay leased.
+pub async fn one_claim_is_settled_in_parts_and_any_order(h: Harness) {
     h.put_plain(6).await;
     let leased = h.claim(h.worker().await, 6).await;
     let done = |n: usize| settlement(&leased[n], Outcome::Done { result: None });
@@ -154,8 +154,8 @@ pub async fn one_claim_in_pieces_and_any_order(h: Harness) {
     }
 }
 
-/// The answers stand in the order of the question, whatever the order of the claim.
-pub async fn answers_follow_the_question(h: Harness) {
+/// Answers are in the order of the request, not of the claim.
+pub async fn answers_are_in_the_order_of_the_request(h: Harness) {
     let put = h.put_plain(4).await;
     let leased = h.claim(h.worker().await, 4).await;
     let outcomes = [
@@ -176,7 +176,7 @@ pub async fn answers_follow_the_question(h: Harness) {
     assert_eq!(states, [JobState::Failed, JobState::Completed, JobState::Running, JobState::Pending]);
 }
 
-pub async fn twice_is_stale(h: Harness) {
+pub async fn a_second_settlement_is_stale(h: Harness) {
     let id = h.put(h.job()).await;
     let leased = h.claim_one(h.worker().await).await;
     h.settle(&leased, Outcome::Done { result: Some(b"first".to_vec()) }).await;
@@ -193,7 +193,7 @@ pub async fn a_mixed_batch_settles_the_others(h: Harness) {
     let met = h.put(h.unique("k", OnConflict::Reject)).await;
     let put = h.put_plain(3).await;
     let leased = h.claim(worker, 4).await;
-    let twin = h.put(h.unique("k", OnConflict::Reject)).await;
+    let duplicate = h.put(h.unique("k", OnConflict::Reject)).await;
     h.done(&leased[1]).await;
     let batch = [
         settlement(&leased[1], retry(None)),
@@ -204,7 +204,7 @@ pub async fn a_mixed_batch_settles_the_others(h: Harness) {
     let got = h.store.settle(&batch).await.unwrap();
     assert_eq!(got, [Settled::Stale, Settled::Superseded, Settled::Accepted, Settled::Accepted]);
     assert_eq!(h.state(met).await, JobState::Superseded);
-    assert_eq!(h.state(twin).await, JobState::Pending);
+    assert_eq!(h.state(duplicate).await, JobState::Pending);
     let mut states = Vec::new();
     for id in put {
         states.push(h.state(id).await);
@@ -212,7 +212,7 @@ pub async fn a_mixed_batch_settles_the_others(h: Harness) {
     assert_eq!(states, [JobState::Completed, JobState::Completed, JobState::Scheduled]);
 }
 
-/// Larger than any list of parameters a driver takes.
+/// More jobs than a driver accepts as parameters.
 pub async fn a_large_batch(h: Harness) {
     h.put_plain(2_000).await;
     let leased = h.claim(h.worker().await, 2_000).await;

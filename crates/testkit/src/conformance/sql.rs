@@ -1,4 +1,4 @@
-//! Statements of packs: one text, plain values, the same answers everywhere.
+//! SQL of packs: one text with plain values gives the same answers on every database.
 
 use windlass_core::pack::{PackStep, SqlText};
 use windlass_core::store::{JobFilter, Sql, SqlRow, SqlValue, StoreError};
@@ -6,7 +6,7 @@ use windlass_core::{JobState, Time, TxRef};
 
 use super::Harness;
 
-/// One column of each type, and entries with rules.
+/// A table with one column of each type, and one with constraints.
 const STEPS: &[PackStep] = &[PackStep {
     version: 1,
     name: "guests",
@@ -23,7 +23,7 @@ const STEPS: &[PackStep] = &[PackStep {
 
 const PUT: &str = "insert into windlass.guest_entries (id, name) values ($1, $2)";
 
-/// With the tables of a guest book.
+/// Creates the tables.
 async fn prepare(h: &Harness) {
     assert_eq!(h.store.migrate_pack_up("guest", STEPS).await.unwrap(), [1]);
 }
@@ -61,7 +61,7 @@ fn full(row: &SqlRow) -> Full {
     (got.0.unwrap(), got.1.unwrap(), got.2.unwrap(), more.0.unwrap(), more.1.unwrap(), more.2.unwrap())
 }
 
-pub async fn every_value_there_and_back(h: Harness) {
+pub async fn every_value_is_stored_and_read(h: Harness) {
     prepare(&h).await;
     let now = h.now().await;
     let text = |text: &str| text.to_owned();
@@ -94,7 +94,7 @@ pub async fn every_value_there_and_back(h: Harness) {
     assert_eq!(read(&h, same, &values).await.unwrap().len(), 1, "and it can be asked for");
 }
 
-/// Also when the same statement had a value before, and the other way round.
+/// Also when the same statement had a value before, and vice versa.
 pub async fn a_null_fits_every_column(h: Harness) {
     prepare(&h).await;
     let put = "insert into windlass.guest_values (id, real_x, text_x, bytes_x, flag_x, time_x, small_x)
@@ -190,7 +190,7 @@ pub async fn literals_are_left_alone(h: Harness) {
     assert_eq!(rows[0].get::<String>("said").unwrap(), "windlass.x $2");
 }
 
-pub async fn wrong_columns_and_types_are_named(h: Harness) {
+pub async fn errors_name_wrong_columns_and_types(h: Harness) {
     prepare(&h).await;
     put(&h, 1, "a").await;
     let rows = read(&h, "select id, name from windlass.guest_entries", &[]).await.unwrap();
@@ -226,14 +226,14 @@ pub async fn wrong_statements_are_refused(h: Harness) {
     for ending in ["commit", "rollback", "drop table windlass.guest_entries"] {
         assert!(wrong(sql.run(ending, &[]).await).contains("neither reads rows nor writes them"));
     }
-    // Nothing was sent, so the transaction is as good as before.
+    // Nothing was sent, so the transaction is still usable.
     assert_eq!(sql.run(PUT, &[2.into(), "b".into()]).await.unwrap(), 1);
     drop(sql);
     tx.commit().await.unwrap();
     assert_eq!(names(&h).await, ["a", "b"]);
 }
 
-pub async fn a_taken_key_is_told_apart(h: Harness) {
+pub async fn a_unique_violation_is_reported_as_such(h: Harness) {
     prepare(&h).await;
     put(&h, 1, "a").await;
     let visits = "update windlass.guest_entries set visits = $1";
@@ -271,7 +271,7 @@ pub async fn reads_cannot_write(h: Harness) {
     assert_eq!(names(&h).await, Vec::<String>::new());
 }
 
-/// One handle sees each commit at its next statement: nothing is held in between.
+/// A read handle sees each commit at its next statement; it holds no snapshot in between.
 pub async fn reads_see_what_is_committed(h: Harness) {
     prepare(&h).await;
     let mut read = h.store.read().await.unwrap();
@@ -306,7 +306,7 @@ pub async fn a_rollback_leaves_nothing(h: Harness) {
             false => drop(tx),
         }
     }
-    // A taken key would wait for the session that has not ended yet.
+    // With a key left behind, this would wait for the session that has not ended yet.
     put(&h, 1, "a").await;
     assert_eq!(h.store.count(&JobFilter::default()).await.unwrap(), 0);
 }

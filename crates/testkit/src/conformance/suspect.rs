@@ -1,4 +1,4 @@
-//! Jobs whose worker vanished: run alone next time, and only a crash suffered alone counts.
+//! Suspects: a job whose worker died runs alone next time, and only a crash while alone counts as an attempt.
 
 use windlass_core::store::{Claim, DeadLetter, Reclaimed, Settled};
 use windlass_core::sweep::MAX_LONE_CRASHES;
@@ -6,7 +6,7 @@ use windlass_core::{JobId, JobState, NewJob, Outcome};
 
 use super::Harness;
 
-/// Two jobs whose worker died with both in its hands.
+/// Two jobs whose worker died while it ran both.
 async fn two_suspects(h: &Harness) -> Vec<JobId> {
     let ids = h.put_plain(2).await;
     let worker = h.worker().await;
@@ -48,7 +48,7 @@ pub async fn a_suspect_claim_keeps_to_its_kinds(h: Harness) {
     assert!(h.store.claim(&elsewhere).await.unwrap().is_empty());
 }
 
-pub async fn a_crash_in_company_costs_nothing(h: Harness) {
+pub async fn a_crash_among_other_jobs_costs_no_attempt(h: Harness) {
     let ids = two_suspects(&h).await;
     for id in ids {
         let detail = h.detail(id).await;
@@ -102,7 +102,7 @@ pub async fn lone_crashes_respect_max_attempts(h: Harness) {
     assert_eq!(h.state(neighbour).await, JobState::Pending, "the crash in company took nothing from it");
 }
 
-pub async fn a_suspect_that_settles_is_clean(h: Harness) {
+pub async fn a_settled_job_is_no_longer_suspect(h: Harness) {
     two_suspects(&h).await;
     let worker = h.worker().await;
     let suspect = h.claim_suspect(worker).await.unwrap();
@@ -113,8 +113,8 @@ pub async fn a_suspect_that_settles_is_clean(h: Harness) {
     h.done(&leased).await;
 }
 
-/// It was not run to an end, so whether it kills its process is still open; by settle and by retire alike.
-pub async fn a_suspect_handed_back_stays_one(h: Harness) {
+/// It did not run to an end, so it may still kill its process. The same for a settlement and for a retired worker.
+pub async fn a_suspect_handed_back_stays_suspect(h: Harness) {
     two_suspects(&h).await;
     let worker = h.worker().await;
     let suspect = h.claim_suspect(worker).await.unwrap();
@@ -128,7 +128,7 @@ pub async fn a_suspect_handed_back_stays_one(h: Harness) {
     assert_eq!(h.claim_suspect(worker).await.unwrap().id, suspect.id);
 }
 
-pub async fn a_suspect_keeps_its_place(h: Harness) {
+pub async fn a_suspect_keeps_its_due_time(h: Harness) {
     let put = h.put_plain(2).await;
     let worker = h.worker().await;
     let before: Vec<_> = h.claim(worker, 2).await.iter().map(|j| (j.id, j.run_at)).collect();
@@ -142,7 +142,7 @@ pub async fn a_suspect_keeps_its_place(h: Harness) {
     }
 }
 
-pub async fn reclaim_refuses_a_beating_heart(h: Harness) {
+pub async fn reclaim_refuses_a_worker_that_beats(h: Harness) {
     let id = h.put(h.job()).await;
     let worker = h.worker().await;
     let leased = h.claim_one(worker).await;
@@ -155,7 +155,7 @@ pub async fn reclaim_refuses_a_beating_heart(h: Harness) {
     h.done(&leased).await;
 }
 
-/// Heartbeat and reclaim of one worker at once: either the worker lives with its job, or it is dead without it.
+/// Either the worker lives with its job, or it is dead without it.
 pub async fn reclaim_races_heartbeat(h: Harness) {
     let second = h.open().await;
     for round in 0..30 {
@@ -178,7 +178,7 @@ pub async fn reclaim_races_heartbeat(h: Harness) {
     }
 }
 
-pub async fn two_sweepers_take_a_worker_once(h: Harness) {
+pub async fn two_sweepers_reclaim_a_worker_once(h: Harness) {
     let second = h.open().await;
     for round in 0..20 {
         h.put_plain(2).await;

@@ -1,4 +1,4 @@
-//! A job inside the caller's transaction: there with the commit, never there without it.
+//! Jobs inside the caller's transaction exist if and only if it commits.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use windlass_core::{Idempotency, JobState, NewJob, OnConflict, Outcome, TxRef};
 use super::{Harness, settlement};
 use crate::signal::{Seen, wait_until};
 
-const SOON: Duration = Duration::from_secs(10);
+const DEADLINE: Duration = Duration::from_secs(10);
 
 async fn all(h: &Harness) -> u64 {
     h.store.count(&JobFilter::default()).await.unwrap()
@@ -75,16 +75,16 @@ pub async fn a_refused_enqueue_in_says_why(h: Harness) {
     assert_eq!(all(&h).await, 1);
 }
 
-pub async fn only_a_commit_wakes(h: Harness) {
+pub async fn only_a_commit_wakes_workers(h: Harness) {
     let seen = wakes(&h);
     let here = |all: &[Wake]| all.iter().any(|wake| wake.queue() == Some(h.queue));
     let mut tx = h.store.begin().await.unwrap();
     h.store.enqueue_in(tx.tx(), &[h.job()]).await.unwrap();
     assert!(!here(&seen.lock().unwrap()), "before the end of the transaction");
     tx.rollback().await.unwrap();
-    // A job elsewhere wakes after the rolled-back one would have.
+    // A wake-up for a later job shows that the rolled-back job caused none.
     h.put(NewJob { queue: h.other_queue, kind: h.other_kind, ..h.job() }).await;
-    wait_until("a wake after an enqueue", SOON, || async {
+    wait_until("a wake after an enqueue", DEADLINE, || async {
         Seen::when(seen.lock().unwrap().clone(), |all| all.iter().any(|wake| wake.concerns(h.other_queue)))
     })
     .await;
@@ -93,7 +93,7 @@ pub async fn only_a_commit_wakes(h: Harness) {
     h.store.enqueue_in(tx.tx(), &[h.job()]).await.unwrap();
     seen.lock().unwrap().clear();
     tx.commit().await.unwrap();
-    wait_until("a wake after the commit", SOON, || async {
+    wait_until("a wake after the commit", DEADLINE, || async {
         Seen::when(seen.lock().unwrap().clone(), |all| all.iter().any(|wake| wake.concerns(h.queue)))
     })
     .await;

@@ -1,4 +1,4 @@
-//! At most one waiting job per unique key, and what each policy does with the second.
+//! At most one job per unique key waits, and each policy for a second one.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn at(h: &Harness, on_conflict: OnConflict, delay: Duration) -> NewJob {
     NewJob { run_at: RunAt::In(delay), ..h.unique("k", on_conflict) }
 }
 
-pub async fn keep_answers_with_the_waiting_one(h: Harness) {
+pub async fn keep_returns_the_waiting_job(h: Harness) {
     let first = h.put(h.unique("k", OnConflict::Keep)).await;
     let other = NewJob { payload: b"other".to_vec(), ..h.unique("k", OnConflict::Keep) };
     let got = h.store.enqueue(&[other]).await.unwrap();
@@ -22,14 +22,14 @@ pub async fn keep_answers_with_the_waiting_one(h: Harness) {
     assert_eq!(h.detail(first).await.job.payload, h.job().payload);
 }
 
-pub async fn a_scheduled_one_counts_as_waiting(h: Harness) {
+pub async fn a_scheduled_job_counts_as_waiting(h: Harness) {
     let first = h.put(at(&h, OnConflict::Keep, MINUTE)).await;
     let got = h.store.enqueue(&[h.unique("k", OnConflict::Keep)]).await.unwrap();
     assert_eq!(got, [Enqueued { id: first, duplicate: true }]);
     assert_eq!(h.state(first).await, JobState::Scheduled);
 }
 
-pub async fn reject_refuses_and_names_the_waiting_one(h: Harness) {
+pub async fn reject_names_the_waiting_job(h: Harness) {
     let first = h.put(h.unique("k", OnConflict::Keep)).await;
     match h.store.enqueue(&[h.unique("k", OnConflict::Reject)]).await {
         Err(StoreError::UniqueRejected { key, existing }) => {
@@ -41,7 +41,7 @@ pub async fn reject_refuses_and_names_the_waiting_one(h: Harness) {
     assert_eq!(h.state(first).await, JobState::Pending);
 }
 
-pub async fn replace_supersedes_the_waiting_one(h: Harness) {
+pub async fn replace_supersedes_the_waiting_job(h: Harness) {
     let old = h.put(h.unique("k", OnConflict::Keep)).await;
     let new = h.put(NewJob { payload: b"new".to_vec(), ..h.unique("k", OnConflict::Replace) }).await;
     assert_ne!(old, new);
@@ -53,7 +53,7 @@ pub async fn replace_supersedes_the_waiting_one(h: Harness) {
     assert_eq!(leased[0].payload, b"new");
 }
 
-/// Otherwise steady updates of one key would push its work ahead of them for ever.
+/// Otherwise frequent replacements would postpone the job for ever.
 pub async fn replace_keeps_the_earlier_time(h: Harness) {
     let old = h.put(at(&h, OnConflict::Keep, 10 * MINUTE)).await;
     let place = h.detail(old).await.job.run_at;
@@ -67,7 +67,7 @@ pub async fn replace_keeps_the_earlier_time(h: Harness) {
     assert_eq!(h.state(sooner).await, JobState::Scheduled);
 }
 
-pub async fn twins_of_one_call_meet_in_order(h: Harness) {
+pub async fn duplicates_in_one_call_are_handled_in_order(h: Harness) {
     let batch = [
         h.unique("a", OnConflict::Keep),
         h.unique("a", OnConflict::Keep),
@@ -82,7 +82,7 @@ pub async fn twins_of_one_call_meet_in_order(h: Harness) {
     assert_eq!(h.state(got[3].id).await, JobState::Pending);
 }
 
-pub async fn a_running_job_blocks_no_twin(h: Harness) {
+pub async fn a_running_job_does_not_hold_its_key(h: Harness) {
     let worker = h.worker().await;
     let first = h.put(h.unique("k", OnConflict::Reject)).await;
     let leased = h.claim_one(worker).await;
@@ -94,7 +94,7 @@ pub async fn a_running_job_blocks_no_twin(h: Harness) {
     assert_eq!(h.claim_one(worker).await.id, second);
 }
 
-pub async fn while_one_runs_exactly_one_waits_behind_it(h: Harness) {
+pub async fn one_job_may_wait_while_another_runs(h: Harness) {
     let worker = h.worker().await;
     h.put(h.unique("k", OnConflict::Keep)).await;
     let leased = h.claim_one(worker).await;
@@ -119,7 +119,7 @@ pub async fn a_finished_job_frees_its_key(h: Harness) {
     h.put(h.unique("k", OnConflict::Reject)).await;
 }
 
-/// A job in its retry wait is waiting again and holds its key.
+/// A job that waits for its retry holds its key.
 pub async fn a_returned_job_holds_its_key(h: Harness) {
     let first = h.put(h.unique("k", OnConflict::Reject)).await;
     let leased = h.claim_one(h.worker().await).await;
@@ -151,7 +151,7 @@ pub async fn racing_replacements_leave_one_waiting(h: Harness) {
     assert_eq!(h.count(JobState::Superseded).await, 39);
 }
 
-/// The claim takes the waiting job away just as the enqueue looks at it: both must come to a clear end.
+/// A claim takes the waiting job while an enqueue replaces it; both must succeed.
 pub async fn replacing_races_claiming(h: Harness) {
     let second = h.open().await;
     let worker = h.worker().await;

@@ -1,4 +1,4 @@
-//! A unique key that is held until its job has ended: no second job with the key is accepted before that.
+//! Unique keys held until the job has finished: no second job with the key is accepted before that.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub async fn a_running_job_keeps_its_key(h: Harness) {
     assert!(!is_refused(&h).await);
 }
 
-/// However it ends.
+/// For every way to end.
 pub async fn a_key_is_free_when_its_job_ends(h: Harness) {
     let worker = h.worker().await;
     for outcome in [Outcome::Done { result: None }, Outcome::Fail { error: "no".to_owned() }] {
@@ -63,14 +63,14 @@ pub async fn a_retry_keeps_its_key(h: Harness) {
     assert!(!is_refused(&h).await);
 }
 
-pub async fn keep_answers_with_the_holder(h: Harness) {
+pub async fn keep_returns_the_holder_of_the_key(h: Harness) {
     let first = h.put(job(&h, OnConflict::Keep)).await;
     let got = h.store.enqueue(&[job(&h, OnConflict::Keep)]).await.unwrap();
     assert_eq!(got, [Enqueued { id: first, duplicate: true }]);
     assert_eq!(h.store.count(&JobFilter::default()).await.unwrap(), 1);
 }
 
-pub async fn replace_takes_the_place_of_a_waiting_holder_only(h: Harness) {
+pub async fn replace_supersedes_only_a_waiting_holder(h: Harness) {
     let worker = h.worker().await;
     let old = h.put(job(&h, OnConflict::Keep)).await;
     let new = h.put(job(&h, OnConflict::Replace)).await;
@@ -83,7 +83,7 @@ pub async fn replace_takes_the_place_of_a_waiting_holder_only(h: Harness) {
     assert!(!is_refused(&h).await, "the key went with the new job");
 }
 
-pub async fn twins_of_one_call_meet_in_order(h: Harness) {
+pub async fn duplicates_in_one_call_are_handled_in_order(h: Harness) {
     let batch = [job(&h, OnConflict::Keep), job(&h, OnConflict::Keep), job(&h, OnConflict::Replace)];
     let got = h.store.enqueue(&batch).await.unwrap();
     assert_eq!(got[1], Enqueued { id: got[0].id, duplicate: true });
@@ -92,7 +92,7 @@ pub async fn twins_of_one_call_meet_in_order(h: Harness) {
     assert_eq!(h.state(got[2].id).await, JobState::Pending);
 }
 
-/// Or ends superseded where another job has it.
+/// If another job holds the key, the replayed job ends superseded.
 pub async fn a_replay_takes_its_key_again(h: Harness) {
     let worker = h.worker().await;
     let mut failed = Vec::new();
@@ -128,8 +128,8 @@ pub async fn racing_enqueues_accept_one(h: Harness) {
     }
 }
 
-/// At most one job per key waits, whichever way each holds it.
-pub async fn both_ways_of_holding_a_key_meet(h: Harness) {
+/// At most one job per key waits, whether it holds the key until start or until finish.
+pub async fn both_kinds_of_unique_key_exclude_each_other(h: Harness) {
     let first = h.put(h.unique("k", OnConflict::Keep)).await;
     let met = h.store.enqueue(&[job(&h, OnConflict::Keep)]).await.unwrap();
     assert_eq!(met, [Enqueued { id: first, duplicate: true }]);

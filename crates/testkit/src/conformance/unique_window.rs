@@ -1,4 +1,5 @@
-//! A unique key with a window: from the acceptance of a job on another is a duplicate for so long, whatever became of it.
+//! Unique keys with a window: for this long after a job was accepted, another job with the key is a duplicate, even if
+//! the first has ended.
 
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ async fn finished(h: &Harness) -> JobId {
     first
 }
 
-pub async fn a_finished_one_is_still_the_one(h: Harness) {
+pub async fn a_finished_job_holds_its_key_during_the_window(h: Harness) {
     let first = finished(&h).await;
     h.advance(9 * MINUTE);
     for on_conflict in [OnConflict::Keep, OnConflict::Replace] {
@@ -38,7 +39,7 @@ pub async fn a_finished_one_is_still_the_one(h: Harness) {
     assert_eq!(h.store.count(&JobFilter::default()).await.unwrap(), 1);
 }
 
-pub async fn after_the_window_comes_the_next(h: Harness) {
+pub async fn a_new_job_is_accepted_after_the_window(h: Harness) {
     let first = finished(&h).await;
     h.advance(10 * MINUTE);
     let second = again(&h, OnConflict::Keep).await;
@@ -52,7 +53,7 @@ pub async fn after_the_window_comes_the_next(h: Harness) {
     );
 }
 
-pub async fn a_running_one_has_none_behind_it(h: Harness) {
+pub async fn no_job_waits_behind_a_running_one(h: Harness) {
     let first = h.put(windowed(&h, "k", OnConflict::Keep)).await;
     let leased = h.claim_one(h.worker().await).await;
     assert_eq!(again(&h, OnConflict::Keep).await, Enqueued { id: first, duplicate: true });
@@ -60,7 +61,7 @@ pub async fn a_running_one_has_none_behind_it(h: Harness) {
     h.done(&leased).await;
 }
 
-pub async fn a_cancelled_one_counts_and_a_deleted_one_does_not(h: Harness) {
+pub async fn a_cancelled_job_holds_its_key_and_a_deleted_one_does_not(h: Harness) {
     let first = h.put(windowed(&h, "k", OnConflict::Keep)).await;
     h.act(&[first], Action::Cancel).await;
     assert_eq!(again(&h, OnConflict::Keep).await, Enqueued { id: first, duplicate: true });
@@ -68,7 +69,7 @@ pub async fn a_cancelled_one_counts_and_a_deleted_one_does_not(h: Harness) {
     assert!(!again(&h, OnConflict::Keep).await.duplicate);
 }
 
-pub async fn a_waiting_one_is_replaced_without_a_new_window(h: Harness) {
+pub async fn replacing_a_waiting_job_keeps_its_window(h: Harness) {
     let first = h.put(windowed(&h, "k", OnConflict::Keep)).await;
     h.advance(6 * MINUTE);
     let second = again(&h, OnConflict::Replace).await;
@@ -80,8 +81,8 @@ pub async fn a_waiting_one_is_replaced_without_a_new_window(h: Harness) {
     assert!(!again(&h, OnConflict::Keep).await.duplicate, "ten minutes after the first");
 }
 
-/// One that waits longer than its window is still the only one that waits, and opens no new window.
-pub async fn a_late_one_still_holds_its_key(h: Harness) {
+/// A job that waits beyond its window still holds its key, and opens no new window.
+pub async fn a_job_that_waits_beyond_its_window_holds_its_key(h: Harness) {
     let first = h.put(windowed(&h, "k", OnConflict::Keep)).await;
     h.advance(11 * MINUTE);
     assert_eq!(again(&h, OnConflict::Keep).await, Enqueued { id: first, duplicate: true });
@@ -89,12 +90,12 @@ pub async fn a_late_one_still_holds_its_key(h: Harness) {
     assert!(!again(&h, OnConflict::Keep).await.duplicate);
 }
 
-pub async fn who_asks_for_no_window_meets_none(h: Harness) {
+pub async fn an_enqueue_without_a_window_ignores_windows(h: Harness) {
     finished(&h).await;
     h.put(h.unique("k", OnConflict::Reject)).await;
 }
 
-pub async fn twins_of_one_call(h: Harness) {
+pub async fn duplicates_in_one_call(h: Harness) {
     let batch = [
         windowed(&h, "a", OnConflict::Keep),
         windowed(&h, "b", OnConflict::Keep),
@@ -129,7 +130,7 @@ pub async fn an_idempotency_key_remembers_the_duplicate(h: Harness) {
     }
 }
 
-pub async fn two_racing_enqueues_make_one(h: Harness) {
+pub async fn two_racing_enqueues_make_one_job(h: Harness) {
     let second = h.open().await;
     for round in 0..20 {
         let job = [windowed(&h, &format!("k{round}"), OnConflict::Keep)];

@@ -1,4 +1,4 @@
-//! Worker incarnations: registered, beating, retired, lost.
+//! Workers: register, heartbeat, retire, reclaim.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub async fn register_and_list(h: Harness) {
     assert_eq!((beat.lease, beat.expired, beat.gone), (Duration::from_secs(90), false, false));
 }
 
-pub async fn heartbeat_moves_on(h: Harness) {
+pub async fn a_heartbeat_extends_the_lease(h: Harness) {
     let (worker, still) = (h.worker().await, h.worker().await);
     let (before, stood) = (h.beat(worker).await, h.beat(still).await);
     h.advance(Duration::from_secs(30));
@@ -48,12 +48,12 @@ pub async fn heartbeat_moves_on(h: Harness) {
     assert!(at(worker) >= at(still).plus(Duration::from_secs(29)), "{} {}", at(worker), at(still));
 }
 
-pub async fn an_unknown_heart_does_not_beat(h: Harness) {
+pub async fn a_heartbeat_of_an_unknown_worker_is_refused(h: Harness) {
     let known = h.worker().await;
     assert!(!h.store.heartbeat(WorkerId(known.0 + 1_000_000)).await.unwrap());
 }
 
-pub async fn retire_hands_back(h: Harness) {
+pub async fn a_retired_worker_hands_its_jobs_back(h: Harness) {
     let put = h.put_plain(3).await;
     let worker = h.worker().await;
     let leased = h.claim(worker, 2).await;
@@ -87,14 +87,14 @@ pub async fn a_reclaimed_worker_is_dead(h: Harness) {
     assert_eq!(h.count(JobState::Running).await, 1);
 }
 
-pub async fn an_idle_worker_is_reclaimed_with_nothing(h: Harness) {
+pub async fn an_idle_worker_is_reclaimed_without_jobs(h: Harness) {
     let worker = h.worker().await;
     assert_eq!(h.lose(worker).await, Reclaimed::default());
     assert!(!beats(&h, worker).await);
 }
 
-/// What a worker settled before it died is settled.
-pub async fn reclaim_takes_only_what_is_left(h: Harness) {
+/// Settlements before the worker's death stay.
+pub async fn reclaim_takes_only_unsettled_jobs(h: Harness) {
     let put = h.put_plain(5).await;
     let worker = h.worker().await;
     let leased = h.claim(worker, 5).await;
@@ -109,7 +109,7 @@ pub async fn reclaim_takes_only_what_is_left(h: Harness) {
     assert_eq!(states, [back, done, back, done, back]);
 }
 
-/// A claim whose answer was lost on the way: the worker lives, but does not know what it leases.
+/// The answer of a claim was lost, so the worker lives and does not know its leases.
 pub async fn unknown_leases_are_handed_back(h: Harness) {
     let put = h.put_plain(4).await;
     let worker = h.worker().await;

@@ -1,4 +1,4 @@
-//! Jobs wait for others: none starts early, none is forgotten, and what they made reaches those that come after.
+//! Workflows: a child starts after all its parents, is never lost, and reads their results.
 
 use std::time::Duration;
 
@@ -8,19 +8,19 @@ use windlass_core::store::{
 use windlass_core::workflow::{NewWorkflow, OnFailure, WorkflowState};
 use windlass_core::{JobState, Outcome, RunAt, WorkflowId};
 
-use super::flow::{DIAMOND, Flow, done, name, plan};
+use super::workflow_fixture::{DIAMOND, WorkflowFixture, done, name, plan};
 use super::{Harness, settlement};
 
 const DAY: Duration = Duration::from_secs(86_400);
 const MINUTE: Duration = Duration::from_secs(60);
 
 pub async fn a_child_waits_for_all_its_parents(h: Harness) {
-    let flow = Flow::diamond(&h, OnFailure::Stop).await;
+    let flow = WorkflowFixture::diamond(&h, OnFailure::Stop).await;
     assert_eq!(flow.shown().await, "a:pending b:waits c:waits d:waits");
     assert_eq!(h.count(JobState::Scheduled).await, 3);
     let queued =
         JobFilter { states: vec![JobState::Scheduled], queue: Some(h.queue), ..JobFilter::default() };
-    assert_eq!(h.store.count(&queued).await.unwrap(), 3, "found by the queue they will stand in");
+    assert_eq!(h.store.count(&queued).await.unwrap(), 3, "found by the queue of their kind");
     assert_eq!(h.store.depth(h.queue, 100).await.unwrap(), 1, "and in none until then");
     flow.run(&["a"]).await;
     assert_eq!(flow.shown().await, "a:completed b:pending c:pending d:waits");
@@ -36,9 +36,12 @@ pub async fn a_child_waits_for_all_its_parents(h: Harness) {
     assert!(ended.ended_at.is_some());
 }
 
-/// One call may end all parents of a child, jobs of several workflows and jobs of none.
-pub async fn one_batch_ends_many(h: Harness) {
-    let flows = [Flow::diamond(&h, OnFailure::Stop).await, Flow::diamond(&h, OnFailure::Stop).await];
+/// One call ends all parents of a child, jobs of several workflows, and jobs of none.
+pub async fn one_batch_ends_jobs_of_many_workflows(h: Harness) {
+    let flows = [
+        WorkflowFixture::diamond(&h, OnFailure::Stop).await,
+        WorkflowFixture::diamond(&h, OnFailure::Stop).await,
+    ];
     h.put_plain(2).await;
     let leased = h.claim(flows[0].worker, 10).await;
     assert_eq!(leased.len(), 4);
@@ -54,9 +57,9 @@ pub async fn one_batch_ends_many(h: Harness) {
     }
 }
 
-/// A parent that comes back has not ended.
+/// A parent that returns to its queue has not ended.
 pub async fn a_retry_of_a_parent_keeps_the_child_waiting(h: Harness) {
-    let flow = Flow::start(&h, &plan(&h, OnFailure::Stop, &[("a", &[]), ("b", &["a"])])).await;
+    let flow = WorkflowFixture::start(&h, &plan(&h, OnFailure::Stop, &[("a", &[]), ("b", &["a"])])).await;
     for outcome in [
         Outcome::Retry { after: Some(Duration::ZERO), error: "no".to_owned() },
         Outcome::snooze(Duration::ZERO),
@@ -66,7 +69,7 @@ pub async fn a_retry_of_a_parent_keeps_the_child_waiting(h: Harness) {
         assert_eq!(h.settle(&job, outcome).await, Settled::Accepted);
         assert_eq!(flow.shown().await, "a:pending b:waits");
     }
-    // A stale end is none.
+    // A stale settlement is not an end.
     let job = flow.take(&["a"]).await.remove(0);
     assert_eq!(h.lose(flow.worker).await.suspects, 1);
     assert_eq!(h.settle(&job, Outcome::Done { result: None }).await, Settled::Stale);
@@ -78,7 +81,7 @@ pub async fn a_retry_of_a_parent_keeps_the_child_waiting(h: Harness) {
 }
 
 pub async fn results_reach_the_children(h: Harness) {
-    let flow = Flow::diamond(&h, OnFailure::Stop).await;
+    let flow = WorkflowFixture::diamond(&h, OnFailure::Stop).await;
     flow.run(&["a"]).await;
     for job in flow.take(&["b", "c"]).await {
         let result = (name(&job) == "b").then(|| b"{\"rows\":7}".to_vec());
@@ -97,8 +100,8 @@ pub async fn results_reach_the_children(h: Harness) {
     assert_eq!(h.store.parents(plain).await.unwrap(), []);
 }
 
-pub async fn a_waiting_job_cannot_be_hurried(h: Harness) {
-    let flow = Flow::start(&h, &plan(&h, OnFailure::Stop, &[("a", &[]), ("b", &["a"])])).await;
+pub async fn a_blocked_child_cannot_be_run_now(h: Harness) {
+    let flow = WorkflowFixture::start(&h, &plan(&h, OnFailure::Stop, &[("a", &[]), ("b", &["a"])])).await;
     let b = flow.job("b");
     assert_eq!(h.act(&[b], Action::Retry).await, Bulk { skipped: 1, ..Bulk::default() });
     let now = Change { priority: None, run_at: Some(h.now().await) };
@@ -109,11 +112,11 @@ pub async fn a_waiting_job_cannot_be_hurried(h: Harness) {
     assert_eq!(flow.take(&["b"]).await[0].priority, 1);
 }
 
-pub async fn a_delay_counts_from_the_release(h: Harness) {
+pub async fn a_delay_starts_at_the_release(h: Harness) {
     let mut workflow = plan(&h, OnFailure::Stop, &[("a", &[]), ("b", &["a"]), ("c", &[])]);
     workflow.members[1].job.run_at = RunAt::In(MINUTE);
     workflow.members[2].job.run_at = RunAt::At(h.now().await.plus(MINUTE * 3));
-    let flow = Flow::start(&h, &workflow).await;
+    let flow = WorkflowFixture::start(&h, &workflow).await;
     h.advance(MINUTE * 2);
     flow.run(&["a"]).await;
     assert_eq!(flow.shown().await, "a:completed b:scheduled c:scheduled");
@@ -123,13 +126,13 @@ pub async fn a_delay_counts_from_the_release(h: Harness) {
     assert_eq!(flow.state().await, WorkflowState::Completed);
 }
 
-/// Children with one concurrency key take turns, as any jobs would.
-pub async fn a_released_job_goes_into_its_lane(h: Harness) {
+/// Released children with one concurrency key respect its limit.
+pub async fn a_released_job_joins_its_lane(h: Harness) {
     let mut workflow = plan(&h, OnFailure::Stop, DIAMOND);
     for member in &mut workflow.members[1..3] {
         member.job.concurrency_key = Some("key".to_owned());
     }
-    let flow = Flow::start(&h, &workflow).await;
+    let flow = WorkflowFixture::start(&h, &workflow).await;
     flow.run(&["a"]).await;
     assert_eq!(flow.shown().await, "a:completed b:pending c:pending d:waits");
     let b = flow.take(&["b"]).await.remove(0);
@@ -146,7 +149,7 @@ pub async fn a_released_job_goes_into_its_lane(h: Harness) {
     assert!(sick.is_empty(), "{sick:?}");
 }
 
-pub async fn a_callers_transaction_decides(h: Harness) {
+pub async fn a_workflow_in_a_callers_transaction(h: Harness) {
     let workflow = plan(&h, OnFailure::Stop, &[("a", &[]), ("b", &["a"])]);
     let mut tx = h.store.begin().await.unwrap();
     let gone = h.store.enqueue_workflow_in(tx.tx(), &workflow).await.unwrap();
@@ -173,10 +176,10 @@ pub async fn listed_newest_first_and_by_state(h: Harness) {
         name: Some(name.to_owned()),
         ..plan(&h, OnFailure::Continue, &[("a", &[]), ("b", &["a"])])
     };
-    let one = Flow::start(&h, &named("one")).await;
+    let one = WorkflowFixture::start(&h, &named("one")).await;
     one.run(&["a"]).await;
     one.run(&["b"]).await;
-    let two = Flow::start(&h, &named("two")).await;
+    let two = WorkflowFixture::start(&h, &named("two")).await;
     let list = async |state, before| {
         let filter = WorkflowFilter { state, before, limit: 10 };
         let found = h.store.workflows(&filter).await.unwrap();
@@ -192,9 +195,9 @@ pub async fn listed_newest_first_and_by_state(h: Harness) {
     assert_eq!(h.store.workflow(WorkflowId(1)).await.unwrap(), None);
 }
 
-/// What a child may ask for stays until it has run; then everything goes.
-pub async fn retention_waits_for_the_workflow(h: Harness) {
-    let flow = Flow::start(&h, &plan(&h, OnFailure::Stop, &[("a", &[]), ("b", &["a"])])).await;
+/// Results of parents are kept until the children have run; then all jobs are pruned.
+pub async fn jobs_are_not_pruned_before_their_workflow_ends(h: Harness) {
+    let flow = WorkflowFixture::start(&h, &plan(&h, OnFailure::Stop, &[("a", &[]), ("b", &["a"])])).await;
     let plain = h.put(h.job()).await;
     for job in h.claim(flow.worker, 10).await {
         let result = Some(b"1".to_vec());
@@ -215,9 +218,9 @@ pub async fn retention_waits_for_the_workflow(h: Harness) {
     assert_eq!(h.store.count(&JobFilter::default()).await.unwrap(), 0);
 }
 
-/// As a process would end it that knows nothing of workflows.
-pub async fn an_end_that_was_not_noticed_is_mended(h: Harness) {
-    let flow = Flow::diamond(&h, OnFailure::Stop).await;
+/// A job was ended by a process that does not know workflows.
+pub async fn a_missed_end_is_repaired(h: Harness) {
+    let flow = WorkflowFixture::diamond(&h, OnFailure::Stop).await;
     assert_eq!(h.store.mend_workflows().await.unwrap(), 0);
     for names in [&["a"][..], &["b", "c"]] {
         for job in flow.take(names).await {
@@ -237,13 +240,13 @@ pub async fn an_end_that_was_not_noticed_is_mended(h: Harness) {
     assert_eq!(flow.state().await, WorkflowState::Completed);
 }
 
-/// Every step of a long chain, and a thousand parents of one child.
-pub async fn the_largest_run_to_their_end(h: Harness) {
+/// A long chain, and a child with a thousand parents.
+pub async fn the_largest_workflows_complete(h: Harness) {
     let names: Vec<String> = (0..999).map(|n| format!("p{n}")).collect();
     let mut jobs: Vec<(&str, &[&str])> = names.iter().map(|name| (name.as_str(), &[][..])).collect();
     let all: Vec<&str> = names.iter().map(String::as_str).collect();
     jobs.push(("last", &all));
-    let flow = Flow::start(&h, &plan(&h, OnFailure::Stop, &jobs)).await;
+    let flow = WorkflowFixture::start(&h, &plan(&h, OnFailure::Stop, &jobs)).await;
     for some in h.claim(flow.worker, 1_000).await.chunks(300) {
         assert!(h.claim(flow.worker, 10).await.is_empty());
         let batch: Vec<_> = some.iter().map(|job| settlement(job, Outcome::Done { result: None })).collect();
@@ -253,7 +256,7 @@ pub async fn the_largest_run_to_their_end(h: Harness) {
     assert_eq!(flow.detail().await.workflow.counts.completed, 1_000);
     let chain: Vec<(&str, &[&str])> =
         (0..60).map(|n| (all[n], if n == 0 { &[][..] } else { &all[n - 1..n] })).collect();
-    let flow = Flow::start(&h, &plan(&h, OnFailure::Stop, &chain)).await;
+    let flow = WorkflowFixture::start(&h, &plan(&h, OnFailure::Stop, &chain)).await;
     for name in &all[..60] {
         flow.run(&[name]).await;
     }

@@ -1,4 +1,4 @@
-//! What a failure, a cancel or a retry of one job means for the workflow it belongs to.
+//! Effects of a failure, a cancel or a retry of one job on its workflow.
 
 use windlass_core::store::{Action, Bulk, Settled};
 use windlass_core::sweep::MAX_LONE_CRASHES;
@@ -6,10 +6,10 @@ use windlass_core::workflow::{OnFailure, WorkflowState};
 use windlass_core::{JobState, Outcome};
 
 use super::Harness;
-use super::flow::{Flow, name, plan};
+use super::workflow_fixture::{WorkflowFixture, name, plan};
 
-pub async fn stop_cancels_what_comes_after(h: Harness) {
-    let flow = Flow::diamond(&h, OnFailure::Stop).await;
+pub async fn stop_cancels_descendants(h: Harness) {
+    let flow = WorkflowFixture::diamond(&h, OnFailure::Stop).await;
     flow.run(&["a"]).await;
     let both = flow.take(&["b", "c"]).await;
     flow.fail(&both[0]).await;
@@ -22,12 +22,12 @@ pub async fn stop_cancels_what_comes_after(h: Harness) {
     assert!(h.claim(flow.worker, 10).await.is_empty());
 }
 
-/// Attempts that ran out, a crash that came once too often, an operator's cancel: each is an end without success.
-pub async fn every_bad_end_stops(h: Harness) {
+/// Ends without success: attempts ran out, too many crashes, an operator's cancel.
+pub async fn every_end_without_success_stops(h: Harness) {
     for how in ["attempts", "crashes", "waiting", "running", "lost", "retired"] {
         let mut workflow = plan(&h, OnFailure::Stop, &[("a", &[]), ("b", &["a"])]);
         workflow.members[0].job.max_attempts = if how == "attempts" { 1 } else { 9 };
-        let flow = Flow::start(&h, &workflow).await;
+        let flow = WorkflowFixture::start(&h, &workflow).await;
         let a = flow.job("a");
         let wanted = match how {
             "attempts" => {
@@ -72,8 +72,8 @@ pub async fn every_bad_end_stops(h: Harness) {
     }
 }
 
-pub async fn continue_runs_the_children_and_tells_them(h: Harness) {
-    let flow = Flow::diamond(&h, OnFailure::Continue).await;
+pub async fn continue_runs_the_children_with_the_failure(h: Harness) {
+    let flow = WorkflowFixture::diamond(&h, OnFailure::Continue).await;
     flow.run(&["a"]).await;
     let both = flow.take(&["b", "c"]).await;
     flow.fail(&both[0]).await;
@@ -84,14 +84,14 @@ pub async fn continue_runs_the_children_and_tells_them(h: Harness) {
         h.store.parents(d.id).await.unwrap().into_iter().map(|p| (p.name, p.state)).collect();
     assert_eq!(told, [("b".to_owned(), JobState::Failed), ("c".to_owned(), JobState::Completed)]);
     h.done(&d).await;
-    assert_eq!(flow.state().await, WorkflowState::Completed, "its author said so");
+    assert_eq!(flow.state().await, WorkflowState::Completed, "failures are ignored under `continue`");
 }
 
-/// One job's failure may be passed over in a workflow that stops.
-pub async fn one_job_may_go_on(h: Harness) {
+/// The failure of one job may be ignored in a workflow that stops.
+pub async fn one_job_may_override_stop(h: Harness) {
     let mut workflow = plan(&h, OnFailure::Stop, &[("a", &[]), ("b", &["a"]), ("c", &["b"])]);
     workflow.members[0].goes_on = true;
-    let flow = Flow::start(&h, &workflow).await;
+    let flow = WorkflowFixture::start(&h, &workflow).await;
     let a = flow.take(&["a"]).await.remove(0);
     flow.fail(&a).await;
     let b = flow.take(&["b"]).await.remove(0);
@@ -100,8 +100,8 @@ pub async fn one_job_may_go_on(h: Harness) {
     assert_eq!(flow.state().await, WorkflowState::Failed);
 }
 
-pub async fn compensate_undoes_from_the_end(h: Harness) {
-    let flow = Flow::diamond(&h, OnFailure::Compensate).await;
+pub async fn compensate_undoes_in_reverse_order(h: Harness) {
+    let flow = WorkflowFixture::diamond(&h, OnFailure::Compensate).await;
     flow.run(&["a"]).await;
     let both = flow.take(&["b", "c"]).await;
     let result = Some(b"\"receipt\"".to_vec());
@@ -125,9 +125,12 @@ pub async fn compensate_undoes_from_the_end(h: Harness) {
     assert_eq!(h.act(&[flow.job("c")], Action::Retry).await, Bulk { skipped: 1, ..Bulk::default() });
 }
 
-pub async fn an_undo_that_fails_can_be_retried(h: Harness) {
-    let flow =
-        Flow::start(&h, &plan(&h, OnFailure::Compensate, &[("a", &[]), ("b", &["a"]), ("c", &["b"])])).await;
+pub async fn a_failed_undo_can_be_retried(h: Harness) {
+    let flow = WorkflowFixture::start(
+        &h,
+        &plan(&h, OnFailure::Compensate, &[("a", &[]), ("b", &["a"]), ("c", &["b"])]),
+    )
+    .await;
     flow.run(&["a"]).await;
     flow.run(&["b"]).await;
     let c = flow.take(&["c"]).await.remove(0);
@@ -143,8 +146,8 @@ pub async fn an_undo_that_fails_can_be_retried(h: Harness) {
     assert_eq!(flow.state().await, WorkflowState::Compensated);
 }
 
-pub async fn a_retried_job_revives_what_was_cancelled_below_it(h: Harness) {
-    let flow = Flow::diamond(&h, OnFailure::Stop).await;
+pub async fn retrying_a_job_revives_its_cancelled_descendants(h: Harness) {
+    let flow = WorkflowFixture::diamond(&h, OnFailure::Stop).await;
     flow.run(&["a"]).await;
     let both = flow.take(&["b", "c"]).await;
     flow.fail(&both[0]).await;
@@ -165,8 +168,8 @@ pub async fn a_retried_job_revives_what_was_cancelled_below_it(h: Harness) {
     assert_eq!(runs, ["failed", "completed"]);
 }
 
-pub async fn the_whole_is_cancelled_and_retried(h: Harness) {
-    let flow = Flow::diamond(&h, OnFailure::Stop).await;
+pub async fn a_whole_workflow_can_be_cancelled_and_retried(h: Harness) {
+    let flow = WorkflowFixture::diamond(&h, OnFailure::Stop).await;
     flow.run(&["a"]).await;
     let b = h.claim_one(flow.worker).await;
     let cancelled = h.store.cancel_workflow(flow.id, None).await.unwrap().unwrap();
@@ -192,9 +195,9 @@ pub async fn the_whole_is_cancelled_and_retried(h: Harness) {
     assert_eq!(h.store.retry_workflow(nobody, None).await.unwrap(), None);
 }
 
-/// A deleted job's end is known all the same.
-pub async fn a_deleted_parent_is_not_waited_for(h: Harness) {
-    let flow = Flow::diamond(&h, OnFailure::Stop).await;
+/// The end of a deleted job is still known.
+pub async fn a_deleted_parent_counts_as_ended(h: Harness) {
+    let flow = WorkflowFixture::diamond(&h, OnFailure::Stop).await;
     flow.run(&["a"]).await;
     assert_eq!(h.act(&[flow.job("a")], Action::Delete).await, Bulk { done: 1, ..Bulk::default() });
     flow.run(&["b", "c"]).await;

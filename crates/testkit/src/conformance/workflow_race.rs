@@ -1,16 +1,19 @@
-//! Ends of one workflow's jobs in several processes at once: the last one always releases the child.
+//! Jobs of one workflow end in several processes at once: the last one releases the child.
 
 use windlass_core::store::{Action, JobFilter, Settled};
 use windlass_core::workflow::{OnFailure, WorkflowState};
 
 use super::Harness;
-use super::flow::{Flow, done, plan};
+use super::workflow_fixture::{WorkflowFixture, done, plan};
 
-pub async fn the_last_of_two_parents_releases(h: Harness) {
+pub async fn the_last_of_two_racing_parents_releases_the_child(h: Harness) {
     let other = h.open().await;
     for round in 0..60 {
-        let flow =
-            Flow::start(&h, &plan(&h, OnFailure::Stop, &[("a", &[]), ("b", &[]), ("c", &["a", "b"])])).await;
+        let flow = WorkflowFixture::start(
+            &h,
+            &plan(&h, OnFailure::Stop, &[("a", &[]), ("b", &[]), ("c", &["a", "b"])]),
+        )
+        .await;
         let both = flow.take(&["a", "b"]).await;
         let (here, there) = ([done(&both[0])], [done(&both[1])]);
         let (here, there) = tokio::join!(h.store.settle(&here), other.settle(&there));
@@ -21,13 +24,13 @@ pub async fn the_last_of_two_parents_releases(h: Harness) {
     }
 }
 
-/// Batches that share many workflows, in opposite order: nobody waits for ever.
-pub async fn batches_that_share_workflows_do_not_lock_each_other_up(h: Harness) {
+/// Batches that share many workflows in opposite order.
+pub async fn batches_that_share_workflows_do_not_deadlock(h: Harness) {
     let other = h.open().await;
     let parents: &[(&str, &[&str])] = &[("a", &[]), ("b", &[]), ("c", &["a", "b"])];
     let mut flows = Vec::new();
     for _ in 0..40 {
-        flows.push(Flow::start(&h, &plan(&h, OnFailure::Stop, parents)).await);
+        flows.push(WorkflowFixture::start(&h, &plan(&h, OnFailure::Stop, parents)).await);
     }
     let leased = h.claim(flows[0].worker, 1_000).await;
     assert_eq!(leased.len(), 80);
@@ -41,7 +44,7 @@ pub async fn batches_that_share_workflows_do_not_lock_each_other_up(h: Harness) 
 pub async fn ends_race_cancels_and_retries(h: Harness) {
     let (other, third) = (h.open().await, h.open().await);
     for round in 0..30 {
-        let flow = Flow::diamond(&h, OnFailure::Stop).await;
+        let flow = WorkflowFixture::diamond(&h, OnFailure::Stop).await;
         flow.run(&["a"]).await;
         let both = flow.take(&["b", "c"]).await;
         let (ends, d) = ([done(&both[0])], JobFilter { ids: vec![flow.job("d")], ..JobFilter::default() });

@@ -1,5 +1,4 @@
-//! The engine as a part: the queues every installation has, clean-up of old rows, health checks of database and workers,
-//! alerts of budgets.
+//! The engine's own pack: default queues, clean-up of old rows, health checks of database and workers, budget alerts.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,10 +15,10 @@ use windlass_pack::{Host, Pack, Registry};
 use super::families;
 
 const CLEANUP: Section = Section::plain("cleanup").about("How long things are kept.");
-/// Between two looks at the alerts of others.
-const LOOK: Duration = Duration::from_secs(10);
+/// Interval of polling for alerts from other processes.
+const ALERT_POLL: Duration = Duration::from_secs(10);
 
-/// Upkeep with the ages of the configuration, or with those an application gives.
+/// `retention` overrides the configuration.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EnginePart {
     pub retention: Option<Retention>,
@@ -69,7 +68,7 @@ impl Pack for EnginePart {
         let watch = Arc::new(Mutex::new(None));
         let watched = watch.clone();
         registry.service(move || Alerts { watch: watched.clone() });
-        // The first look comes before anything can set off an alert: what fired earlier is no news.
+        // The first poll only marks alerts that fired earlier, so that they are not raised again.
         registry.on_open(|host| async move {
             let client = host.client().map_err(|error| error.chain())?.clone();
             let mut first = AlertWatch::new(client);
@@ -91,7 +90,7 @@ fn configured(settings: &Settings) -> Retention {
     }
 }
 
-/// What the store finds about itself, and the live values that hold instead of the configuration.
+/// Findings of the store, and the live values that override the configuration.
 async fn database(host: &Host) -> Result<Vec<Finding>, StoreError> {
     let store: &dyn Store = host.client()?.store().as_ref();
     let mut findings = Vec::new();
@@ -105,7 +104,7 @@ async fn database(host: &Host) -> Result<Vec<Finding>, StoreError> {
     Ok(findings)
 }
 
-/// Nothing is wrong with them, but the configuration alone is misleading.
+/// Live values are no error, but without them the configuration is misleading.
 fn told(live: &[Overruled]) -> String {
     if live.is_empty() {
         return "none; the configuration holds".to_owned();
@@ -133,7 +132,7 @@ async fn workers(host: &Host) -> Result<Vec<Finding>, StoreError> {
     }])
 }
 
-/// Raises here what was set off in other processes.
+/// Raises alerts here that fired in other processes.
 struct Alerts {
     watch: Arc<Mutex<Option<AlertWatch>>>,
 }
@@ -144,7 +143,7 @@ impl Service for Alerts {
         "alerts"
     }
 
-    /// Every application saying what another one set off would repeat each alert per process.
+    /// In applications each alert would be repeated once per process.
     fn runs(&self) -> Runs {
         Runs::ServerOnly
     }
@@ -153,10 +152,10 @@ impl Service for Alerts {
         let watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(mut watch) = watch {
             if let Err(error) = watch.tick().await {
-                tracing::debug!(error = error.chain(), "alerts could not be read; the next look finds them");
+                tracing::debug!(error = error.chain(), "alerts could not be read; the next poll reads them");
             }
             *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = Some(watch);
         }
-        LOOK
+        ALERT_POLL
     }
 }

@@ -1,13 +1,13 @@
-//! The five queues every installation has, each a family of jobs with its own urgency.
+//! The five default queues of every installation.
 
 use std::time::Duration;
 
 use windlass_core::{QueueSpec, Resource};
 
-/// The queue of jobs that name none.
+/// The queue of kinds that name none.
 pub const DEFAULT_QUEUE: &str = "DEFAULT";
 
-/// Names no owners: that is for each installation to say.
+/// Without owners, which each installation configures.
 pub fn families() -> Vec<QueueSpec> {
     let family = |name: &str, priority, concurrency, cadence, sla: Option<u64>, colour: &str| QueueSpec {
         priority,
@@ -17,7 +17,7 @@ pub fn families() -> Vec<QueueSpec> {
         colour: colour.to_owned(),
         ..QueueSpec::named(name)
     };
-    // Each job runs a browser, and three of those are as much as the memory of one process holds.
+    // Each job runs a browser, and one process has memory for about three.
     let screenshot = QueueSpec {
         resource: Some(Resource::new("screenshot", 3)),
         ..family("SCREENSHOT", 6, 3, 10, Some(120), "lavender")

@@ -1,4 +1,4 @@
-//! Parts that come with the library: the engine's queues and upkeep, and kinds for trying things out.
+//! Packs of the library: the engine's queues and maintenance, and test kinds.
 
 mod engine;
 mod families;

@@ -1,4 +1,4 @@
-//! Kinds for trying things out, in DEFAULT, always there: NOOP, SLEEP, FAIL, and on request ABORT.
+//! Kinds for trying out an installation, in the queue DEFAULT: NOOP, SLEEP, FAIL, and on request ABORT.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ struct Fail {
     times: u16,
 }
 
-/// The try-out kinds; `abort` also brings the one that kills its process.
+/// The try-out kinds; `abort` adds ABORT, which kills its process.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tryout {
     pub abort: bool,

@@ -1,5 +1,5 @@
-//! Four processes spend one budget at a provider that keeps its own books, and are killed near the limit: nothing is spent
-//! beyond it, and both books agree to the cent.
+//! Four processes spend one budget at a provider that records its own charges, and are killed near the limit. Spending
+//! stays within the limit, and the ledger covers every charge of the provider.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -28,10 +28,10 @@ const LIMIT: &str = "WINDLASS_CHILD_BUDGET";
 const PROCESSES: usize = 4;
 const AT_ONCE: u32 = 16;
 const LEASE: Duration = Duration::from_millis(1_000);
-/// What calls ask for, in millionths: 5 to 15 cents and some thousandths, so that sums are not round.
+/// The least that a call reserves, in millionths. Calls reserve 5 to 15 cents, in amounts whose sums are not round.
 const LEAST: u64 = 50_001;
-/// In coarse steps, so that jobs asking for the least remain until the end: otherwise the budget may come to rest with
-/// room for the least while every job left asks for more.
+/// Coarse steps, so that some jobs reserve exactly `LEAST`. Otherwise the budget could stop with room for `LEAST` while
+/// every remaining job needs more.
 const STEP: u64 = 10_001;
 const STEPS: u64 = 10;
 
@@ -79,7 +79,7 @@ fn call(provider: &str, key: ReservationId, asks: i64) -> std::io::Result<Amount
     answer.trim().parse().map(Amount).map_err(std::io::Error::other)
 }
 
-/// Not a test of its own: a worker process that spends.
+/// Child process: a worker that spends.
 #[test]
 fn spender() {
     let Ok(provider) = std::env::var(PROVIDER) else { return };
@@ -88,7 +88,7 @@ fn spender() {
     log_to_stderr();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
-        // Few are leased ahead: each of those a killed process leaves is run alone afterwards.
+        // Little prefetch: every job leased by a killed process runs alone afterwards, which is slow.
         let options = WorkerOptions {
             lease: LEASE,
             concurrency: Some(AT_ONCE),
@@ -102,14 +102,14 @@ fn spender() {
     });
 }
 
-/// Counts what it charges, whoever lives to hear of it.
+/// A stand-in for a paid provider. It records each charge, even if the caller dies before the answer.
 #[derive(Clone, Default)]
 struct Provider {
     charges: Arc<Mutex<HashMap<ReservationId, Vec<Amount>>>>,
 }
 
 impl Provider {
-    /// Its address.
+    /// Returns its address.
     fn start(&self) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -123,7 +123,7 @@ impl Provider {
         address
     }
 
-    /// A third to nine tenths of what was asked for, charged before the answer is on its way.
+    /// Charges 30 to 90 % of the reserved amount before it answers.
     fn answer(&self, mut stream: TcpStream) -> Option<()> {
         let mut line = String::new();
         BufReader::new(stream.try_clone().ok()?).read_line(&mut line).ok()?;
@@ -147,7 +147,7 @@ fn start(world: &World, name: &str, limit: Amount, provider: &str) -> Process {
     Process::start(name, world.directory(), command).unwrap()
 }
 
-/// Where the budget stands; at no moment beyond its limit.
+/// Reads the budget and checks that it is within its limit.
 async fn look(windlass: &Windlass) -> Budget {
     let budget = windlass.client().budget("ai").await.unwrap().expect("it is configured");
     let (used, limit) = (budget.standing.used().amount, budget.standing.limits.amount.unwrap());
@@ -155,13 +155,13 @@ async fn look(windlass: &Windlass) -> Budget {
     budget
 }
 
-/// Those that were refused would wait for the next hour; an operator does not.
+/// Retries refused jobs, which would otherwise wait for the next hour.
 async fn wake(windlass: &Windlass) {
     let filter = JobFilter { states: vec![JobState::Scheduled], ..JobFilter::default() };
     windlass.client().store().act(&filter, Action::Retry, 100_000, None).await.unwrap();
 }
 
-/// Until `share` percent of the limit is settled, or nothing more fits.
+/// Waits until `share` percent of the limit is settled, or no further call fits.
 async fn until_settled(windlass: &Windlass, share: i64) {
     wait_until(&format!("{share} % to be settled"), Duration::from_secs(240), || async {
         wake(windlass).await;
@@ -172,7 +172,7 @@ async fn until_settled(windlass: &Windlass, share: i64) {
     .await;
 }
 
-/// Not even the smallest call fits, and none is under way.
+/// The smallest call does not fit, and none is in progress.
 fn is_full(standing: &windlass_core::budget::Standing) -> bool {
     let left = standing.limits.amount.unwrap().minus(standing.used().amount);
     left.0 < LEAST as i64 && standing.reserved.amount == Amount::ZERO
@@ -213,12 +213,12 @@ on_both! {
             "{kills} kills, {calls} calls, {} of {limit} charged, {} leaked reservations with {}",
             Amount(provider.total()), leaked.len(), Amount(leaked.iter().map(|entry| entry.amount.0).sum())
         );
-        assert!(!leaked.is_empty(), "no kill hit a call: nothing was proven");
+        assert!(!leaked.is_empty(), "no kill hit a call, so the test proved nothing");
         world.end().await;
     }
 }
 
-/// Both books side by side; answers with ours.
+/// Compares the ledger with the provider's charges and returns the ledger.
 async fn check(windlass: &Windlass, provider: &Provider, logs: &str) -> Vec<Entry> {
     let budget = look(windlass).await;
     let standing = budget.standing;
@@ -254,11 +254,11 @@ async fn check(windlass: &Windlass, provider: &Provider, logs: &str) -> Vec<Entr
     let fired: Vec<u16> = budget.alerts.iter().map(|fired| fired.threshold.percent).collect();
     assert!(fired.starts_with(&[75, 80, 90]), "{fired:?}");
     for percent in fired {
-        // A process may be killed between the commit and the line; none says it again.
+        // A process may be killed between the commit and the log line; no other process repeats the line.
         let said =
             logs.lines().filter(|line| line.contains(&format!("reached {percent} % of its limit"))).count();
-        assert!(said <= 1, "{percent} % was said {said} times");
+        assert!(said <= 1, "{percent} % was logged {said} times");
     }
-    assert!(logs.contains("a budget reached"), "no alert came to the log");
+    assert!(logs.contains("a budget reached"), "no alert was logged");
     ledger
 }

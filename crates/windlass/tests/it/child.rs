@@ -1,5 +1,5 @@
-//! The worker process of the fault tests: this test binary, run again with a database in its environment. What its
-//! engine logs goes to its standard error, so that a test can tell what the process tried.
+//! The worker process of the fault tests: this test binary, started again with a database in its environment. It logs
+//! to standard error, so that a test can see what the process did.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ pub(crate) const DATABASE: &str = "WINDLASS_CHILD_DATABASE";
 pub(crate) const LEDGER: &str = "WINDLASS_CHILD_LEDGER";
 pub(crate) const EFFECTS: &str = "WINDLASS_CHILD_EFFECTS";
 pub(crate) const LEASE_MS: &str = "WINDLASS_CHILD_LEASE_MS";
-/// A file with the microseconds by which this process' view of the database clock is off; read again and again.
+/// A file with an offset in microseconds to this process' view of the database clock; polled for changes.
 pub(crate) const CLOCK: &str = "WINDLASS_CHILD_CLOCK";
 
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+const CLOCK_POLL: Duration = Duration::from_millis(5);
 
-/// Not a test of its own: without the environment of a parent it does nothing.
+/// Child process. As a plain test, without the environment of a parent, it does nothing.
 #[test]
 fn worker() {
     let Ok(url) = std::env::var(DATABASE) else { return };
@@ -44,7 +44,7 @@ pub(crate) fn log_to_stderr() {
     tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(std::io::stderr).init();
 }
 
-/// Prints `clock <offset>` once a step is in force.
+/// Prints `clock <offset>` once a new offset is in force.
 async fn follow_clock(store: Arc<dyn Store>, file: PathBuf) {
     let mut offset = 0;
     loop {
@@ -54,6 +54,6 @@ async fn follow_clock(store: Arc<dyn Store>, file: PathBuf) {
             store.set_clock_offset(offset);
             println!("clock {offset}");
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(CLOCK_POLL).await;
     }
 }

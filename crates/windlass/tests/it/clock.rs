@@ -1,5 +1,5 @@
-//! The clock jumps by an hour under processes that produce, work and sweep: no living worker loses its jobs, and what
-//! is delayed is judged by the clock as it now is.
+//! The clock jumps by an hour while processes produce, work and sweep. No live worker loses its jobs, and delays follow
+//! the current clock.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use crate::jobs::{Append, Hold};
 use crate::world::{World, state_of, wait_all_finished};
 use crate::{count, on_both};
 
-/// Long enough that a crowded machine does not look like a stopped process.
+/// Long enough that a process on a busy machine does not look dead.
 const LEASE: Duration = Duration::from_millis(800);
-const SOON: Duration = Duration::from_secs(30);
+const DEADLINE: Duration = Duration::from_secs(30);
 const HOUR_MICROS: i64 = 3_600_000_000;
-/// Heartbeats to wait for: two leases' worth, and some eight looks of each process' sweeper.
+/// Heartbeats to wait for: those of two leases, during which each sweeper runs about eight times.
 const BEATS: i64 = 8;
 const NAMES: [&str; 2] = ["left", "right"];
-/// More than the ten slots of one process and fewer than those of two: both hold jobs, and one has room.
+/// More than the ten slots of one process and fewer than those of two: both hold jobs, and one has a free slot.
 const HELD: usize = 14;
 
 on_both! {
@@ -31,17 +31,17 @@ on_both! {
         let windlass = world.windlass().await;
         for round in 0..count(1, 10) {
             for step in [HOUR_MICROS, -HOUR_MICROS] {
-                // New ones each time: these have not yet learned to lease ahead.
+                // New processes each time: they do not prefetch yet.
                 let workers = NAMES.map(|name| world.worker(name, LEASE));
                 let go = world.directory().join(format!("go-{round}-{step}"));
-                let held = (0..HELD).map(|_| Request::from(Hold { file: go.clone(), keyed: false }));
+                let held = (0..HELD).map(|_| Request::from(Hold { file: go.clone(), in_tx: false }));
                 let mut ids: Vec<JobId> = windlass.enqueue_many(held).await.unwrap().iter().map(|e| e.id).collect();
                 let before = wait_for_both_at_work(&windlass).await;
                 ids.extend(step_there_and_back(&world, &windlass, &workers, step).await);
                 let after = incarnations(&windlass).await;
                 assert!(before.keys().eq(after.keys()), "a living worker was declared dead: {before:?} {after:?}");
                 std::fs::write(&go, []).unwrap();
-                wait_all_finished(&windlass, SOON).await;
+                wait_all_finished(&windlass, DEADLINE).await;
                 check_one_run_each(&windlass, &ids).await;
             }
         }
@@ -49,9 +49,9 @@ on_both! {
     }
 }
 
-/// One process first: by the later of the two clocks the lease of the other is long over, and only its heartbeat
-/// speaks for it. Then the producer, then the other process; and back the same way. Returns the jobs
-/// that came meanwhile.
+/// Steps the clock of one process, then of the producer, then of the other process, and back. In between, one worker's
+/// lease has expired by the other's clock, and only its heartbeats show that it is alive. Returns the jobs enqueued
+/// meanwhile.
 async fn step_there_and_back(
     world: &World,
     windlass: &Windlass,
@@ -71,7 +71,7 @@ async fn step_there_and_back(
     let mut ids = load.end().await;
     ids.extend([soon, later]);
     if step > 0 {
-        // All due by this clock; by the one that comes back only in an hour.
+        // All are due by this clock; by the original clock only in an hour.
         for id in &ids {
             wait_for_completion(windlass, *id).await;
         }
@@ -87,13 +87,13 @@ async fn step_everybody(world: &World, windlass: &Windlass, workers: &[Process; 
     store.set_clock_offset(later);
     let beats = store.beats().await.unwrap();
     let expired = beats.iter().filter(|beat| beat.expired).count();
-    assert_eq!(expired, 1, "the step must be seen for the test to mean anything: {beats:?}");
+    assert_eq!(expired, 1, "without an expired lease the test proves nothing: {beats:?}");
     store.set_clock_offset(to);
     world.step_clock(NAMES[1], &workers[1], to).await;
     wait_for_beats(windlass).await;
 }
 
-/// Not due by the clock of this moment.
+/// Enqueues a job that is not due yet by the current clock.
 async fn enqueue_for_half_an_hour(windlass: &Windlass) -> JobId {
     let later = Request::from(Append { ms: 0 }).delay(Duration::from_secs(1_800));
     let id = windlass.enqueue(later).await.unwrap().id;
@@ -102,11 +102,11 @@ async fn enqueue_for_half_an_hour(windlass: &Windlass) -> JobId {
     id
 }
 
-/// Until every worker has renewed its lease that often, all of them living through it.
+/// Waits until every worker has renewed its lease `BEATS` times.
 async fn wait_for_beats(windlass: &Windlass) {
     let store = windlass.client().store();
     let before = store.beats().await.unwrap();
-    wait_until("the workers' heartbeats to go on", SOON, || async {
+    wait_until("the workers' heartbeats to go on", DEADLINE, || async {
         let beats = store.beats().await.unwrap();
         let went_on = before
             .iter()
@@ -116,14 +116,14 @@ async fn wait_for_beats(windlass: &Windlass) {
     .await;
 }
 
-/// Which incarnations there are, and how many jobs each leases.
+/// The registered workers, and how many jobs each leases.
 async fn incarnations(windlass: &Windlass) -> BTreeMap<WorkerId, u64> {
     let workers = windlass.client().store().workers().await.unwrap();
     workers.into_iter().map(|worker| (worker.id, worker.running)).collect()
 }
 
 async fn wait_for_both_at_work(windlass: &Windlass) -> BTreeMap<WorkerId, u64> {
-    wait_until("both processes to hold jobs", SOON, || async {
+    wait_until("both processes to hold jobs", DEADLINE, || async {
         Seen::when(incarnations(windlass).await, |all| {
             all.values().all(|running| *running > 0) && all.values().sum::<u64>() == HELD as u64
         })
@@ -132,7 +132,7 @@ async fn wait_for_both_at_work(windlass: &Windlass) -> BTreeMap<WorkerId, u64> {
 }
 
 async fn wait_for_completion(windlass: &Windlass, id: JobId) {
-    wait_until("a job to complete by the clock as it is", SOON, || async {
+    wait_until("a job to complete by the current clock", DEADLINE, || async {
         Seen::when(state_of(windlass, id).await, |state| *state == JobState::Completed)
     })
     .await;
@@ -146,7 +146,7 @@ async fn check_one_run_each(windlass: &Windlass, ids: &[JobId]) {
     }
 }
 
-/// A producer that enqueues one after the other on the clock of the moment.
+/// A producer that enqueues jobs one after the other.
 struct Load {
     stop: Arc<AtomicBool>,
     task: JoinHandle<Vec<JobId>>,

@@ -1,4 +1,4 @@
-//! Eight processes on one SQLite file, all writing: nobody is told that the database is locked.
+//! Eight processes write to one SQLite file: none fails because the database is locked.
 
 use std::time::{Duration, Instant};
 
@@ -7,13 +7,13 @@ use windlass_testkit::process::Process;
 
 use crate::child;
 use crate::count;
-use crate::jobs::{self, Append, Keyed};
+use crate::jobs::{self, Append, TxEffect};
 use crate::world::{Database, World, count_in, wait_all_finished};
 
 const MEMBER: &str = "WINDLASS_CHILD_MEMBER_SECONDS";
 const PROCESSES: usize = 8;
 
-/// Not a test of its own: one of the eight, producing and working for some seconds.
+/// Child process: one of the eight, which produces and works for some seconds.
 #[test]
 fn member() {
     let Ok(seconds) = std::env::var(MEMBER) else { return };
@@ -27,7 +27,7 @@ fn member() {
         let mut accepted = 0;
         while Instant::now() < until {
             windlass.enqueue(Append { ms: 1 }).await.unwrap();
-            windlass.enqueue(Keyed {}).await.unwrap();
+            windlass.enqueue(TxEffect {}).await.unwrap();
             let bulk: Vec<Request> = (0..20).map(|_| Append { ms: 0 }.into()).collect();
             windlass.enqueue_many(bulk).await.unwrap();
             let mut tx = windlass.begin().await.unwrap();

@@ -1,4 +1,4 @@
-//! The disk under SQLite fills up (`full`), or fails to keep what it was given.
+//! Disk faults under SQLite: a full disk (`full`) and a failing fsync.
 
 mod full;
 
@@ -10,27 +10,32 @@ use serde::{Deserialize, Serialize};
 use windlass::{Context, Job, JobError, JobId, Windlass};
 use windlass_testkit::process::Process;
 
-/// A job with a body, to fill a disk with.
+/// A job with a large payload, to fill a disk.
 #[derive(Debug, Serialize, Deserialize)]
-struct Fat {
+struct LargePayload {
     body: String,
 }
 
-impl Job for Fat {
-    const KIND: &'static str = "FAT";
+impl Job for LargePayload {
+    const KIND: &'static str = "LARGE_PAYLOAD";
 }
 
-async fn fat(_: Context, _: Fat) -> Result<(), JobError> {
+async fn large_payload(_: Context, _: LargePayload) -> Result<(), JobError> {
     Ok(())
 }
 
 async fn open(path: &Path) -> Windlass {
-    Windlass::builder().database(format!("sqlite://{}", path.display())).job(fat).build().await.unwrap()
+    Windlass::builder()
+        .database(format!("sqlite://{}", path.display()))
+        .job(large_payload)
+        .build()
+        .await
+        .unwrap()
 }
 
 const PRODUCER: &str = "WINDLASS_CHILD_PRODUCER";
 
-/// Not a test of its own: enqueues one by one and prints each answer, until told otherwise by strace.
+/// Child process: enqueues one by one and prints each answer. strace makes one of its fsyncs fail.
 #[test]
 fn producer() {
     let Ok(path) = std::env::var(PRODUCER) else { return };
@@ -38,12 +43,12 @@ fn producer() {
     runtime.block_on(async {
         let windlass = open(Path::new(&path)).await;
         for _ in 0..40 {
-            match windlass.enqueue(Fat { body: String::new() }).await {
+            match windlass.enqueue(LargePayload { body: String::new() }).await {
                 Ok(enqueued) => println!("ack {}", enqueued.id),
                 Err(error) => println!("error {error}"),
             }
         }
-        // An orderly end would try to write; the disk is not to be trusted any more.
+        // Exit without the orderly shutdown, which would write to the failed disk.
         std::process::exit(0);
     });
 }
@@ -68,7 +73,7 @@ async fn no_ack_follows_a_failed_fsync() {
         let answers: Vec<&str> =
             output.lines().filter(|l| l.starts_with("ack ") || l.starts_with("error ")).collect();
         let first_error = answers.iter().position(|line| line.starts_with("error "));
-        let first_error = first_error.unwrap_or_else(|| panic!("nobody was told: {output}"));
+        let first_error = first_error.unwrap_or_else(|| panic!("no error was reported: {output}"));
         assert!(answers[first_error].contains("the disk failed"), "{output}");
         assert!(
             answers[first_error..].iter().all(|line| line.starts_with("error ")),

@@ -1,7 +1,6 @@
-//! The examples do what their first lines promise: each is run as a reader would, and its output read.
+//! Runs each example and checks its output.
 //!
-//! They are the binaries cargo builds beside these tests (`cargo nextest run -p windlass`; `--test it` alone leaves
-//! them as they were).
+//! Cargo builds the examples together with these tests (`cargo nextest run -p windlass`), but not with `--test it`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +8,7 @@ use std::process::Command;
 use crate::on_both;
 use crate::world::{Database, World};
 
-/// Runs an example in `folder`, where its default database would be made, and answers with what it printed.
+/// Runs an example in `folder`, where it creates its default database, and returns its output.
 fn run(example: &str, folder: &Path, args: &[&str]) -> String {
     let tests = std::env::current_exe().unwrap();
     let program: PathBuf = tests.ancestors().nth(2).unwrap().join("examples").join(example);
@@ -44,14 +43,14 @@ fn batches_takes_many_texts_per_call() {
 }
 
 #[test]
-fn budget_stops_where_scheduled_runs_must() {
+fn budget_stops_at_the_share_for_scheduled_calls() {
     let folder = tempfile::tempdir().unwrap();
     let printed = run("budget", folder.path(), &[]);
     assert_eq!(printed, "15 calls, 0.09 of 0.10 USD used, state QUEUE; 5 jobs wait\n");
 }
 
 #[test]
-fn workflow_adds_up_what_its_parts_returned() {
+fn workflow_adds_up_the_results_of_its_jobs() {
     let folder = tempfile::tempdir().unwrap();
     let printed = run("workflow", folder.path(), &[]);
     assert_eq!(printed, "3 parts, 9 words\nthe workflow is completed\n");
@@ -61,7 +60,7 @@ on_both! {
     async fn transactional_enqueue_confirms_its_order(world: World) {
         let url = match world.database {
             Database::Sqlite => world.url.clone(),
-            // The orders are the application's own table; here it belongs to this test's schema.
+            // Puts the application's table of orders into the schema of this test.
             Database::Postgres => {
                 let (_, schema) = world.url.split_once("schema=").unwrap();
                 format!("{}&options=-c%20search_path%3D{schema}", world.url)

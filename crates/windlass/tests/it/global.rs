@@ -1,5 +1,5 @@
-//! A queue with a global concurrency, worked on by three processes that are killed again and again: never more of its
-//! jobs are leased than it allows, and all of them complete but those that died alone.
+//! A queue with a global concurrency limit and three processes that are killed repeatedly. No more of its jobs are
+//! leased than the limit, and all complete except those whose process died three times while they ran alone.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use windlass_testkit::seed::Seed;
 use windlass_testkit::signal::{Seen, wait_until};
 use windlass_testkit::spans;
 
-use crate::jobs::{Shared, spans_beside};
+use crate::jobs::{QueueSpan, spans_beside};
 use crate::world::{World, died_alone, three_at_once, wait_all_finished};
 use crate::{count, on_both};
 
 const LEASE: Duration = Duration::from_millis(1_000);
-const SOON: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_secs(60);
 const MOST: u32 = 3;
 
-fn shared(seed: &mut Seed, jobs: usize) -> Vec<Request> {
-    (0..jobs).map(|_| Request::from(Shared { ms: seed.below(6), until: None })).collect()
+fn span_jobs(seed: &mut Seed, jobs: usize) -> Vec<Request> {
+    (0..jobs).map(|_| Request::from(QueueSpan { ms: seed.below(6), until: None })).collect()
 }
 
-/// Looks at what is leased again and again until told to stop, and says how much that was at most.
+/// Polls the number of leased jobs until told to stop, and returns the maximum.
 async fn watch(store: Arc<dyn Store>, queue: QueueId, over: Arc<AtomicBool>, looks: Arc<AtomicU64>) -> u64 {
     let mut most = 0;
     while !over.load(Ordering::Relaxed) {
@@ -48,25 +48,25 @@ on_both! {
         let names = ["first", "second", "third"];
         let mut workers = names.map(|name| world.worker(&format!("{name}-0"), LEASE));
 
-        // Exactly: what ran beside what, as the handlers wrote it.
+        // Without kills: the handlers record which jobs overlapped.
         let mut put: Vec<JobId> = Vec::new();
         let file = spans_beside(&world.ledger());
-        let held = |until| Request::from(Shared { ms: 0, until: Some(until) });
+        let held = |until| Request::from(QueueSpan { ms: 0, until: Some(until) });
         put.extend(three_at_once(&windlass, &file, "shared", held).await);
-        put.extend(windlass.enqueue_many(shared(&mut seed, 90)).await.unwrap().into_iter().map(|e| e.id));
-        wait_all_finished(&windlass, SOON).await;
+        put.extend(windlass.enqueue_many(span_jobs(&mut seed, 90)).await.unwrap().into_iter().map(|e| e.id));
+        wait_all_finished(&windlass, DEADLINE).await;
         let judged = spans::judge(&file, &BTreeSet::new()).unwrap().remove("shared").unwrap();
         assert_eq!(judged.most_at_once, MOST as usize, "as many as may, and no more");
 
-        // Killed: a run that was cut short has no end on record, so what is leased is looked at.
+        // With kills: a killed run has no recorded end, so the leases are counted instead.
         let (over, looks) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
         let watching = tokio::spawn(watch(store.clone(), queue, over.clone(), looks.clone()));
         let lines = || std::fs::read_to_string(&file).map_or(0, |text| text.lines().count());
         let cycles = count(8, 80);
         for cycle in 1..=cycles {
             let before = lines();
-            put.extend(windlass.enqueue_many(shared(&mut seed, 20)).await.unwrap().into_iter().map(|e| e.id));
-            wait_until("the workers to work", SOON, || async { Seen::when(lines(), |now| *now > before) }).await;
+            put.extend(windlass.enqueue_many(span_jobs(&mut seed, 20)).await.unwrap().into_iter().map(|e| e.id));
+            wait_until("the workers to work", DEADLINE, || async { Seen::when(lines(), |now| *now > before) }).await;
             tokio::time::sleep(Duration::from_millis(10 + seed.below(40))).await;
             let unlucky = seed.below(3) as usize;
             workers[unlucky].kill().unwrap();

@@ -1,5 +1,5 @@
-//! Entities under faults: a worker dies between embedding and writing, an entity goes while its box runs, two nodes look at
-//! one database.
+//! Entities under faults: a worker dies between embedding and writing, an entity is deleted while its indexing job
+//! runs, two nodes share one database.
 
 use std::time::Duration;
 
@@ -17,17 +17,17 @@ use crate::child;
 use crate::on_both;
 use crate::world::{Database, World};
 
-const SOON: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_secs(60);
 const LEASE: Duration = Duration::from_millis(800);
 const HANG: &str = "WINDLASS_CHILD_HANG";
 
-/// The embedding that ships; says when it has embedded, and then stands still if it is told to.
-struct Telling {
+/// The built-in embedder, which prints a line after each call and can then hang.
+struct PrintingEmbedder {
     table: StaticTable,
     hangs: bool,
 }
 
-impl Embedder for Telling {
+impl Embedder for PrintingEmbedder {
     fn space(&self) -> &str {
         self.table.space()
     }
@@ -49,16 +49,17 @@ impl Embedder for Telling {
     }
 }
 
-/// Not a test of its own: a process that embeds and does nothing else.
+/// Child process that runs indexing jobs.
 #[test]
 fn indexer() {
     let Ok(url) = std::env::var(child::DATABASE) else { return };
     child::log_to_stderr();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
-        let telling = Telling { table: StaticTable::load().unwrap(), hangs: std::env::var(HANG).is_ok() };
+        let embedder =
+            PrintingEmbedder { table: StaticTable::load().unwrap(), hangs: std::env::var(HANG).is_ok() };
         let options = WorkerOptions { lease: LEASE, ..WorkerOptions::default() };
-        let builder = Windlass::builder().database(url).entities([]).embedder(telling).worker(options);
+        let builder = Windlass::builder().database(url).entities([]).embedder(embedder).worker(options);
         let _workers = builder.build().await.unwrap().start().await.unwrap();
         std::future::pending::<()>().await;
     });
@@ -87,7 +88,7 @@ async fn found(node: &Windlass, query: &str, mode: Mode) -> Vec<String> {
 }
 
 async fn until_indexed(node: &Windlass, id: &str) {
-    wait_until("the entity to be indexed", SOON, || async {
+    wait_until("the entity to be indexed", DEADLINE, || async {
         let row = node.entities().unwrap().get("document", id).await.unwrap();
         Seen::when(row.state, |state| *state == IndexState::Indexed)
     })
@@ -95,7 +96,7 @@ async fn until_indexed(node: &Windlass, id: &str) {
 }
 
 async fn until_embedded(process: &Process) {
-    wait_until("the process to embed", SOON, || async {
+    wait_until("the process to embed", DEADLINE, || async {
         Seen::when(process.stdout(), |text| text.contains("embedded"))
     })
     .await;
@@ -117,7 +118,7 @@ on_both! {
         world.end().await;
     }
 
-    async fn deleted_while_its_box_runs(world: World) {
+    async fn deleted_while_its_indexing_job_runs(world: World) {
         let node = node(&world).await;
         node.save(put("a", "a brass trumpet")).await.unwrap();
         let mut holder = indexer_process(&world, "holder", true);
@@ -125,7 +126,7 @@ on_both! {
         node.save(SaveRequest::new("document", "a", Change::Delete)).await.unwrap();
         holder.kill().unwrap();
         let _worker = indexer_process(&world, "worker", false);
-        wait_until("the box to end", SOON, || async {
+        wait_until("the indexing job to end", DEADLINE, || async {
             let live = [JobState::Scheduled, JobState::Pending, JobState::Running];
             let filter = JobFilter { states: live.to_vec(), ..JobFilter::default() };
             Seen::when(node.client().store().count(&filter).await.unwrap(), |left| *left == 0)
@@ -136,7 +137,7 @@ on_both! {
         world.end().await;
     }
 
-    async fn the_next_search_on_another_node_is_right(world: World) {
+    async fn another_node_finds_a_committed_write_at_once(world: World) {
         let (one, other) = (node(&world).await, node(&world).await);
         for round in 0..20 {
             let request = SaveRequest { strategy: Some(Strategy::Sync), ..put("a", &format!("walnut table {round}")) };
@@ -148,8 +149,8 @@ on_both! {
         world.end().await;
     }
 
-    /// Searches that wait together share one look at the feed, which must have begun after each of them asked.
-    async fn whoever_saves_finds_it_in_the_next_search(world: World) {
+    /// Concurrent searches share one read of the change feed, which must begin after each of them was called.
+    async fn concurrent_writers_each_find_their_own_save(world: World) {
         let node = node(&world).await;
         let writer = |n: usize| {
             let node = node.clone();
@@ -168,7 +169,7 @@ on_both! {
         world.end().await;
     }
 
-    async fn a_rollback_leaves_neither_entity_nor_box(world: World) {
+    async fn a_rollback_leaves_neither_entity_nor_indexing_job(world: World) {
         let node = node(&world).await;
         let mut tx = node.begin().await.unwrap();
         node.save_in(&mut tx, put("a", "copper kettle")).await.unwrap();
@@ -179,17 +180,17 @@ on_both! {
         tx.commit().await.unwrap();
         assert_eq!(found(&node, "kettle", Mode::Keyword).await, ["b"]);
         let jobs = node.client().store().count(&JobFilter::default()).await.unwrap();
-        assert_eq!(jobs, 1, "one box, of the entity that is there");
+        assert_eq!(jobs, 1, "only the committed entity has an indexing job");
         world.end().await;
     }
 
-    async fn a_deletion_belongs_to_its_transaction(world: World) {
+    async fn a_deletion_takes_effect_with_its_transaction(world: World) {
         let node = node(&world).await;
         node.save(put("a", "copper kettle")).await.unwrap();
         let mut tx = node.begin().await.unwrap();
         node.delete_in(&mut tx, "document", "a").await.unwrap();
         tx.rollback().await.unwrap();
-        assert_eq!(found(&node, "kettle", Mode::Keyword).await, ["a"], "it never happened");
+        assert_eq!(found(&node, "kettle", Mode::Keyword).await, ["a"], "the rollback undid the deletion");
         let mut tx = node.begin().await.unwrap();
         node.delete_in(&mut tx, "document", "a").await.unwrap();
         tx.commit().await.unwrap();
@@ -202,9 +203,9 @@ on_both! {
     }
 }
 
-/// Only Postgres keeps with a row which transaction wrote it.
+/// On Postgres, where each row records the transaction that wrote it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bulk_load_goes_in_small_steps_while_somebody_searches() {
+async fn a_bulk_load_uses_smaller_transactions_during_searches() {
     let world = World::new(Database::Postgres).await;
     let node = node(&world).await;
     let load = async |name: &str| {
@@ -223,7 +224,7 @@ async fn a_bulk_load_goes_in_small_steps_while_somebody_searches() {
     };
     let beside = tokio::select! {
         beside = load("beside") => beside,
-        () = searching => unreachable!("it goes on for ever"),
+        () = searching => unreachable!("the loop never ends"),
     };
     assert!(alone <= 4 && beside >= 10, "{alone} transactions alone, {beside} beside a search");
     world.end().await;

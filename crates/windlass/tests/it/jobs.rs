@@ -1,4 +1,4 @@
-//! The kinds of jobs the fault tests run, in this process and in its children: each leaves a trace outside the engine.
+//! The job kinds of the fault tests, in this process and its children. Each leaves a trace outside the engine.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -29,39 +29,39 @@ impl Job for Append {
     }
 }
 
-/// A job of a workflow: one line to the ledger when it begins and one, with the token below zero, when it ends. Fails unless it
-/// gets results of as many parents.
+/// A job of a workflow. Writes one line to the ledger when it begins and one, with the negated token, when it ends.
+/// Fails unless it reads the results of `parents` parents.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Linked {
+pub(crate) struct WorkflowJob {
     pub(crate) ms: u64,
     pub(crate) parents: usize,
 }
 
-impl Job for Linked {
-    const KIND: &'static str = "LINKED";
+impl Job for WorkflowJob {
+    const KIND: &'static str = "WORKFLOW_JOB";
 
     fn spec() -> KindSpec {
         KindSpec { name: Self::KIND.to_owned(), ..Append::spec() }
     }
 }
 
-/// One row in the application's table, in the transaction that completes the job.
+/// Inserts one row into the application's table in the transaction that completes the job.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Keyed {}
+pub(crate) struct TxEffect {}
 
-impl Job for Keyed {
-    const KIND: &'static str = "KEYED";
+impl Job for TxEffect {
+    const KIND: &'static str = "TX_EFFECT";
 
     fn spec() -> KindSpec {
         KindSpec { name: Self::KIND.to_owned(), ..Append::spec() }
     }
 }
 
-/// Writes a line to the ledger, then stays in flight until `file` is there; a keyed one ends like [`Keyed`].
+/// Writes a line to the ledger, then runs until `file` exists. With `in_tx` it ends like [`TxEffect`].
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Hold {
     pub(crate) file: PathBuf,
-    pub(crate) keyed: bool,
+    pub(crate) in_tx: bool,
 }
 
 impl Job for Hold {
@@ -72,52 +72,52 @@ impl Job for Hold {
     }
 }
 
-/// Goes on after its run was aborted, as blocking code would: reports and settles after `ms` whatever became of its
-/// lease, and prints `late <job> <token> reported <lines kept> settled <was it accepted>`.
+/// Goes on after its run was aborted, as blocking code would. Reports and settles after `ms` even if its lease is lost,
+/// and prints `late <job> <token> reported <lines kept> settled <was it accepted>`.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Late {
+pub(crate) struct LateSettle {
     pub(crate) ms: u64,
 }
 
-impl Job for Late {
-    const KIND: &'static str = "LATE";
+impl Job for LateSettle {
+    const KIND: &'static str = "LATE_SETTLE";
 
     fn spec() -> KindSpec {
         KindSpec { name: Self::KIND.to_owned(), ..Append::spec() }
     }
 }
 
-/// Says when it begins and when it ends, `ms` later and once `until` is there. Jobs with its key take turns: one at a
-/// time, or three.
+/// Records its start and its end. It ends after `ms` and once the file `until` exists. At most `AT_ONCE` jobs of a key
+/// run at once.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Turn<const AT_ONCE: u16> {
+pub(crate) struct KeySpan<const AT_ONCE: u16> {
     pub(crate) key: String,
     pub(crate) ms: u64,
     pub(crate) until: Option<PathBuf>,
 }
 
-impl<const AT_ONCE: u16> Job for Turn<AT_ONCE> {
-    const KIND: &'static str = if AT_ONCE == 1 { "TURN" } else { "WIDE_TURN" };
+impl<const AT_ONCE: u16> Job for KeySpan<AT_ONCE> {
+    const KIND: &'static str = if AT_ONCE == 1 { "KEY_SPAN" } else { "WIDE_KEY_SPAN" };
 
     fn spec() -> KindSpec {
         KindSpec { name: Self::KIND.to_owned(), key_concurrency: AT_ONCE, ..Append::spec() }
     }
 }
 
-/// Where [`Turn`]s say so.
+/// The file in which [`KeySpan`] and [`QueueSpan`] jobs record their runs.
 pub(crate) fn spans_beside(ledger: &Path) -> PathBuf {
     ledger.with_extension("spans")
 }
 
-/// Says when it begins and when it ends, as a [`Turn`] does; nothing else is in its queue.
+/// Records its start and its end like [`KeySpan`]; no other kind uses its queue.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Shared {
+pub(crate) struct QueueSpan {
     pub(crate) ms: u64,
     pub(crate) until: Option<PathBuf>,
 }
 
-impl Job for Shared {
-    const KIND: &'static str = "SHARED";
+impl Job for QueueSpan {
+    const KIND: &'static str = "QUEUE_SPAN";
     const QUEUE: &'static str = "BULK";
 
     fn spec() -> KindSpec {
@@ -133,7 +133,7 @@ impl Job for Abort {
     const KIND: &'static str = "ABORT";
 }
 
-/// Where jobs leave their traces.
+/// Files and statement with which jobs leave traces.
 #[derive(Clone)]
 struct Traces {
     ledger: Arc<Mutex<Ledger>>,
@@ -141,7 +141,7 @@ struct Traces {
     insert: Arc<str>,
 }
 
-/// Everything a child can run; the parent uses the same to enqueue.
+/// A builder with all kinds, for parent and child processes.
 pub(crate) fn builder(url: &str, ledger: &Path, effects: &str) -> Builder {
     let traces = Traces {
         ledger: Arc::new(Mutex::new(Ledger::append_to(ledger).unwrap())),
@@ -153,14 +153,16 @@ pub(crate) fn builder(url: &str, ledger: &Path, effects: &str) -> Builder {
     Windlass::builder()
         .database(url)
         .job(move |context, job| append(one.clone(), context, job))
-        .job(move |context, _: Keyed| keyed(two.clone(), context))
+        .job(move |context, _: TxEffect| tx_effect(two.clone(), context))
         .job(move |context, job| hold(three.clone(), context, job))
-        .job(move |context, job| late(four.clone(), context, job))
-        .job(move |context, job: Turn<1>| turn(five.clone(), context, job.key, job.ms, job.until))
-        .job(move |context, job: Turn<3>| turn(six.clone(), context, job.key, job.ms, job.until))
-        .job(move |context, job: Shared| turn(seven.clone(), context, "shared".to_owned(), job.ms, job.until))
+        .job(move |context, job| late_settle(four.clone(), context, job))
+        .job(move |context, job: KeySpan<1>| record_span(five.clone(), context, job.key, job.ms, job.until))
+        .job(move |context, job: KeySpan<3>| record_span(six.clone(), context, job.key, job.ms, job.until))
+        .job(move |context, job: QueueSpan| {
+            record_span(seven.clone(), context, "shared".to_owned(), job.ms, job.until)
+        })
         .job(abort)
-        .job(move |context, job| linked(eight.clone(), context, job))
+        .job(move |context, job| workflow_job(eight.clone(), context, job))
 }
 
 impl Traces {
@@ -177,7 +179,7 @@ async fn append(traces: Traces, context: Context, job: Append) -> Result<(), Job
     Ok(())
 }
 
-async fn linked(traces: Traces, context: Context, job: Linked) -> HandlerResult {
+async fn workflow_job(traces: Traces, context: Context, job: WorkflowJob) -> HandlerResult {
     traces.write(&context)?;
     let results = context.parent_results().await?;
     if results.len() != job.parents || results.values().any(|value| !value.is_i64()) {
@@ -188,7 +190,7 @@ async fn linked(traces: Traces, context: Context, job: Linked) -> HandlerResult 
     Completion::with(&context.token().0)
 }
 
-async fn keyed(traces: Traces, context: Context) -> Result<(), JobError> {
+async fn tx_effect(traces: Traces, context: Context) -> Result<(), JobError> {
     let fail = |error: StoreError| JobError::retry(error.chain());
     let mut tx = context.begin().await.map_err(fail)?;
     let id = context.job_id().0;
@@ -207,7 +209,7 @@ async fn keyed(traces: Traces, context: Context) -> Result<(), JobError> {
 async fn hold(traces: Traces, context: Context, job: Hold) -> Result<(), JobError> {
     traces.write(&context)?;
     released(&job.file).await;
-    if job.keyed { keyed(traces, context).await } else { Ok(()) }
+    if job.in_tx { tx_effect(traces, context).await } else { Ok(()) }
 }
 
 async fn released(file: &Path) {
@@ -216,7 +218,7 @@ async fn released(file: &Path) {
     }
 }
 
-async fn late(traces: Traces, context: Context, job: Late) -> Result<(), JobError> {
+async fn late_settle(traces: Traces, context: Context, job: LateSettle) -> Result<(), JobError> {
     traces.write(&context)?;
     tokio::spawn(async move {
         tokio::time::sleep(Duration::from_millis(job.ms)).await;
@@ -233,7 +235,7 @@ async fn late(traces: Traces, context: Context, job: Late) -> Result<(), JobErro
     .map_err(|error| JobError::retry(error.chain()))
 }
 
-async fn turn(
+async fn record_span(
     traces: Traces,
     context: Context,
     key: String,

@@ -1,4 +1,4 @@
-//! kill -9 of workers under load, again and again: nothing accepted is lost, nothing keyed happens twice.
+//! Repeated kill -9 of workers under load: no accepted job is lost, and no transactional effect happens twice.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use windlass_testkit::process::Process;
 use windlass_testkit::seed::Seed;
 use windlass_testkit::signal::{Seen, wait_until};
 
-use crate::jobs::{Append, Keyed};
+use crate::jobs::{Append, TxEffect};
 use crate::world::{World, wait_all_finished, wait_for_leases};
 use crate::{count, on_both};
 
 const LEASE: Duration = Duration::from_millis(1_000);
-const SOON: Duration = Duration::from_secs(60);
-/// Between the first effect and the kill. Not at once: a job that dies alone three times is a dead letter, and the one
-/// that died last comes first.
+const DEADLINE: Duration = Duration::from_secs(60);
+/// Delay between the first effect and the kill. The minimum lets suspects finish: they run first and alone, and one
+/// whose process dies three times becomes a dead letter.
 const LEAST_MS: u64 = 10;
 const LONGEST_MS: u64 = 60;
 
@@ -25,22 +25,22 @@ on_both! {
         let cycles = count(20, 200);
         let windlass = world.windlass().await;
         let mut seed = Seed::from_environment();
-        let (mut appended, mut keyed) = (Vec::new(), Vec::new());
+        let (mut appended, mut transactional) = (Vec::new(), Vec::new());
         let (mut kills, mut missed, mut in_flight) = (0, 0, 0);
         while kills < cycles {
             let jobs: Vec<Request> = (0..30).map(|_| Append { ms: seed.below(4) }.into()).collect();
             appended.extend(windlass.enqueue_many(jobs).await.unwrap().into_iter().map(|e| e.id));
-            let jobs: Vec<Request> = (0..10).map(|_| Keyed {}.into()).collect();
-            keyed.extend(windlass.enqueue_many(jobs).await.unwrap().into_iter().map(|e| e.id));
+            let jobs: Vec<Request> = (0..10).map(|_| TxEffect {}.into()).collect();
+            transactional.extend(windlass.enqueue_many(jobs).await.unwrap().into_iter().map(|e| e.id));
             let before = world.entries().lines.len();
             let mut worker = world.worker(&format!("worker-{kills}-{missed}"), LEASE);
-            wait_until("the worker to work", SOON, || async {
+            wait_until("the worker to work", DEADLINE, || async {
                 Seen::when(world.entries().lines.len(), |lines| *lines > before)
             })
             .await;
             tokio::time::sleep(Duration::from_millis(LEAST_MS + seed.below(LONGEST_MS - LEAST_MS))).await;
             worker.kill().unwrap();
-            // A kill between two jobs proves nothing and does not count.
+            // A kill while no job was leased proves nothing and does not count.
             match leased_by(&windlass, &worker).await {
                 0 => missed += 1,
                 leased => (kills, in_flight) = (kills + 1, in_flight + leased),
@@ -49,8 +49,8 @@ on_both! {
         }
         let _last = world.worker("last", LEASE);
         wait_all_finished(&windlass, Duration::from_secs(120)).await;
-        let repeated = check(&world, &windlass, &appended, &keyed).await;
-        let jobs = appended.len() + keyed.len();
+        let repeated = check(&world, &windlass, &appended, &transactional).await;
+        let jobs = appended.len() + transactional.len();
         println!(
             "{kills} kills with {in_flight} leases in flight, {missed} more without; {jobs} jobs, {repeated} of \
              them with more than one effect"
@@ -62,7 +62,7 @@ on_both! {
         let windlass = world.windlass().await;
         let id = windlass.enqueue(Append { ms: 60_000 }).await.unwrap().id;
         let mut worker = world.worker("first", LEASE);
-        let first = wait_for_leases(&windlass, SOON).await;
+        let first = wait_for_leases(&windlass, DEADLINE).await;
         worker.kill().unwrap();
         let _second = world.worker("second", LEASE);
         wait_until("another worker to take the job", LEASE * 3 + Duration::from_secs(4), || async {
@@ -77,22 +77,22 @@ on_both! {
     }
 }
 
-/// What the dead worker leased: nobody else is there to take it back yet, so its claims are as the kill left them.
+/// Jobs leased by the killed worker. No other worker has reclaimed them yet.
 pub(crate) async fn leased_by(windlass: &Windlass, dead: &Process) -> u64 {
     let workers = windlass.client().store().workers().await.unwrap();
     let label = format!("pid {}", dead.id());
     workers.iter().find(|worker| worker.label == label).map_or(0, |worker| worker.running)
 }
 
-/// Every accepted job completed; every effect belongs to a run on record, one per run at most; what is keyed happened
-/// once. Returns how many jobs had their effect more than once, under as many tokens.
-async fn check(world: &World, windlass: &Windlass, appended: &[JobId], keyed: &[JobId]) -> usize {
+/// Every accepted job completed, every effect belongs to a recorded run, each run has at most one effect, and
+/// transactional effects happened once. Returns the number of jobs with more than one effect.
+async fn check(world: &World, windlass: &Windlass, appended: &[JobId], transactional: &[JobId]) -> usize {
     let entries = world.entries();
     let mut effects: HashMap<JobId, Vec<Token>> = HashMap::new();
     for (id, token) in &entries.lines {
         effects.entry(*id).or_default().push(*token);
     }
-    for id in appended.iter().chain(keyed) {
+    for id in appended.iter().chain(transactional) {
         let detail =
             windlass.client().store().job(*id).await.unwrap().expect("an accepted job is never lost");
         assert_eq!(detail.job.state, JobState::Completed, "{detail:?}");
@@ -105,8 +105,8 @@ async fn check(world: &World, windlass: &Windlass, appended: &[JobId], keyed: &[
     }
     let verdict = entries.judge(appended.iter().copied());
     assert_eq!((verdict.lost, verdict.doubled, verdict.unknown), (vec![], vec![], vec![]));
-    let mut expected = keyed.to_vec();
+    let mut expected = transactional.to_vec();
     expected.sort();
-    assert_eq!(world.effect_ids().await, expected, "each keyed effect exactly once");
+    assert_eq!(world.effect_ids().await, expected, "each transactional effect exactly once");
     verdict.repeated.len()
 }

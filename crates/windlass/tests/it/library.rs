@@ -1,4 +1,4 @@
-//! The library's own promises: verdicts, batches, guards, transactions, test modes, cancel, shutdown.
+//! Behaviour of the library: outcomes, batches, queue limits, transactions, test modes, cancel, shutdown.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use windlass_testkit::signal::{Seen, wait_until};
 use crate::on_both;
 use crate::world::{World, state_of};
 
-const SOON: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(20);
 
 #[derive(Debug, Serialize, Deserialize)]
 enum Ask {
@@ -25,7 +25,7 @@ enum Ask {
     Fail,
     Hang,
     FailOnce,
-    /// Settled by its handler with a result, then answered without one.
+    /// The handler settles in a transaction with a result, then returns without one.
     Inside,
 }
 
@@ -67,14 +67,14 @@ fn builder(world: &World) -> Builder {
 
 async fn finished(windlass: &Windlass, ask: impl Into<Request>) -> windlass::JobRecord {
     let id = windlass.enqueue(ask).await.unwrap().id;
-    match windlass.wait(id, SOON).await.unwrap() {
+    match windlass.wait(id, DEADLINE).await.unwrap() {
         Waited::Finished(job) => *job,
         other => panic!("{other:?}"),
     }
 }
 
 on_both! {
-    async fn every_verdict_ends_where_it_should(world: World) {
+    async fn every_outcome_ends_in_its_state(world: World) {
         let windlass = builder(&world).build().await.unwrap();
         let workers = windlass.start().await.unwrap();
         let doubled = finished(&windlass, Ask::Double(21)).await;
@@ -92,7 +92,7 @@ on_both! {
         let inside = finished(&windlass, Ask::Inside).await;
         assert_eq!((inside.state, inside.result.as_deref()), (JobState::Completed, Some(&b"\"kept\""[..])));
         let snoozed = windlass.enqueue(Ask::Snooze).await.unwrap().id;
-        wait_until("the snooze", SOON, || async {
+        wait_until("the snooze", DEADLINE, || async {
             Seen::when(state_of(&windlass, snoozed).await, |state| *state == JobState::Scheduled)
         })
         .await;
@@ -107,7 +107,7 @@ on_both! {
         let workers = windlass.start().await.unwrap();
         let request = windlass_engine::JobRequest::new("ASK", b"{\"Unheard\":1}".to_vec());
         let id = windlass.client().enqueue(request).await.unwrap().id;
-        let Waited::Finished(job) = windlass.wait(id, SOON).await.unwrap() else { panic!("not finished") };
+        let Waited::Finished(job) = windlass.wait(id, DEADLINE).await.unwrap() else { panic!("not finished") };
         assert_eq!(job.state, JobState::DeadLetter);
         assert!(job.last_error.unwrap().contains("cannot be decoded"));
         workers.shutdown().await.unwrap();
@@ -119,7 +119,7 @@ on_both! {
         let workers = windlass.start().await.unwrap();
         let other = builder(&world).build().await.unwrap();
         let id = other.enqueue(Ask::Hang).await.unwrap().id;
-        wait_until("its log line", SOON, || async {
+        wait_until("its log line", DEADLINE, || async {
             let detail = other.client().store().job(id).await.unwrap().unwrap();
             Seen::when(detail, |d| !d.logs.is_empty() && d.job.progress.is_some())
         })
@@ -127,7 +127,7 @@ on_both! {
         let filter = JobFilter { ids: vec![id], ..JobFilter::default() };
         let bulk = other.client().store().act(&filter, Action::Cancel, 1, None).await.unwrap();
         assert_eq!((bulk.requested, bulk.done), (1, 0));
-        let Waited::Finished(job) = other.wait(id, SOON).await.unwrap() else { panic!("not finished") };
+        let Waited::Finished(job) = other.wait(id, DEADLINE).await.unwrap() else { panic!("not finished") };
         assert_eq!(job.state, JobState::Cancelled);
         workers.shutdown().await.unwrap();
         world.end().await;
@@ -142,7 +142,7 @@ on_both! {
                 Request::from(ask).unique_key(key, OnConflict::Keep).unique_until(until)
             };
             let first = windlass.enqueue(unique(Ask::Hang)).await.unwrap().id;
-            wait_until("the first to run", SOON, || async {
+            wait_until("the first to run", DEADLINE, || async {
                 Seen::when(state_of(&windlass, first).await, |state| *state == JobState::Running)
             })
             .await;
@@ -150,20 +150,20 @@ on_both! {
             assert_eq!(second.duplicate, until == UniqueUntil::Finished, "{}", until.name());
             let filter = JobFilter { ids: vec![first], ..JobFilter::default() };
             windlass.client().store().act(&filter, Action::Cancel, 1, None).await.unwrap();
-            windlass.wait(first, SOON).await.unwrap();
+            windlass.wait(first, DEADLINE).await.unwrap();
             let after = windlass.enqueue(unique(Ask::Double(2))).await.unwrap();
-            windlass.wait(after.id, SOON).await.unwrap();
+            windlass.wait(after.id, DEADLINE).await.unwrap();
         }
         workers.shutdown().await.unwrap();
         world.end().await;
     }
 
-    async fn shutdown_hands_back_what_does_not_end_in_time(world: World) {
+    async fn shutdown_returns_unfinished_jobs_to_their_queue(world: World) {
         let options = WorkerOptions { grace: Duration::from_millis(200), ..WorkerOptions::default() };
         let windlass = builder(&world).worker(options).build().await.unwrap();
         let workers = windlass.start().await.unwrap();
         let id = windlass.enqueue(Ask::Hang).await.unwrap().id;
-        wait_until("it to run", SOON, || async {
+        wait_until("it to run", DEADLINE, || async {
             Seen::when(state_of(&windlass, id).await, |state| *state == JobState::Running)
         })
         .await;
@@ -174,7 +174,7 @@ on_both! {
         world.end().await;
     }
 
-    async fn a_bad_item_in_a_batch_stands_alone_in_the_end(world: World) {
+    async fn a_bad_job_in_a_batch_fails_alone(world: World) {
         let calls = Arc::new(AtomicUsize::new(0));
         let counter = calls.clone();
         let batch = move |jobs: Vec<(Context, Ask)>| {
@@ -189,7 +189,7 @@ on_both! {
         let ids: Vec<_> = windlass.enqueue_many(asks).await.unwrap().iter().map(|e| e.id).collect();
         let workers = windlass.start().await.unwrap();
         for (n, id) in ids.iter().enumerate() {
-            let Waited::Finished(job) = windlass.wait(*id, SOON).await.unwrap() else { panic!("job {n} hangs") };
+            let Waited::Finished(job) = windlass.wait(*id, DEADLINE).await.unwrap() else { panic!("job {n} hangs") };
             let expected = if n == 13 { JobState::DeadLetter } else { JobState::Completed };
             assert_eq!((n, job.state), (n, expected));
         }
@@ -198,7 +198,7 @@ on_both! {
         world.end().await;
     }
 
-    async fn rollback_leaves_nothing_and_commit_leaves_both(world: World) {
+    async fn a_transaction_writes_data_and_job_or_neither(world: World) {
         let windlass = builder(&world).build().await.unwrap();
         for commit in [false, true] {
             let mut tx = windlass.begin().await.unwrap();
@@ -232,11 +232,11 @@ on_both! {
         let text = refused.to_string();
         assert!(text.contains("test mode Inline") && text.contains("drain()"), "{text}");
         tx.commit().await.unwrap();
-        assert!(inline.enqueued::<Ask>().await.unwrap().is_empty(), "nothing waits for nobody");
+        assert!(inline.enqueued::<Ask>().await.unwrap().is_empty(), "a job waits although none was accepted");
         world.end().await;
     }
 
-    async fn a_full_queue_refuses_and_says_so(world: World) {
+    async fn a_full_queue_refuses_jobs(world: World) {
         let spec = QueueSpec { depth_cap: Some(3), ..QueueSpec::named("HIGH") };
         let windlass = builder(&world).queue(spec).build().await.unwrap();
         for n in 0..3 {
@@ -250,7 +250,7 @@ on_both! {
         world.end().await;
     }
 
-    async fn a_paused_queue_waits_and_a_resumed_one_goes_on(world: World) {
+    async fn a_queue_can_be_paused_and_resumed(world: World) {
         let windlass = builder(&world).build().await.unwrap();
         let queue = windlass.client().catalog().queue_named("high").unwrap().id;
         let store = windlass.client().store().clone();
@@ -261,12 +261,12 @@ on_both! {
         assert!(matches!(windlass.wait(id, Duration::from_millis(300)).await.unwrap(), Waited::TimedOut));
         let update = QueueUpdate { paused: Some(false), ..QueueUpdate::default() };
         store.update_queue(queue, &update).await.unwrap();
-        assert!(matches!(windlass.wait(id, SOON).await.unwrap(), Waited::Finished(_)));
+        assert!(matches!(windlass.wait(id, DEADLINE).await.unwrap(), Waited::Finished(_)));
         workers.shutdown().await.unwrap();
         world.end().await;
     }
 
-    async fn every_clash_is_listed_at_once(world: World) {
+    async fn every_clash_of_kinds_is_reported_at_once(world: World) {
         let elsewhere = KindSpec::new("ASK", "NOWHERE");
         let handlers = windlass_engine::Handlers::default();
         let store = builder(&world).build().await.unwrap().client().store().clone();

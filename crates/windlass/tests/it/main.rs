@@ -1,4 +1,4 @@
-//! The library as an application uses it, and the faults it has to survive, on both databases with real processes.
+//! The library as an application uses it, and fault tests with real processes, on both databases.
 //!
 //! Small counts by default; `WINDLASS_TEST_FULL=1` (`./test --full`) runs the full ones.
 

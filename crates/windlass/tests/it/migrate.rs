@@ -1,4 +1,4 @@
-//! Migrations under load: taken back and applied again while jobs come and go, one by one and as a whole.
+//! Migrations under load: the steps of a pack, and the whole schema, are reverted and applied while jobs run.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::jobs::{self, Append};
 use crate::world::{World, wait_all_finished};
 use crate::{count, on_both};
 
-const SOON: Duration = Duration::from_secs(30);
+const DEADLINE: Duration = Duration::from_secs(30);
 const GUEST: [PackStep; 2] = [
     PackStep {
         version: 1,
@@ -51,14 +51,14 @@ on_both! {
         };
         let other = world.windlass().await;
         let store = other.client().store();
-        // The schema's one step holds the jobs; the steps of a pack come and go without touching them.
+        // The schema's only step holds the jobs; the steps of a pack are reverted without touching them.
         assert_eq!(store.migrate_pack_up("guest", &GUEST).await.unwrap(), [1, 2]);
         for to in [1, 0].repeat(count(2, 10)) {
             let before = world.entries().lines.len();
             let reverted = store.migrate_pack_down("guest", &GUEST, to).await.unwrap();
             assert_eq!(reverted.len() as i64, 2 - to);
             assert_eq!(store.migrate_pack_up("guest", &GUEST).await.unwrap().len(), reverted.len());
-            wait_until("work to go on", SOON, || async {
+            wait_until("work to go on", DEADLINE, || async {
                 Seen::when(world.entries().lines.len(), |lines| *lines > before)
             })
             .await;
@@ -66,7 +66,7 @@ on_both! {
         store.migrate_pack_down("guest", &GUEST, 0).await.unwrap();
         stop.store(true, Ordering::Relaxed);
         let accepted = producer.await.unwrap();
-        wait_all_finished(&other, SOON).await;
+        wait_all_finished(&other, DEADLINE).await;
         assert!(!accepted.is_empty());
         for id in &accepted {
             let detail = store.job(*id).await.unwrap().expect("an accepted job is never lost");
@@ -76,18 +76,19 @@ on_both! {
         world.end().await;
     }
 
-    async fn processes_survive_a_schema_that_goes_and_comes_back(world: World) {
+    async fn processes_survive_a_dropped_and_recreated_schema(world: World) {
         let mut members: Vec<Process> = (0..2).map(|n| member(&world, n)).collect();
         let windlass = world.windlass().await;
         let store = windlass.client().store();
         for _ in 0..count(2, 20) {
             wait_for_work(&world, &windlass, &members).await;
-            let before: Vec<_> = members.iter().map(hole_met).collect();
+            let before: Vec<_> = members.iter().map(schema_errors).collect();
             let reverted = store.migrate_down(0).await.unwrap();
             assert!(!reverted.is_empty());
-            // Every process must meet the hole, not just live on both sides of it.
-            wait_until("every producer to be refused and every worker to miss its schema", SOON, || async {
-                let met = members.iter().map(hole_met).zip(&before).all(|(now, old)| now.0 > old.0 && now.1 > old.1);
+            // Every process must meet the missing schema, not only live before and after it.
+            wait_until("every producer to be refused and every worker to miss its schema", DEADLINE, || async {
+                let mut met = members.iter().map(schema_errors).zip(&before);
+                let met = met.all(|(now, old)| now.0 > old.0 && now.1 > old.1);
                 if met { Seen::Yes(()) } else { Seen::NotYet(outputs(&members)) }
             })
             .await;
@@ -106,8 +107,8 @@ on_both! {
     }
 }
 
-/// How often the producer was refused and how often the worker gave up its incarnation.
-fn hole_met(member: &Process) -> (usize, usize) {
+/// How often the producer was refused, and how often the worker lost its lease.
+fn schema_errors(member: &Process) -> (usize, usize) {
     (lines(member, "refused ").len(), member.stderr().matches("lease lost: ").count())
 }
 
@@ -117,9 +118,9 @@ fn member(world: &World, n: usize) -> Process {
     Process::start(&format!("member-{n}"), world.directory(), command).unwrap()
 }
 
-/// Until every process works and has a job accepted and run that did not exist when this was asked.
+/// Waits until every process has registered, and has enqueued a new job that ran.
 async fn wait_for_work(world: &World, windlass: &Windlass, members: &[Process]) {
-    wait_until("every worker to be there", SOON, || async {
+    wait_until("every worker to be there", DEADLINE, || async {
         let workers = windlass.client().store().workers().await.unwrap();
         let is_there = |id: u32| workers.iter().any(|worker| worker.label == format!("pid {id}"));
         let all = members.iter().all(|member| is_there(member.id()));
@@ -127,12 +128,12 @@ async fn wait_for_work(world: &World, windlass: &Windlass, members: &[Process]) 
     })
     .await;
     let before: Vec<usize> = members.iter().map(|member| lines(member, "ack ").len()).collect();
-    wait_until("every process to go on producing", SOON, || async {
+    wait_until("every process to go on producing", DEADLINE, || async {
         let went_on = members.iter().zip(&before).all(|(member, n)| lines(member, "ack ").len() > *n);
         if went_on { Seen::Yes(()) } else { Seen::NotYet(outputs(members)) }
     })
     .await;
-    wait_until("every new job to run", SOON, || async {
+    wait_until("every new job to run", DEADLINE, || async {
         let ran = world.entries();
         let new = members.iter().zip(&before).map(|(member, n)| lines(member, "ack ").remove(*n));
         let waiting: Vec<String> =
@@ -159,7 +160,7 @@ fn tail(text: &str) -> String {
     lines[lines.len().saturating_sub(12)..].join("\n")
 }
 
-/// Not a test of its own: works, and enqueues one job after the other, printing each answer.
+/// Child process: works, enqueues one job after the other, and prints each answer.
 #[test]
 fn member_process() {
     if std::env::var_os(MEMBER).is_none() {

@@ -1,4 +1,4 @@
-//! The database goes away and comes back: a Postgres restarted under load, a LISTEN connection cut.
+//! Database outages: Postgres restarts under load, and LISTEN connections are terminated.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::count;
 use crate::jobs::{self, Append};
 use crate::world::{Database, World, postgres_url, wait_all_finished};
 
-const SOON: Duration = Duration::from_secs(30);
+const DEADLINE: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn postgres_is_restarted_under_load() {
@@ -79,14 +79,14 @@ async fn a_cut_listen_connection_delays_nothing_beyond_the_poll() {
         let (n,): (i64,) = sqlx::query_as(sqlx::AssertSqlSafe(query)).fetch_one(&mut admin).await.unwrap();
         cut += n;
         let id = other.enqueue(Append { ms: 0 }).await.unwrap().id;
-        wait_until("the job to run in spite of it", Duration::from_secs(3), || async {
+        wait_until("the job to run by polling", Duration::from_secs(3), || async {
             Seen::when(world.entries().lines, |lines| lines.iter().any(|(ran, _)| *ran == id))
         })
         .await;
     }
     assert!(cut > 0, "no LISTEN connection was found to cut");
     admin.execute("select 1").await.unwrap();
-    wait_all_finished(&other, SOON).await;
+    wait_all_finished(&other, DEADLINE).await;
     workers.shutdown().await.unwrap();
     world.end().await;
 }

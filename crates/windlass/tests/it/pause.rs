@@ -1,4 +1,4 @@
-//! A worker that stands still past its lease and then goes on: it tries to write, and its late writes change nothing.
+//! A worker is stopped for longer than its lease and then resumed: its late writes change nothing.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use windlass_core::{Token, WorkerId};
 use windlass_testkit::process::Process;
 use windlass_testkit::signal::{Seen, wait_until};
 
-use crate::jobs::{Append, Keyed, Late};
+use crate::jobs::{Append, LateSettle, TxEffect};
 use crate::world::{World, wait_all_finished, wait_for_leases};
 use crate::{count, on_both};
 
 const LEASE: Duration = Duration::from_millis(800);
-const SOON: Duration = Duration::from_secs(60);
-/// Longer than it takes to stop a worker, so that it still runs its jobs then; over when it wakes.
+const DEADLINE: Duration = Duration::from_secs(60);
+/// Long enough that the jobs still run when the worker is stopped, and short enough that they are over when it resumes.
 const RUN_MS: u64 = 1_000;
 const EACH: usize = 2;
 const MOST_ROUNDS: usize = 25;
@@ -23,26 +23,26 @@ on_both! {
     async fn a_paused_worker_changes_nothing_when_it_wakes(world: World) {
         let (mut settles, mut rounds) = (0, 0);
         let windlass = world.windlass().await;
-        // Whether the dispatcher settles before its heart learns the news is a race that it wins in most rounds.
+        // The dispatcher must settle before a heartbeat reports the lost lease. It wins this race in most rounds.
         while rounds < count(1, 20) || settles == 0 {
-            assert!(rounds < MOST_ROUNDS, "no settle of the dispatcher's was late");
+            assert!(rounds < MOST_ROUNDS, "the dispatcher never settled late");
             let round = rounds;
             rounds += 1;
             let Paused { sleeper, first, leased, mut ids } = pause_at_work(&world, &windlass, round).await;
             let heir = world.worker(&format!("heir-{round}"), LEASE);
-            wait_until("the paused worker to be declared dead", SOON, || async {
+            wait_until("the paused worker to be declared dead", DEADLINE, || async {
                 let workers = windlass.client().store().workers().await.unwrap();
                 Seen::when(workers, |all| all.iter().all(|w| w.id != first.id))
             })
             .await;
-            wait_all_finished(&windlass, SOON).await;
+            wait_all_finished(&windlass, DEADLINE).await;
             ids.sort();
             let before = (details(&windlass, &ids).await, world.effect_ids().await);
             let quiet = (sleeper.stdout(), sleeper.stderr().len());
             assert!(!quiet.0.contains("late "), "it wrote before it was stopped: {}", sleeper.output());
             sleeper.resume().unwrap();
 
-            wait_until("a late report and a late settle of each job that outlives its run", SOON, || async {
+            wait_until("a late report and a late settle of each job that outlives its run", DEADLINE, || async {
                 let refused = leased.late.iter().map(|(id, token)| format!("late {id} {token} reported 0 settled false"));
                 let (said, refused) = (sleeper.stdout(), refused.collect::<Vec<_>>());
                 assert!(!said.contains("settled true"), "a late settle was accepted: {said}");
@@ -69,36 +69,36 @@ struct Paused {
     ids: Vec<JobId>,
 }
 
-/// Runs under way at the stop.
+/// Runs in progress when the worker was stopped.
 struct Leased {
     append: Vec<(JobId, Token)>,
     late: Vec<(JobId, Token)>,
 }
 
-/// Stops a worker with every job begun and none ended, at a moment when it holds no lock on a SQLite file: otherwise
-/// nobody else could write, and the test would be about that.
+/// Stops a worker after all its jobs have begun and before any has ended, while it holds no lock on a SQLite file.
+/// With the lock, no other process could write.
 async fn pause_at_work(world: &World, windlass: &Windlass, round: usize) -> Paused {
     for attempt in 0.. {
         let append = enqueue(windlass, || Append { ms: RUN_MS }.into()).await;
-        let late = enqueue(windlass, || Late { ms: RUN_MS }.into()).await;
+        let late = enqueue(windlass, || LateSettle { ms: RUN_MS }.into()).await;
         let sleeper = world.worker(&format!("sleeper-{round}-{attempt}"), LEASE);
-        let first = wait_for_leases(windlass, SOON).await;
+        let first = wait_for_leases(windlass, DEADLINE).await;
         let runs_of = |ids: &[JobId]| -> Vec<_> {
             world.entries().lines.into_iter().filter(|(id, _)| ids.contains(id)).collect()
         };
-        wait_until("every job to run", SOON, || async {
+        wait_until("every job to run", DEADLINE, || async {
             Seen::when(runs_of(&append).len() + runs_of(&late).len(), |runs| *runs == 2 * EACH)
         })
         .await;
         sleeper.stop().unwrap();
         let patience = Duration::from_secs(2);
-        if let Ok(enqueued) = tokio::time::timeout(patience, windlass.enqueue(Keyed {})).await {
+        if let Ok(enqueued) = tokio::time::timeout(patience, windlass.enqueue(TxEffect {})).await {
             let leased = Leased { append: runs_of(&append), late: runs_of(&late) };
             let ids = append.into_iter().chain(late).chain([enqueued.unwrap().id]).collect();
             return Paused { sleeper, first, leased, ids };
         }
         sleeper.resume().unwrap();
-        wait_all_finished(windlass, SOON).await;
+        wait_all_finished(windlass, DEADLINE).await;
     }
     unreachable!("the loop ends with a pause")
 }
@@ -108,14 +108,15 @@ async fn enqueue(windlass: &Windlass, job: impl Fn() -> Request) -> Vec<JobId> {
     windlass.enqueue_many(jobs).await.unwrap().iter().map(|e| e.id).collect()
 }
 
-/// Returns what the worker logged since `from`. Its late heartbeat is what tells it to start over.
+/// Waits until the resumed worker has registered again, and returns its log since `from`. A rejected heartbeat makes it
+/// register again.
 async fn wait_for_new_incarnation(
     windlass: &Windlass,
     sleeper: &Process,
     first: WorkerId,
     from: usize,
 ) -> String {
-    wait_until("the woken worker to start over as a new one", SOON, || async {
+    wait_until("the woken worker to start over as a new one", DEADLINE, || async {
         let workers = windlass.client().store().workers().await.unwrap();
         let log = sleeper.stderr()[from..].to_owned();
         let is_new = workers.len() == 2 && workers.iter().all(|w| w.id != first);
@@ -125,7 +126,7 @@ async fn wait_for_new_incarnation(
     .await
 }
 
-/// Settlements of the dispatcher's own that the store answered as stale.
+/// Settlements of the dispatcher that the store rejected as stale.
 fn stale_settles(log: &str, runs: &[(JobId, Token)]) -> usize {
     let stale = |id: &JobId| log.contains(&format!("the lease was no longer ours job={id}\n"));
     runs.iter().filter(|(id, _)| stale(id)).count()

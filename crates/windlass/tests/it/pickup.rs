@@ -1,4 +1,4 @@
-//! Wake-ups: a job starts at once although the next poll is half a minute away.
+//! Wake-ups: a job starts at once although the next poll is 30 seconds away.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::jobs::{self, Append};
 use crate::on_both;
 use crate::world::World;
 
-/// Far beyond the test's patience: only a wake-up can be what starts a job.
+/// Longer than `PATIENCE`, so that only a wake-up can start a job in time.
 const POLL: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -19,7 +19,7 @@ async fn worker(world: &World) -> (Windlass, windlass::Workers) {
     let windlass =
         jobs::builder(&world.url, &world.ledger(), &world.effects()).worker(options).build().await.unwrap();
     let workers = windlass.start().await.unwrap();
-    // The first poll of a new worker must not be what finds the job.
+    // The first poll of a new worker must be over before the test enqueues.
     let warm = windlass.enqueue(Append { ms: 0 }).await.unwrap().id;
     ran(world, warm).await;
     (windlass, workers)
@@ -43,7 +43,7 @@ on_both! {
         world.end().await;
     }
 
-    async fn also_from_another_handle(world: World) {
+    async fn a_job_from_another_handle_starts_at_once(world: World) {
         let (_windlass, workers) = worker(&world).await;
         let other = world.windlass().await;
         for _ in 0..5 {
@@ -54,7 +54,7 @@ on_both! {
         world.end().await;
     }
 
-    async fn also_after_a_transaction_commits_late(world: World) {
+    async fn a_job_starts_at_once_after_a_late_commit(world: World) {
         let (windlass, workers) = worker(&world).await;
         let other = world.windlass().await;
         for _ in 0..3 {
@@ -62,7 +62,7 @@ on_both! {
             let id = other.enqueue_in(&mut tx, Append { ms: 0 }).await.unwrap().id;
             let mut later = None;
             if world.database == crate::world::Database::Postgres {
-                // Others are enqueued and run meanwhile, so the late one lies behind the front.
+                // Later jobs are enqueued and run meanwhile, so the late commit has a smaller id than the newest job.
                 let enqueued = windlass.enqueue(Append { ms: 0 }).await.unwrap().id;
                 ran(&world, enqueued).await;
                 later = Some(enqueued);

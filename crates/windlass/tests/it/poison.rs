@@ -1,4 +1,4 @@
-//! One job that kills its process among five hundred that do not.
+//! One job kills its process; five hundred others do not.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::world::{World, count_in};
 const LEASE: Duration = Duration::from_millis(800);
 
 on_both! {
-    async fn a_killer_costs_its_neighbours_nothing(world: World) {
+    async fn a_job_that_kills_its_process_costs_no_other_job_an_attempt(world: World) {
         let windlass = world.windlass().await;
         let good: Vec<Request> = (0..250).map(|_| Append { ms: 0 }.into()).collect();
         windlass.enqueue_many(good).await.unwrap();
@@ -32,7 +32,7 @@ on_both! {
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        // The first death may have been in company; three alone make it a dead letter.
+        // The first death may have been among other jobs; three deaths alone make it a dead letter.
         assert!((3..=4).contains(&deaths), "{deaths} deaths");
         let detail = windlass.client().store().job(killer).await.unwrap().expect("the job is there");
         assert_eq!(detail.job.state, JobState::DeadLetter);

@@ -1,5 +1,5 @@
-//! A rate holds across processes: three of them together start neither more nor fewer jobs than it says, none is left
-//! out, and an operator's change reaches them all.
+//! A rate limit over three processes: together they keep to the rate, each gets a share, and an operator's change
+//! reaches all of them.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -23,8 +23,8 @@ const STARTS: &str = "WINDLASS_CHILD_STARTS";
 const NODES: usize = 3;
 const RATE: u64 = 500;
 const SECOND: u64 = 1_000_000;
-/// Seconds beyond those wanted in which a stretch that keeps to the rate has to come.
-const MORE: u64 = 20;
+/// Extra seconds in which to find a window that keeps to the rate.
+const EXTRA_SECONDS: u64 = 20;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Paced {}
@@ -42,7 +42,7 @@ fn micros() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as u64
 }
 
-/// Each start is a line with its time.
+/// Each start of a job appends a line with its time to `starts`.
 async fn windlass(url: &str, starts: &Path) -> Windlass {
     let file = Arc::new(Mutex::new(OpenOptions::new().create(true).append(true).open(starts).unwrap()));
     let run = move |_, _: Paced| {
@@ -53,7 +53,7 @@ async fn windlass(url: &str, starts: &Path) -> Windlass {
     Windlass::builder().database(url).job(run).build().await.unwrap()
 }
 
-/// Not a test of its own: one of the nodes, until it is killed.
+/// Child process: one of the nodes, until it is killed.
 #[test]
 fn node() {
     let Ok(starts) = std::env::var(STARTS) else { return };
@@ -84,14 +84,14 @@ impl Nodes {
         Nodes { files, _processes }
     }
 
-    /// The times of every start so far, node by node.
+    /// The times of all starts so far, per node.
     fn starts(&self) -> Vec<Vec<u64>> {
         let read = |file| std::fs::read_to_string(file).unwrap_or_default();
         let times = |text: String| text.lines().filter_map(|line| line.parse().ok()).collect();
         self.files.iter().map(|file| times(read(file))).collect()
     }
 
-    /// Starts within a stretch of time, node by node, once it is over.
+    /// Waits for the end of a time window and returns the starts in it, per node.
     async fn within(&self, from: u64, seconds: u64) -> Vec<Vec<u64>> {
         let to = from + seconds * SECOND;
         wait_until("the time to pass", Duration::from_secs(seconds + 60), || async {
@@ -105,7 +105,7 @@ impl Nodes {
     }
 }
 
-/// What each whole second had, node by node, for as long as every node has started jobs.
+/// Starts per second and node, up to the second in which a node stopped.
 fn per_second(nodes: &[Vec<u64>], from: u64) -> Vec<[usize; NODES]> {
     let over =
         nodes.iter().filter_map(|starts| starts.last()).min().map_or(0, |last| last.saturating_sub(from));
@@ -120,12 +120,11 @@ fn per_second(nodes: &[Vec<u64>], from: u64) -> Vec<[usize; NODES]> {
     seconds
 }
 
-/// Starts in all.
 fn total(seconds: &[[usize; NODES]]) -> usize {
     seconds.iter().flatten().sum()
 }
 
-/// Two of a hundred more or fewer than wanted, and no node left out.
+/// Within 2 % of the rate, and each node has at least a tenth of the starts.
 fn keeps(stretch: &[[usize; NODES]]) -> bool {
     let (total, wanted) = (total(stretch) as f64, stretch.len() as f64 * RATE as f64);
     let share = |node: usize| stretch.iter().map(|second| second[node]).sum::<usize>() as f64;
@@ -136,7 +135,7 @@ on_both! {
     async fn three_processes_keep_to_one_rate(world: World) {
         let seconds = count(10, 60) as u64;
         let windlass = windlass(&world.url, &world.directory().join("starts-here")).await;
-        let mut left = RATE * (seconds + MORE + 10);
+        let mut left = RATE * (seconds + EXTRA_SECONDS + 10);
         while left > 0 {
             let some = left.min(5_000);
             windlass.enqueue_many((0..some).map(|_| Request::from(Paced {}))).await.unwrap();
@@ -147,18 +146,18 @@ on_both! {
             Seen::when(nodes.starts(), |nodes| nodes.iter().all(|starts| starts.len() > 20))
         })
         .await;
-        // What a pause had saved up is spent after a second. A machine that stands still for a moment moves starts from one
-        // stretch to the next, so the rate is reached in some stretch and exceeded in none.
+        // After a second the tokens saved during start-up are spent. A machine that stalls moves starts to a later
+        // window, so the test asks that some window reaches the rate and none exceeds it.
         let from = micros() + SECOND;
-        let kept = Duration::from_secs(seconds + MORE);
-        let all = wait_until("a stretch that keeps to the rate", kept, || async {
+        let deadline = Duration::from_secs(seconds + EXTRA_SECONDS);
+        let all = wait_until("a window that keeps to the rate", deadline, || async {
             let all = per_second(&nodes.starts(), from);
             Seen::when(all, |all| all.windows(seconds as usize).any(keeps))
         })
         .await;
         let stretch = all.windows(seconds as usize).find(|stretch| keeps(stretch)).unwrap();
         println!("{:?}: {} starts in {seconds} s at {RATE}/s: {stretch:?}", world.database, total(stretch));
-        // A token may be spent a second after it was leased.
+        // A rate token may be used up to a second after it was leased.
         let ahead = (SLACK + TOKEN_LIFE).as_secs_f64() * RATE as f64;
         for (begin, end) in (0..all.len()).flat_map(|begin| (begin + 1..=all.len()).map(move |end| (begin, end))) {
             let most = (end - begin) as f64 * RATE as f64 + ahead;
@@ -175,7 +174,7 @@ on_both! {
         let starts = nodes.within(from, 5).await;
         let total = starts.iter().map(Vec::len).sum::<usize>();
         println!("{:?}: {total} starts in 5 s after a change to 100/s", world.database);
-        assert!((400..=600).contains(&total), "{total} starts of 500: nobody followed the change");
+        assert!((400..=600).contains(&total), "{total} starts instead of 500 after the change");
         drop(nodes);
         client.store().close().await;
         world.end().await;

@@ -1,5 +1,5 @@
-//! A long reader on the SQLite file: the write-ahead log keeps what is written while it reads and no more, nobody waits
-//! for it, and the log is cut when it ends. Short readers without a gap between them are the store's own test (`wal.rs`).
+//! A long read transaction on the SQLite file: the write-ahead log grows only by what is written meanwhile, no write
+//! waits, and the log is truncated afterwards. `wal.rs` of the store tests overlapping short readers.
 
 use std::time::{Duration, Instant};
 
@@ -13,13 +13,13 @@ use crate::jobs;
 use crate::world::{Database, World, wait_all_finished};
 
 const MEGABYTE: u64 = 1 << 20;
-/// The length at which a store with its usual settings cuts the log: four times 10,000 pages.
+/// The size at which a store with default settings truncates the log: four times 10,000 pages.
 const CUT_AT: u64 = 4 * 10_000 * 4_096;
-/// The room the file keeps when it starts over.
+/// The size to which the file is truncated.
 const KEPT: u64 = 64 * MEGABYTE;
 const BODY: usize = 20_000;
 
-/// Long enough to fill a log in seconds.
+/// A payload that fills the log in seconds.
 #[derive(Debug, Serialize, Deserialize)]
 struct Bulky {
     body: String,
@@ -34,7 +34,7 @@ async fn bulky(_: Context, _: Bulky) -> Result<(), JobError> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_long_reader_does_not_leave_a_long_log() {
+async fn the_log_is_truncated_after_a_long_reader() {
     let world = World::new(Database::Sqlite).await;
     let builder = jobs::builder(&world.url, &world.ledger(), &world.effects()).job(bulky);
     let windlass = builder.build().await.unwrap();
@@ -60,11 +60,11 @@ async fn a_long_reader_does_not_leave_a_long_log() {
         held / 1024,
         held / jobs
     );
-    // What a reader holds is what was written meanwhile: the payload once, and some pages of indexes around it.
+    // The log holds what was written during the read: each payload once and some index pages.
     assert!(held / jobs < BODY as u64 + 24 * 1024, "{} bytes of log per job", held / jobs);
     assert!(longest < Duration::from_secs(3), "a write waited {longest:?} for a reader");
     reader.execute("commit").await.unwrap();
-    // Nothing is written any more, and nobody restarts anything.
+    // The log must shrink without further writes and without a restart.
     wait_until("the log to shrink", Duration::from_secs(90), || async {
         Seen::when(size(), |bytes| *bytes <= KEPT)
     })

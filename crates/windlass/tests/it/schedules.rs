@@ -1,5 +1,5 @@
-//! Schedules in an application, and with real processes: workers are killed and clocks jump, and each tick has its job
-//! once.
+//! Schedules in an application, and with worker processes: workers are killed and clocks jump, and each tick enqueues
+//! its job once.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ use crate::{count, on_both};
 
 const LEASE: Duration = Duration::from_millis(1_000);
 const HOUR: Duration = Duration::from_secs(3_600);
-const SOON: Duration = Duration::from_secs(60);
-/// Two kills lie this far apart at most.
+const DEADLINE: Duration = Duration::from_secs(60);
+/// Most time between two kills.
 const LONGEST_MS: u64 = 700;
 
 on_both! {
-    async fn each_tick_has_one_job_whoever_is_killed(world: World) {
+    async fn each_tick_has_one_job_although_workers_are_killed(world: World) {
         let kills = count(15, 150);
         let windlass = world.windlass().await;
         let mut seed = Seed::from_environment();
@@ -39,13 +39,13 @@ on_both! {
         }
         let killed_at = windlass.client().store().now().await.unwrap();
         for name in names {
-            wait_until("the schedule to catch up", SOON, || async {
+            wait_until("the schedule to catch up", DEADLINE, || async {
                 Seen::when(record(&windlass, name).await, |record| record.last_tick >= killed_at)
             })
             .await;
             windlass.client().store().pause_schedule(name, true, None).await.unwrap();
         }
-        wait_all_finished(&windlass, SOON).await;
+        wait_all_finished(&windlass, DEADLINE).await;
         let mut jobs = 0;
         for name in names {
             jobs += check_every_tick(&windlass, name).await;
@@ -71,13 +71,13 @@ on_both! {
         let spec = made.spec().unwrap();
         assert_eq!((spec.kind.as_str(), spec.payload.as_slice(), spec.rules.len()), ("APPEND", &b"{\"ms\":7}"[..], 2));
         assert_eq!((spec.zone.as_deref(), spec.unique_key.as_deref()), (Some("Europe/Berlin"), Some("nightly")));
-        // Every process of a fleet does the same when it starts.
+        // Every process of a deployment writes the same schedule when it starts.
         building(nightly.clone()).await.unwrap();
         assert_eq!(record(&windlass, "nightly").await, made);
         building(nightly.misfire(Misfire::Skip)).await.unwrap();
         assert_eq!(record(&windlass, "nightly").await.revision, made.revision + 1);
         let bad = Schedule::new("bad", Append { ms: 0 }).cron("61 * * * *").zone("Mars");
-        let error = building(bad).await.err().expect("a bad schedule was taken").to_string();
+        let error = building(bad).await.err().expect("a bad schedule was accepted").to_string();
         for part in ["schedules.bad.zone: `Mars` is not a time zone", "schedules.bad.rules[0].minute: 61 is not 0–59"] {
             assert!(error.contains(part), "{error}");
         }
@@ -85,7 +85,7 @@ on_both! {
     }
 
     /// The clock of a running worker jumps by five and a half hours.
-    async fn what_a_jumping_clock_skips_is_made_up_for_by_policy(world: World) {
+    async fn ticks_skipped_by_a_clock_jump_follow_the_misfire_policy(world: World) {
         let windlass = world.windlass().await;
         let workers = windlass.start().await.unwrap();
         let policies = [("skip", Misfire::Skip, 0, 5), ("once", Misfire::Once, 1, 4), ("all", Misfire::All, 3, 2)];
@@ -95,14 +95,14 @@ on_both! {
         }
         windlass.client().store().set_clock_offset(micros(HOUR * 5 + HOUR / 2));
         for (name, _, made, missed) in policies {
-            let seen = wait_until("the ticks to be dealt with", SOON, || async {
+            let seen = wait_until("the ticks to be processed", DEADLINE, || async {
                 Seen::when(record(&windlass, name).await, |record| record.ticked().is_some())
             })
             .await;
             assert_eq!(seen.last_tick, whole_seconds(seen.created_at).plus(HOUR * 5));
             assert_eq!((ticks(&windlass, name).await.len(), seen.missed), (made, missed), "{name}");
         }
-        wait_all_finished(&windlass, SOON).await;
+        wait_all_finished(&windlass, DEADLINE).await;
         assert_eq!(world.entries().lines.len(), 4, "and their jobs ran");
         workers.shutdown().await.unwrap();
         world.end().await;
@@ -113,12 +113,12 @@ async fn record(windlass: &Windlass, name: &str) -> ScheduleRecord {
     windlass.client().store().schedule(name).await.unwrap().expect("the schedule is there")
 }
 
-/// Whole seconds are counted from a whole second.
+/// A period of whole seconds starts at a whole second.
 fn whole_seconds(time: Time) -> Time {
     Time(time.0 - time.0.rem_euclid(1_000_000))
 }
 
-/// The ticks that a schedule's jobs say they are of, oldest first.
+/// The ticks in the tags of a schedule's jobs, oldest first.
 async fn ticks(windlass: &Windlass, name: &str) -> Vec<Time> {
     let filter = JobFilter { tag: Some(format!("schedule:{name}")), ..JobFilter::default() };
     let (mut all, mut before): (Vec<JobRecord>, _) = (Vec::new(), None);
@@ -137,7 +137,7 @@ async fn ticks(windlass: &Windlass, name: &str) -> Vec<Time> {
     ticks
 }
 
-/// Compares with what the rule says, from the schedule's making to its last tick.
+/// Compares the jobs with the ticks of the rule, from the creation of the schedule to its last tick.
 async fn check_every_tick(windlass: &Windlass, name: &str) -> usize {
     let record = record(windlass, name).await;
     let plan = record.spec().unwrap().plan(record.created_at).unwrap();

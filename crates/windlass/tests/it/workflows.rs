@@ -1,5 +1,5 @@
-//! Workflows in an application, and with real processes that are killed at random: every workflow ends, no job starts before
-//! those it runs after have ended, and none is forgotten.
+//! Workflows in an application, and with worker processes that are killed at random: every workflow ends, and no job
+//! starts before its parents have ended.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -14,19 +14,19 @@ use windlass_testkit::process::Process;
 use windlass_testkit::seed::Seed;
 use windlass_testkit::signal::{Seen, wait_until};
 
-use crate::jobs::{self, Append, Linked};
+use crate::jobs::{self, Append, WorkflowJob};
 use crate::kill::leased_by;
 use crate::world::{World, assert_died_alone, wait_all_finished};
 use crate::{count, on_both};
 
 const LEASE: Duration = Duration::from_millis(1_000);
-const SOON: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_secs(60);
 const PROCESSES: usize = 3;
-/// Workflows that are added around each kill.
+/// Workflows enqueued around each kill.
 const ROUND: usize = 36;
 
 on_both! {
-    async fn none_is_early_or_forgotten_whoever_is_killed(world: World) {
+    async fn killed_workers_neither_start_a_child_early_nor_lose_it(world: World) {
         let wanted = count(12, 120);
         let windlass = world.windlass().await;
         let mut seed = Seed::from_environment();
@@ -34,19 +34,20 @@ on_both! {
         let (mut started, mut kills, mut missed, mut in_flight) = (Vec::new(), 0, 0, 0);
         while kills < wanted {
             let before = world.entries().lines.len();
-            // Added while the workers work, so that none is without a job when it is killed.
+            // Enqueued while the workers run, so that a killed worker has jobs.
             let round: Vec<Workflow> = (0..ROUND).map(|_| any_workflow(&mut seed)).collect();
             let adding = tokio::spawn(add(windlass.clone(), round));
-            wait_until("the workers to work", SOON, || async {
+            wait_until("the workers to work", DEADLINE, || async {
                 Seen::when(world.entries().lines.len(), |lines| *lines > before)
             })
             .await;
-            // Not at once: a job that dies alone three times is a dead letter, and those that died last come first.
+            // Suspects run first and alone, and one whose process dies three times becomes a dead letter. The delay
+            // lets them finish.
             tokio::time::sleep(Duration::from_millis(10 + seed.below(20))).await;
             let n = seed.below(PROCESSES as u64) as usize;
             workers[n].kill().unwrap();
-            nothing_was_mended(&workers[n]);
-            // A kill between two jobs proves nothing and does not count.
+            assert_not_repaired(&workers[n]);
+            // A kill while no job was leased proves nothing and does not count.
             match leased_by(&windlass, &workers[n]).await {
                 0 => missed += 1,
                 leased => (kills, in_flight) = (kills + 1, in_flight + leased),
@@ -56,10 +57,10 @@ on_both! {
             workers[n] = world.worker(&format!("w{n}-{kills}-{missed}"), LEASE);
         }
         wait_all_finished(&windlass, Duration::from_secs(120)).await;
-        workers.iter().for_each(nothing_was_mended);
+        workers.iter().for_each(assert_not_repaired);
         drop(workers);
         let edges = check(&world, &windlass, &started).await;
-        assert_eq!(windlass.client().store().mend_workflows().await.unwrap(), 0, "nothing was left to mend");
+        assert_eq!(windlass.client().store().mend_workflows().await.unwrap(), 0, "a workflow needed repair");
         println!(
             "{kills} kills with {in_flight} leases in flight, {missed} more without; {} workflows, {edges} edges kept",
             started.len()
@@ -72,30 +73,31 @@ on_both! {
         let workers = windlass.start().await.unwrap();
         let begun = Instant::now();
         windlass.enqueue_many((0..1_000).map(|_| Append { ms: 0 })).await.unwrap();
-        wait_all_finished(&windlass, SOON).await;
+        wait_all_finished(&windlass, DEADLINE).await;
         let plain = begun.elapsed();
         let names: Vec<String> = (0..999).map(|n| format!("p{n}")).collect();
-        let parents = names.iter().fold(Workflow::new("wide"), |all, name| all.add(name, Linked { ms: 0, parents: 0 }));
-        let wide = parents.add("child", windlass::Step::from(Linked { ms: 0, parents: 999 }).after(names.clone()));
+        let parent = || WorkflowJob { ms: 0, parents: 0 };
+        let parents = names.iter().fold(Workflow::new("wide"), |all, name| all.add(name, parent()));
+        let wide = parents.add("child", windlass::Step::from(WorkflowJob { ms: 0, parents: 999 }).after(names.clone()));
         let begun = Instant::now();
         let started = windlass.enqueue_workflow(wide).await.unwrap();
-        wait_all_finished(&windlass, SOON).await;
+        wait_all_finished(&windlass, DEADLINE).await;
         println!("1,000 plain jobs in {plain:?}, 999 parents and their child in {:?}", begun.elapsed());
         workers.shutdown().await.unwrap();
         check(&world, &windlass, &[started]).await;
         world.end().await;
     }
 
-    async fn the_library_runs_undoes_and_refuses(world: World) {
+    async fn workflows_compensate_are_checked_and_join_a_transaction(world: World) {
         let building = jobs::builder(&world.url, &world.ledger(), &world.effects()).test_mode(TestMode::Inline);
         let windlass = building.build().await.unwrap();
-        let step = || Linked { ms: 0, parents: 1 };
+        let step = || WorkflowJob { ms: 0, parents: 1 };
         let saga = Workflow::new("saga")
             .on_failure(OnFailure::Compensate)
-            .add("first", windlass::Step::from(Linked { ms: 0, parents: 0 }).compensate(step()))
+            .add("first", windlass::Step::from(WorkflowJob { ms: 0, parents: 0 }).compensate(step()))
             .add("second", windlass::Step::from(step()).after(["first"]).compensate(step()))
-            // It expects more parents than it has, and fails.
-            .add("third", Linked { ms: 0, parents: 9 }.after(["second"]));
+            // Fails, because it expects more parents than it has.
+            .add("third", WorkflowJob { ms: 0, parents: 9 }.after(["second"]));
         let started = windlass.enqueue_workflow(saga).await.unwrap();
         let detail = windlass.workflow(started.id).await.unwrap().unwrap();
         let names: Vec<(&str, JobState)> = detail.members.iter().map(|m| (m.name.as_str(), m.state)).collect();
@@ -129,16 +131,16 @@ async fn add(windlass: Windlass, round: Vec<Workflow>) -> Vec<Started> {
     started
 }
 
-/// The repair, made for processes of older versions, would hide a child that was forgotten.
-fn nothing_was_mended(worker: &Process) {
+/// The periodic repair, meant for processes of older versions, would hide a lost child.
+fn assert_not_repaired(worker: &Process) {
     let said = worker.stderr();
     assert!(!said.contains("ended unnoticed"), "{said}");
 }
 
-/// A diamond, a fan-in, or a chain, with jobs of some milliseconds.
+/// A random diamond, fan-in or chain of jobs that take some milliseconds.
 fn any_workflow(seed: &mut Seed) -> Workflow {
     let shape = seed.below(5);
-    let mut step = |parents| Linked { ms: seed.below(9), parents };
+    let mut step = |parents| WorkflowJob { ms: seed.below(9), parents };
     match shape {
         0 => Workflow::new("chain")
             .add("a", step(0))
@@ -157,7 +159,7 @@ fn any_workflow(seed: &mut Seed) -> Workflow {
     }
 }
 
-/// A job that dies alone three times is a dead letter by rule, and its workflow fails; whoever runs after it has not begun.
+/// The workflow failed because a job's process died three times while the job ran alone. Its children have not begun.
 async fn died_alone(windlass: &Windlass, detail: &WorkflowDetail, begun: &HashMap<JobId, usize>) {
     assert_eq!(detail.workflow.state, WorkflowState::Failed, "{detail:?}");
     let members = || detail.members.iter().enumerate();
@@ -172,7 +174,8 @@ async fn died_alone(windlass: &Windlass, detail: &WorkflowDetail, begun: &HashMa
     }
 }
 
-/// Every workflow completed, unless [`died_alone`], and the ledger has each run of a child below the end of the run that completed each parent.
+/// Every workflow completed or [`died_alone`]. In the ledger each child begins after the completing run of each parent
+/// has ended. Returns the number of checked edges.
 async fn check(world: &World, windlass: &Windlass, started: &[Started]) -> usize {
     let mut begun: HashMap<JobId, usize> = HashMap::new();
     let mut ended: HashMap<(JobId, Token), usize> = HashMap::new();

@@ -1,4 +1,4 @@
-//! A database of one test's own, the library on it, and worker processes that can be killed.
+//! A database for one test, the library on it, and worker processes that can be killed.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -73,7 +73,7 @@ impl World {
         }
     }
 
-    /// A SQLite database in another place than ledger and logs.
+    /// A SQLite database outside the folder of ledger and logs.
     pub(crate) async fn sqlite_at(file: PathBuf) -> World {
         World::with_file(tempfile::tempdir().unwrap(), file).await
     }
@@ -83,7 +83,7 @@ impl World {
         World { database: Database::Sqlite, url, directory, file, schema: None }.prepared().await
     }
 
-    /// The table of effects has no key: an effect that happens twice must show.
+    /// The table of effects has no unique key, so that a repeated effect is visible.
     async fn prepared(self) -> World {
         self.windlass().await;
         self.sql(&format!("create table {} (job_id bigint)", self.effects())).await;
@@ -101,7 +101,7 @@ impl World {
         }
     }
 
-    /// A handle of its own, as another process would have; all kinds of [`jobs`] are known to it.
+    /// A separate handle, as in another process, with all kinds of [`jobs`].
     pub(crate) async fn windlass(&self) -> Windlass {
         jobs::builder(&self.url, &self.ledger(), &self.effects()).migrate().build().await.unwrap()
     }
@@ -116,7 +116,7 @@ impl World {
 
     /// A worker process with a short lease.
     pub(crate) fn worker(&self, name: &str, lease: Duration) -> Process {
-        // An earlier one of the name may have had its clock stepped.
+        // An earlier worker of this name may have left a clock offset.
         let _ = std::fs::remove_file(self.clock(name));
         Process::start(name, self.directory.path(), self.worker_command(name, lease)).unwrap()
     }
@@ -128,7 +128,7 @@ impl World {
         command
     }
 
-    /// This test binary again, with the database in its environment, for `entry` alone.
+    /// This test binary with the database in its environment, to run only the test `entry`.
     pub(crate) fn command(&self, entry: &str) -> Command {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", entry, "--nocapture"]);
@@ -142,7 +142,7 @@ impl World {
         self.directory.path().join(format!("{name}.clock"))
     }
 
-    /// Steps the clock of the worker process `name` and returns when it has said so.
+    /// Steps the clock of the worker process `name` and waits until it has confirmed.
     pub(crate) async fn step_clock(&self, name: &str, worker: &Process, micros: i64) {
         let (file, fresh) = (self.clock(name), self.directory.path().join("fresh.clock"));
         std::fs::write(&fresh, micros.to_string()).unwrap();
@@ -154,7 +154,7 @@ impl World {
         .await;
     }
 
-    /// One statement on the application's side of the database.
+    /// Runs one statement of the application.
     pub(crate) async fn sql(&self, statement: &str) {
         let statement = sqlx::AssertSqlSafe(statement.to_owned());
         match self.database {
@@ -169,7 +169,7 @@ impl World {
         }
     }
 
-    /// A figure from this world's own tables on Postgres.
+    /// The number that a query on this schema returns, on Postgres.
     pub(crate) async fn number(&self, query: &str, about: &str) -> i64 {
         let schema = self.schema.as_ref().map_or("windlass", |(_, schema)| schema);
         let query = sqlx::AssertSqlSafe(query.replace("windlass.", &format!("{schema}.")));
@@ -196,7 +196,7 @@ impl World {
         ids.into_iter().map(JobId).collect()
     }
 
-    /// Ends the test's schema; a failed test leaves it for a look.
+    /// Drops the test's schema. A failed test leaves it for inspection.
     pub(crate) async fn end(self) {
         if let Some((url, schema)) = &self.schema {
             let mut connection = sqlx::PgConnection::connect(url).await.unwrap();
@@ -216,7 +216,7 @@ pub(crate) async fn count_in(windlass: &Windlass, states: &[JobState]) -> u64 {
     windlass.client().store().count(&filter).await.unwrap()
 }
 
-/// Until nothing waits and nothing runs.
+/// Waits until no job waits or runs.
 pub(crate) async fn wait_all_finished(windlass: &Windlass, deadline: Duration) {
     wait_until("every job to finish", deadline, || async {
         let live = [JobState::Scheduled, JobState::Pending, JobState::Running];
@@ -233,8 +233,8 @@ pub(crate) async fn wait_all_finished(windlass: &Windlass, deadline: Duration) {
     .await;
 }
 
-/// Whether three of a key run at once where three may: one job more than that, none of which ends before three have begun. `held`
-/// makes a job that stays until the file is there; workers may come later. Their ids.
+/// Checks that three jobs of a key run at once. Enqueues four, none of which ends before three have started, and
+/// returns their ids. `held` makes a job that runs until the file exists.
 pub(crate) async fn three_at_once(
     windlass: &Windlass,
     spans: &Path,
@@ -244,7 +244,7 @@ pub(crate) async fn three_at_once(
     let release = spans.with_extension(key);
     let jobs: Vec<Request> = (0..4).map(|_| held(release.clone())).collect();
     let ids: Vec<JobId> = windlass.enqueue_many(jobs).await.unwrap().into_iter().map(|e| e.id).collect();
-    wait_until("three at once where three may be", Duration::from_secs(60), || async {
+    wait_until("three jobs to run at once", Duration::from_secs(60), || async {
         let text = std::fs::read_to_string(spans).unwrap_or_default();
         let begun = |id: &&JobId| text.contains(&format!("start {key} {id}\n"));
         Seen::when(ids.iter().filter(begun).count(), |begun| *begun >= 3)
@@ -254,7 +254,7 @@ pub(crate) async fn three_at_once(
     ids
 }
 
-/// Until a worker process is registered and leases something.
+/// Waits until a worker is registered and leases a job.
 pub(crate) async fn wait_for_leases(windlass: &Windlass, deadline: Duration) -> WorkerRow {
     wait_until("a worker with leased jobs", deadline, || async {
         let workers = windlass.client().store().workers().await.unwrap();
@@ -266,7 +266,7 @@ pub(crate) async fn wait_for_leases(windlass: &Windlass, deadline: Duration) -> 
     .await
 }
 
-/// The few that did not complete, each because its process was killed three times while it ran alone.
+/// The few jobs that did not complete, because their process was killed three times while they ran alone.
 pub(crate) async fn died_alone(windlass: &Windlass, jobs: &[JobId]) -> BTreeSet<JobId> {
     let mut dead = BTreeSet::new();
     for id in jobs {
@@ -280,7 +280,7 @@ pub(crate) async fn died_alone(windlass: &Windlass, jobs: &[JobId]) -> BTreeSet<
     dead
 }
 
-/// A dead letter by rule.
+/// The job is a dead letter because its process died three times.
 pub(crate) fn assert_died_alone(job: &JobRecord) {
     assert_eq!(job.state, JobState::DeadLetter, "{job:?}");
     let why = job.last_error.as_deref();

@@ -1,4 +1,4 @@
-//! The disk under SQLite fills up: what cannot be written is refused, and goes on when there is room again.
+//! The disk under SQLite fills up: writes are refused, and go on once there is space again.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -9,13 +9,13 @@ use windlass::{EnqueueError, JobId, JobState, Request, StoreError};
 use windlass_core::store::JobDetail;
 use windlass_testkit::signal::{Seen, wait_until};
 
-use super::{Fat, open};
+use super::{LargePayload, open};
 use crate::jobs::{Append, Hold};
 use crate::world::{World, wait_all_finished};
 
-const SOON: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A file system of a few megabytes. Needs root, as the machines that run these tests have.
+/// A file system of a few megabytes. Mounting it needs root.
 struct SmallDisk {
     directory: tempfile::TempDir,
 }
@@ -38,14 +38,14 @@ impl Drop for SmallDisk {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_disk_refuses_and_a_freed_one_goes_on() {
+async fn a_full_disk_refuses_jobs_until_space_is_freed() {
     let disk = SmallDisk::mount(24);
     let ballast = disk.directory.path().join("ballast");
     std::fs::write(&ballast, vec![0u8; 10 << 20]).unwrap();
     let windlass = open(&disk.directory.path().join("app.db")).await;
     let mut accepted: Vec<JobId> = Vec::new();
     let refusal = loop {
-        match windlass.enqueue(Fat { body: "x".repeat(200_000) }).await {
+        match windlass.enqueue(LargePayload { body: "x".repeat(200_000) }).await {
             Ok(enqueued) => accepted.push(enqueued.id),
             Err(error) => break error,
         }
@@ -57,12 +57,12 @@ async fn a_full_disk_refuses_and_a_freed_one_goes_on() {
     );
     assert!(refusal.to_string().contains("no restart is needed"), "{refusal}");
     std::fs::remove_file(&ballast).unwrap();
-    accepted.push(windlass.enqueue(Fat { body: "y".repeat(200_000) }).await.unwrap().id);
+    accepted.push(windlass.enqueue(LargePayload { body: "y".repeat(200_000) }).await.unwrap().id);
     let drained = windlass.drain().await.unwrap();
     assert_eq!(drained.completed, accepted.len() as u64, "every accepted job, and no other");
 }
 
-/// Takes every byte that is left.
+/// Fills the disk to the last byte.
 fn fill(disk: &SmallDisk) -> PathBuf {
     let path = disk.directory.path().join("ballast");
     let mut ballast = std::fs::File::create(&path).unwrap();
@@ -72,17 +72,17 @@ fn fill(disk: &SmallDisk) -> PathBuf {
     path
 }
 
-/// The disk fills while a worker process runs jobs, all end while it is full, and it is freed when their settles
-/// were refused and `long_enough` says so. The same process then finishes them.
+/// Fills the disk while a worker process runs jobs, lets them end while it is full, and frees it once their settlements
+/// were refused and `long_enough` is true of the log. The same process must then finish them.
 async fn fill_under_a_worker(lease: Duration, long_enough: fn(&str) -> bool) -> Vec<JobDetail> {
     let disk = SmallDisk::mount(24);
     let world = World::sqlite_at(disk.directory.path().join("app.db")).await;
     let windlass = world.windlass().await;
     let go = world.directory().join("go");
-    let jobs = (0..6).map(|n| Request::from(Hold { file: go.clone(), keyed: n % 2 == 0 }));
+    let jobs = (0..6).map(|n| Request::from(Hold { file: go.clone(), in_tx: n % 2 == 0 }));
     let mut ids: Vec<JobId> = windlass.enqueue_many(jobs).await.unwrap().iter().map(|e| e.id).collect();
     let mut worker = world.worker("worker", lease);
-    wait_until("every job to run", SOON, || async {
+    wait_until("every job to run", DEADLINE, || async {
         Seen::when(world.entries().lines.len(), |runs| *runs == ids.len())
     })
     .await;
@@ -90,7 +90,7 @@ async fn fill_under_a_worker(lease: Duration, long_enough: fn(&str) -> bool) -> 
     let refusal = windlass.enqueue(Append { ms: 0 }).await.unwrap_err();
     assert!(refusal.to_string().contains("the disk is full"), "{refusal}");
     std::fs::write(&go, []).unwrap();
-    wait_until("a settle to be refused", SOON, || async {
+    wait_until("a settle to be refused", DEADLINE, || async {
         let log = worker.stderr();
         let refused = log.contains("could not settle; trying again until it works error=\"the disk is full");
         if refused && long_enough(&log) { Seen::Yes(()) } else { Seen::NotYet(log) }
@@ -100,9 +100,9 @@ async fn fill_under_a_worker(lease: Duration, long_enough: fn(&str) -> bool) -> 
     assert_eq!(settled.job.state, JobState::Running, "it was written to a full disk");
     std::fs::remove_file(ballast).unwrap();
 
-    // Also a job that comes later.
-    ids.push(windlass.enqueue(Hold { file: go, keyed: true }).await.unwrap().id);
-    wait_all_finished(&windlass, SOON).await;
+    // A job enqueued afterwards must run too.
+    ids.push(windlass.enqueue(Hold { file: go, in_tx: true }).await.unwrap().id);
+    wait_all_finished(&windlass, DEADLINE).await;
     assert!(worker.is_running().unwrap(), "{}", worker.output());
     let mut details = Vec::new();
     for id in &ids {
@@ -113,7 +113,7 @@ async fn fill_under_a_worker(lease: Duration, long_enough: fn(&str) -> bool) -> 
     details
 }
 
-/// Every job completed, every run of it has its reason, and what is keyed happened once.
+/// Every job completed, every earlier run was lost or retried, and transactional effects happened once.
 async fn check_runs(world: &World, details: &[JobDetail]) {
     let entries = world.entries();
     let verdict = entries.judge(details.iter().map(|detail| detail.job.id));
@@ -127,10 +127,10 @@ async fn check_runs(world: &World, details: &[JobDetail]) {
         );
         assert!(earlier.iter().all(|run| ["lost", "retry"].contains(&run.outcome.as_str())), "{detail:?}");
         let runs = entries.lines.iter().filter(|(id, _)| *id == detail.job.id).count();
-        assert_eq!(runs, detail.attempts.len(), "a run nobody recorded: {detail:?}");
+        assert_eq!(runs, detail.attempts.len(), "a run was not recorded: {detail:?}");
     }
-    let keyed = details.iter().enumerate().filter(|(n, _)| n % 2 == 0).map(|(_, detail)| detail.job.id);
-    assert_eq!(world.effect_ids().await, keyed.collect::<Vec<_>>(), "each keyed effect exactly once");
+    let in_tx = details.iter().enumerate().filter(|(n, _)| n % 2 == 0).map(|(_, detail)| detail.job.id);
+    assert_eq!(world.effect_ids().await, in_tx.collect::<Vec<_>>(), "each transactional effect exactly once");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,5 @@
-//! What every entity case starts from: a type of documents, boxes for both strategies, and a follower of the feed.
+//! The start of every entity case: a type, boxes for both strategies, and a reader of the change feed. A box is the
+//! indexing job of an entity.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,11 +16,11 @@ use windlass_core::{JobId, LeasedJob, Outcome, Store, Strategy, TypeId, WorkerId
 
 use super::{Harness, settlement};
 
-/// The space of the cases' vectors.
+/// The vector space of the cases.
 pub(super) const SPACE: &str = "small/1";
 
-/// Boxes that hurry go to the main queue, the others elsewhere.
-pub(super) struct Shelf<'h> {
+/// Boxes of the async strategy go to [`super::QUEUE`], those of the batch strategy to [`super::OTHER_QUEUE`].
+pub(super) struct EntityFixture<'h> {
     pub(super) h: &'h Harness,
     pub(super) type_id: TypeId,
     pub(super) spec: Arc<TypeSpec>,
@@ -31,18 +32,18 @@ pub(super) fn fields(json: &str) -> Fields {
     serde_json::from_str(json).unwrap()
 }
 
-/// A document that says `text`.
+/// Fields with this text.
 pub(super) fn saying(text: &str) -> Fields {
     fields(&format!(r#"{{"title":"t","text":{}}}"#, serde_json::Value::from(text)))
 }
 
-impl<'h> Shelf<'h> {
-    pub(super) async fn new(h: &'h Harness) -> Shelf<'h> {
+impl<'h> EntityFixture<'h> {
+    pub(super) async fn new(h: &'h Harness) -> EntityFixture<'h> {
         let spec = Arc::new(TypeSpec::document());
         let type_id = h.store.put_type(&spec, None).await.unwrap();
         let kind = |kind, queue, priority| BoxKind { kind, queue, priority, max_attempts: 3, timeout: None };
         let boxes = BoxKinds { soon: kind(h.kind, h.queue, 3), bulk: kind(h.other_kind, h.other_queue, 6) };
-        Shelf { h, type_id, spec, boxes, worker: h.worker().await }
+        EntityFixture { h, type_id, spec, boxes, worker: h.worker().await }
     }
 
     // Writing --------------------------------------------------------------------------------------------------
@@ -79,7 +80,7 @@ impl<'h> Shelf<'h> {
         EntityWrite { delay: Some(delay), ..write }
     }
 
-    /// With its vector made beforehand.
+    /// A sync write with its vector.
     pub(super) fn prepared(&self, id: &str, text: &str, vector: &[u8]) -> EntityWrite {
         let made = Prepared { hash: self.hash(text), space: SPACE.to_owned(), vector: vector.to_vec() };
         EntityWrite { prepared: Some(made), ..self.with(Strategy::Sync, self.put(id, text)) }
@@ -95,7 +96,7 @@ impl<'h> Shelf<'h> {
         saved
     }
 
-    /// One write that must be taken.
+    /// One write that must be accepted.
     pub(super) async fn saved(&self, write: EntityWrite) -> Written {
         taken(self.save(&[write]).await.remove(0))
     }
@@ -118,7 +119,7 @@ impl<'h> Shelf<'h> {
         self.found(id).await.unwrap_or_else(|| panic!("entity {id} is not there"))
     }
 
-    /// The text an entity says now.
+    /// The current text of an entity.
     pub(super) async fn text(&self, id: &str) -> String {
         let fields = self.get(id).await.fields.unwrap_or_else(|| panic!("entity {id} is a tombstone"));
         fields["text"].as_str().unwrap().to_owned()
@@ -130,7 +131,7 @@ impl<'h> Shelf<'h> {
 
     // Working --------------------------------------------------------------------------------------------------
 
-    /// Leases what waits in the queue of bulk boxes.
+    /// Leases the waiting batch boxes.
     pub(super) async fn claim_bulk(&self) -> Vec<LeasedJob> {
         let ask = Claim {
             queue: self.h.other_queue,
@@ -155,7 +156,7 @@ impl<'h> Shelf<'h> {
         )
     }
 
-    /// The provider failed; `outcome` says whether the box comes back.
+    /// A box whose embedding failed; `outcome` decides whether it is retried.
     pub(super) fn failed(&self, job: &LeasedJob, id: &str, text: &str, outcome: Outcome) -> BoxDone {
         self.outcome(job, id, text, outcome, BoxOutcome::Failed)
     }
@@ -192,16 +193,16 @@ pub(super) fn taken(saved: Saved) -> Written {
     }
 }
 
-/// An index in memory as it would follow the feed.
+/// Reads the change feed like the in-memory index.
 #[derive(Default)]
-pub(super) struct Follower {
+pub(super) struct FeedReader {
     pub(super) mark: FeedMark,
-    /// What is there, by id.
+    /// Entities that exist, by id.
     pub(super) seen: BTreeMap<String, ChangedEntity>,
 }
 
-impl Follower {
-    /// Reads the feed until it says there is no more; answers what it showed.
+impl FeedReader {
+    /// Reads the feed to its end and returns all changes.
     pub(super) async fn drain(&mut self, handle: &dyn Store, limit: u32) -> Vec<ChangedEntity> {
         let mut all = Vec::new();
         loop {
@@ -221,7 +222,7 @@ impl Follower {
         }
     }
 
-    /// The ids of what a drain showed, sorted.
+    /// The ids of all changes, sorted.
     pub(super) async fn ids(&mut self, handle: &dyn Store, limit: u32) -> Vec<String> {
         let mut ids: Vec<String> = self.drain(handle, limit).await.into_iter().map(|e| e.id).collect();
         ids.sort_unstable();

@@ -1,4 +1,4 @@
-//! What the cases about schedules share: a description, and one schedule's turn worked out as the engine would.
+//! Shared by the schedule cases: a spec, and the tick of a schedule as the engine computes it.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(super) fn spec(name: &str, expr: &str) -> ScheduleSpec {
 }
 
 impl Harness {
-    /// A schedule that must be new.
+    /// Creates a schedule, which must be new.
     pub(super) async fn schedule(&self, spec: &ScheduleSpec) -> ScheduleRecord {
         let put = self.store.put_schedule(spec, None).await.unwrap();
         assert_eq!(put.what, Put::Created);
@@ -37,8 +37,8 @@ impl Harness {
         self.store.due_schedules(self.now().await, limit).await.unwrap()
     }
 
-    /// The turn of a schedule at `now`: one job for all ticks since the last.
-    pub(super) fn turn(&self, record: &ScheduleRecord, now: Time) -> Tick {
+    /// The tick of a schedule at `now`, with the jobs for all ticks since the last one.
+    pub(super) fn tick_of(&self, record: &ScheduleRecord, now: Time) -> Tick {
         let spec = record.spec().unwrap();
         let plan = spec.plan(record.created_at).unwrap();
         let due = plan.due(record.last_tick, now);

@@ -1,4 +1,4 @@
-//! What the audit cases ask: who said what of whom.
+//! Reads the audit log for the audit cases.
 
 use serde_json::{Value, json};
 use windlass_core::audit::Actor;
@@ -11,8 +11,8 @@ pub(super) fn me() -> Actor {
 }
 
 impl Harness {
-    /// Every act, oldest first: `[act, subject, detail]`. Each is by [`me`].
-    pub(super) async fn told(&self) -> Vec<Value> {
+    /// Every record, oldest first, as `[act, subject, detail]`. Each must be by [`me`].
+    pub(super) async fn audit_lines(&self) -> Vec<Value> {
         let mut acts = self.store.audit(&ActFilter::newest(100)).await.unwrap();
         acts.reverse();
         assert!(acts.iter().all(|act| act.actor == "me"), "{acts:?}");

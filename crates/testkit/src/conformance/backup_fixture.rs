@@ -1,4 +1,4 @@
-//! A database with something of everything in it, and its rows as a backup sees them.
+//! A database with rows in every table, and its rows as a backup reads them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,39 +13,39 @@ use windlass_core::{
     EntityRef, Idempotency, JobId, NewJob, OnConflict, Outcome, QueueSpec, Resource, Store, Unique,
 };
 
-use super::flow::Flow;
-use super::shelf::Shelf;
-use super::till::Till;
-use super::timetable::{HOUR, spec};
+use super::budget_fixture::BudgetFixture;
+use super::entity_fixture::EntityFixture;
+use super::schedule_fixture::{HOUR, spec};
+use super::workflow_fixture::WorkflowFixture;
 use super::{Harness, settlement};
 
-/// What the cases ask about afterwards.
+/// Jobs that the cases check after a restore.
 pub struct Filled {
-    /// Leased in the second attempt.
+    /// Leased in its second attempt.
     pub leased: JobId,
-    /// Leased, while a newer job of its unique key waits.
-    pub twin: JobId,
+    /// Leased while a newer job with its unique key waits.
+    pub duplicate: JobId,
     pub waiting: JobId,
     pub completed: JobId,
 }
 
-/// Jobs in every state with all they may have, entities, schedules, budgets and what operators did.
+/// Adds jobs in every state with every option, entities, schedules, budgets and operator actions.
 pub async fn fill(h: &Harness) -> Filled {
-    let till = Till::new(h).await;
+    let fixture = BudgetFixture::new(h).await;
     let dying = h.worker().await;
     h.put(h.job()).await;
     h.claim_one(dying).await;
     h.lose(dying).await;
     let worker = h.worker().await;
     let waiting = waiting(h).await;
-    let completed = ended(h, till.worker).await;
-    books(h, &till).await;
+    let completed = ended(h, fixture.worker).await;
+    books(h, &fixture).await;
     entities(h).await;
     h.schedule(&spec("hourly", "every 1h")).await;
     h.schedule(&spec("paused", "@daily")).await;
     h.store.pause_schedule("paused", true, None).await.unwrap();
     h.advance(HOUR * 2);
-    let turn = h.turn(&h.read("hourly").await, h.now().await);
+    let turn = h.tick_of(&h.read("hourly").await, h.now().await);
     assert_eq!(h.store.tick(&[turn]).await.unwrap(), [true]);
     let update = QueueUpdate {
         paused: Some(true),
@@ -56,13 +56,13 @@ pub async fn fill(h: &Harness) -> Filled {
     };
     h.store.update_queue(h.other_queue, &update).await.unwrap();
     h.store.record(&[rollup(h).await]).await.unwrap();
-    let (leased, twin) = leased(h, worker).await;
+    let (leased, duplicate) = leased(h, worker).await;
     limits(h).await;
-    Flow::diamond(h, OnFailure::Compensate).await;
-    Filled { leased, twin, waiting, completed }
+    WorkflowFixture::diamond(h, OnFailure::Compensate).await;
+    Filled { leased, duplicate, waiting, completed }
 }
 
-/// A rate with tokens given away, a live limit per key, a resource, a unique key whose window lasts.
+/// A rate with leased tokens, a live limit per key, a resource, and an open window of a unique key.
 async fn limits(h: &Harness) {
     let rate = Some(Live::Set(Some("2/s".parse().unwrap())));
     let update = KindUpdate { rate, key_concurrency: Some(Live::Set(2)), ..KindUpdate::default() };
@@ -93,7 +93,7 @@ async fn waiting(h: &Harness) -> JobId {
     id
 }
 
-/// One job in each way to end, and the attempts before.
+/// One job for each way to end, with its attempts.
 async fn ended(h: &Harness, worker: windlass_core::WorkerId) -> JobId {
     let errors = [
         Outcome::Done { result: Some(b"{\"ok\": true}".to_vec()) },
@@ -119,22 +119,22 @@ async fn ended(h: &Harness, worker: windlass_core::WorkerId) -> JobId {
     completed.unwrap()
 }
 
-async fn books(h: &Harness, till: &Till<'_>) {
+async fn books(h: &Harness, fixture: &BudgetFixture<'_>) {
     h.put(NewJob { priority: 0, ..h.job() }).await;
-    let job = h.claim_one(till.worker).await;
-    till.change(&till.to_limit(20_000).await).await;
-    till.spend(&job, 15_500).await;
-    till.granted(&job, 100).await;
+    let job = h.claim_one(fixture.worker).await;
+    fixture.change(&fixture.to_limit(20_000).await).await;
+    fixture.spend(&job, 15_500).await;
+    fixture.granted(&job, 100).await;
     h.done(&job).await;
 }
 
 async fn entities(h: &Harness) {
-    let shelf = Shelf::new(h).await;
+    let entities = EntityFixture::new(h).await;
     for (id, text) in [("a", "waits for its vector"), ("b", "is deleted"), ("c", "ü \"quoted\" \\ text")] {
-        shelf.saved(shelf.put(id, text)).await;
+        entities.saved(entities.put(id, text)).await;
     }
-    shelf.saved(shelf.delete("b")).await;
-    shelf.saved(shelf.prepared("d", "has one", &[0, 1, 2, 255])).await;
+    entities.saved(entities.delete("b")).await;
+    entities.saved(entities.prepared("d", "has one", &[0, 1, 2, 255])).await;
 }
 
 async fn rollup(h: &Harness) -> Rollup {
@@ -145,7 +145,7 @@ async fn rollup(h: &Harness) -> Rollup {
     Rollup { minute, queue: h.queue, kind: h.kind, completed: 7, retried: 1, dead: 0, latency, run }
 }
 
-/// A job in its second attempt with progress and a wish to cancel it, and one whose twin waits.
+/// A job in its second attempt with progress and a cancel request, and one whose duplicate waits.
 async fn leased(h: &Harness, worker: windlass_core::WorkerId) -> (JobId, JobId) {
     let first = h.put(NewJob { priority: 0, ..h.job() }).await;
     let job = h.claim_one(worker).await;
@@ -154,25 +154,25 @@ async fn leased(h: &Harness, worker: windlass_core::WorkerId) -> (JobId, JobId) 
         .await
         .unwrap();
     h.advance(Duration::from_secs(1));
-    // In a lane: with the twin goes its slot.
-    let keyed = |job| NewJob { concurrency_key: Some("twin".to_owned()), priority: 0, ..job };
-    let twin = h.put(keyed(h.unique("twin", OnConflict::Keep))).await;
+    // In a lane: the superseded job frees its slot.
+    let keyed = |job| NewJob { concurrency_key: Some("duplicate".to_owned()), priority: 0, ..job };
+    let duplicate = h.put(keyed(h.unique("duplicate", OnConflict::Keep))).await;
     let held = h.claim(worker, 2).await;
-    assert_eq!(held.iter().map(|job| job.id).collect::<Vec<_>>(), [first, twin]);
+    assert_eq!(held.iter().map(|job| job.id).collect::<Vec<_>>(), [first, duplicate]);
     let body = ReportBody::Progress { percent: 12.3, message: Some("half".to_owned()) };
-    let told = Report { id: first, token: held[0].token, attempt: held[0].attempt, body };
-    assert_eq!(h.store.report(&[told]).await.unwrap(), 1);
+    let progress = Report { id: first, token: held[0].token, attempt: held[0].attempt, body };
+    assert_eq!(h.store.report(&[progress]).await.unwrap(), 1);
     h.act(&[first], Action::Cancel).await;
-    h.put(keyed(h.unique("twin", OnConflict::Keep))).await;
-    (first, twin)
+    h.put(keyed(h.unique("duplicate", OnConflict::Keep))).await;
+    (first, duplicate)
 }
 
-/// The schema's tables and those of entities.
+/// The tables of the schema and of entities.
 pub fn holdings() -> Holdings {
     Holdings::core().with_tables(windlass_core::entity::TABLES)
 }
 
-/// Everything a backup of the store would hold.
+/// All rows of a backup.
 pub async fn exported(store: &(impl BackupStore + ?Sized)) -> Vec<Batch> {
     exported_as(store, &holdings()).await
 }
@@ -227,7 +227,7 @@ pub(super) fn row_of(batches: &[Batch], name: &str, id: JobId) -> Option<BTreeMa
     Some(table.columns.iter().map(|column| column.name).zip(row.iter().cloned()).collect())
 }
 
-/// A fill that leaves a table empty proves nothing about it.
+/// Fails if a table is empty, because the backup cases would then not test it.
 pub fn check_full(batches: &[Batch]) {
     let sums = sums(batches);
     let empty: Vec<&str> =

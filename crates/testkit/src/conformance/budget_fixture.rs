@@ -1,5 +1,5 @@
-//! What every budget case starts from: a clock in the middle of a month, a worker with leased jobs, and short words for
-//! asking, settling and looking.
+//! The start of every budget case: a clock in the middle of a month, a worker, and short methods to reserve, settle and
+//! read.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::Harness;
 pub(super) const AI: &str = "ai";
 pub(super) const LIMIT: i64 = 10_000;
 
-pub(super) struct Till<'h> {
+pub(super) struct BudgetFixture<'h> {
     pub(super) h: &'h Harness,
     pub(super) worker: WorkerId,
 }
@@ -34,7 +34,7 @@ pub(super) fn ask(job: &LeasedJob, asked: i64, trigger: Trigger) -> Ask {
     Ask { budget: AI.to_owned(), job: job.id, token: job.token, estimate }
 }
 
-/// A call that came to so many cents and 90 tokens.
+/// A call that cost this many cents and 90 tokens.
 pub(super) fn usage(cost: i64) -> Usage {
     Usage {
         amount: cents(cost),
@@ -45,20 +45,20 @@ pub(super) fn usage(cost: i64) -> Usage {
     }
 }
 
-impl<'h> Till<'h> {
-    pub(super) async fn new(h: &'h Harness) -> Till<'h> {
-        let till = Till { h, worker: h.worker().await };
-        till.go_to(till.month().await.next()).await;
-        till.h.store.sync_budgets(&[spec()]).await.unwrap();
-        till
+impl<'h> BudgetFixture<'h> {
+    pub(super) async fn new(h: &'h Harness) -> BudgetFixture<'h> {
+        let fixture = BudgetFixture { h, worker: h.worker().await };
+        fixture.go_to(fixture.month().await.next()).await;
+        fixture.h.store.sync_budgets(&[spec()]).await.unwrap();
+        fixture
     }
 
-    /// By the database's clock.
+    /// The current month by the database's clock.
     pub(super) async fn month(&self) -> Month {
         Month::of(self.h.now().await)
     }
 
-    /// The middle of a month, where no case comes near its end.
+    /// Moves the clock to the middle of a month, far from its ends.
     pub(super) async fn go_to(&self, month: Month) {
         let there = month.start().plus(Duration::from_secs(14 * 86_400));
         self.h.advance(there.since(self.h.now().await));
@@ -80,7 +80,7 @@ impl<'h> Till<'h> {
         self.h.store.reserve(&ask(job, asked, trigger)).await.unwrap()
     }
 
-    /// A manual one that must be granted.
+    /// Reserves for a manual call; must be granted.
     pub(super) async fn granted(&self, job: &LeasedJob, asked: i64) -> Grant {
         granted(self.reserve(job, asked, Trigger::Manual).await)
     }
@@ -106,7 +106,7 @@ impl<'h> Till<'h> {
         handle.settle_reservation(id, job.token, &usage(cost)).await.unwrap()
     }
 
-    /// A call from its reservation to its end.
+    /// A whole call: reserves and settles.
     pub(super) async fn spend(&self, job: &LeasedJob, cost: i64) -> Grant {
         let grant = self.granted(job, cost).await;
         assert_eq!(self.settle(job, grant.id, cost).await, Charged::Booked(Vec::new()));
@@ -155,11 +155,11 @@ impl<'h> Till<'h> {
     }
 
     async fn nothing(&self) -> BudgetChange {
-        BudgetChange::new(AI, self.month().await, Some(&Actor::new("somebody")))
+        BudgetChange::new(AI, self.month().await, Some(&Actor::new("operator")))
     }
 
-    /// The month's row says what its ledger and its sums by kind, user and provider say.
-    pub(super) async fn books_agree(&self, month: Month) {
+    /// The sums of the month equal its ledger and its sums by kind, user and provider.
+    pub(super) async fn check_sums(&self, month: Month) {
         let months = self.h.store.history(AI, 100).await.unwrap().unwrap();
         let standing = months.into_iter().find(|standing| standing.month == month).unwrap();
         let ledger = self.ledger(month).await;

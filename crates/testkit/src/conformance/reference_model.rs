@@ -1,6 +1,6 @@
-//! A job system small enough to be obviously right: what `model` expects a store to show after each step.
+//! A minimal job system in memory. `model` compares a store with it after each step.
 //!
-//! It shares the pure rules of `core` (verdicts, crash policy) and nothing else with a store.
+//! It shares only the pure rules of `core` (verdicts, crash policy) with a store.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use windlass_core::sweep::{Lost, LostLease, lost};
 use windlass_core::{JobId, JobState, LeasedJob, OnConflict, Time, WorkerId};
 
 #[derive(Clone, Debug)]
-pub(super) struct Sketch {
-    pub at: Place,
-    /// Attempts used; while it runs, this one included.
+pub(super) struct ModelJob {
+    pub at: JobPlace,
+    /// Attempts used, including the running one.
     pub attempt: u16,
     pub max_attempts: u16,
     pub crashes: u16,
@@ -21,13 +21,13 @@ pub(super) struct Sketch {
     pub key: Option<String>,
     pub priority: u8,
     pub lane: Option<String>,
-    /// Holds a slot of its lane: it runs, or came back unrun.
+    /// Holds a slot of its lane: it runs, or was handed back.
     pub holds: bool,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Place {
-    /// Exact once the store was asked, about right before that.
+pub(super) enum JobPlace {
+    /// Approximate until it is read back from the store.
     Waiting {
         run_at: Time,
     },
@@ -41,68 +41,69 @@ pub(super) enum Place {
 
 #[derive(Default)]
 pub(super) struct Model {
-    pub jobs: BTreeMap<JobId, Sketch>,
-    /// Jobs of one lane that may run at once.
+    pub jobs: BTreeMap<JobId, ModelJob>,
+    /// Limit of concurrent jobs in one lane.
     pub at_once: usize,
 }
 
-impl Sketch {
+impl ModelJob {
     pub(super) fn state(&self, now: Time) -> JobState {
         match &self.at {
-            Place::Waiting { run_at } if *run_at > now => JobState::Scheduled,
-            Place::Waiting { .. } => JobState::Pending,
-            Place::Running { .. } => JobState::Running,
-            Place::Over(state) => *state,
+            JobPlace::Waiting { run_at } if *run_at > now => JobState::Scheduled,
+            JobPlace::Waiting { .. } => JobState::Pending,
+            JobPlace::Running { .. } => JobState::Running,
+            JobPlace::Over(state) => *state,
         }
     }
 
     fn waits(&self) -> bool {
-        matches!(self.at, Place::Waiting { .. })
+        matches!(self.at, JobPlace::Waiting { .. })
     }
 }
 
 impl Model {
-    fn twin(&self, key: Option<&str>) -> Option<JobId> {
+    fn duplicate(&self, key: Option<&str>) -> Option<JobId> {
         let key = key?;
         self.jobs.iter().find(|(_, j)| j.waits() && j.key.as_deref() == Some(key)).map(|(id, _)| *id)
     }
 
     /// The waiting job a new one with `key` would meet.
     pub(super) fn waiting(&self, key: &str) -> Option<JobId> {
-        self.twin(Some(key))
+        self.duplicate(Some(key))
     }
 
-    /// Adds a job the store accepted as new; a waiting twin can only be there to be replaced.
-    pub(super) fn enqueued(&mut self, id: JobId, mut job: Sketch, policy: Option<OnConflict>) {
-        if let Some(twin) = self.twin(job.key.as_deref()) {
+    /// Adds a job that the store accepted as new. A waiting duplicate must have been replaced.
+    pub(super) fn enqueued(&mut self, id: JobId, mut job: ModelJob, policy: Option<OnConflict>) {
+        if let Some(duplicate) = self.duplicate(job.key.as_deref()) {
             assert_eq!(
                 policy,
                 Some(OnConflict::Replace),
-                "job {id} was taken beside its waiting twin {twin}"
+                "job {id} was accepted although its duplicate {duplicate} waits"
             );
-            let old = self.jobs.get_mut(&twin).unwrap();
-            if let (Place::Waiting { run_at: old }, Place::Waiting { run_at }) = (&old.at, &mut job.at) {
+            let old = self.jobs.get_mut(&duplicate).unwrap();
+            if let (JobPlace::Waiting { run_at: old }, JobPlace::Waiting { run_at }) = (&old.at, &mut job.at)
+            {
                 *run_at = (*run_at).min(*old);
             }
-            old.at = Place::Over(JobState::Superseded);
-            self.release(twin);
+            old.at = JobPlace::Over(JobState::Superseded);
+            self.release(duplicate);
         }
         assert!(self.jobs.insert(id, job).is_none(), "job id {id} was given twice");
     }
 
-    /// The job no longer holds a slot, if it held one.
+    /// Frees the slot of the job, if it holds one.
     pub(super) fn release(&mut self, id: JobId) {
         self.jobs.get_mut(&id).unwrap().holds = false;
     }
 
-    /// Due jobs, those in line or the others, as they stand.
+    /// Due jobs in order: those blocked by their lane if `lined`, else the ready ones.
     fn due(&self, now: Time, suspect: bool, lined: bool) -> Vec<JobId> {
         let mut due: Vec<_> = self
             .jobs
             .iter()
             .filter(|(_, j)| j.suspect == suspect && lined == (j.lane.is_some() && !j.holds))
             .filter_map(|(id, j)| match j.at {
-                Place::Waiting { run_at } if run_at <= now => Some((j.priority, run_at, *id)),
+                JobPlace::Waiting { run_at } if run_at <= now => Some((j.priority, run_at, *id)),
                 _ => None,
             })
             .collect();
@@ -110,22 +111,22 @@ impl Model {
         due.into_iter().map(|(_, _, id)| id).collect()
     }
 
-    /// Those who must be run alone and stand in no line.
+    /// Due suspects that are not blocked.
     pub(super) fn suspects(&self, now: Time) -> usize {
         self.due(now, true, false).len()
     }
 
     fn room(&self, lane: &str) -> bool {
-        let of_lane = |j: &&Sketch| j.holds && j.lane.as_deref() == Some(lane);
+        let of_lane = |j: &&ModelJob| j.holds && j.lane.as_deref() == Some(lane);
         self.jobs.values().filter(of_lane).count() < self.at_once
     }
 
-    /// A claim must have taken the first of those who stand in no line; from the lines it may have taken who is due, and
-    /// their lanes have room for them.
+    /// Applies a claim. It must have taken the first ready jobs. It may have taken due blocked jobs for which their
+    /// lanes have free slots.
     pub(super) fn took(&mut self, got: &[LeasedJob], worker: WorkerId, suspect: bool, now: Time) {
         let (ready, lined) = (self.due(now, suspect, false), self.due(now, suspect, true));
         let taken: Vec<JobId> = got.iter().map(|job| job.id).filter(|id| !lined.contains(id)).collect();
-        assert_eq!(taken, ready[..taken.len().min(ready.len())], "who stands in no line");
+        assert_eq!(taken, ready[..taken.len().min(ready.len())], "ready jobs");
         for lease in got {
             let job = &self.jobs[&lease.id];
             if let Some(lane) = job.lane.clone().filter(|_| !job.holds) {
@@ -136,14 +137,15 @@ impl Model {
         }
     }
 
-    /// Nothing is left that a claim, which got nothing, should have taken. A suspect first in line may hold the others up.
+    /// After an empty claim no job is left that it should have taken. A blocked suspect may block other jobs of its
+    /// lane.
     pub(super) fn took_all(&self, now: Time) {
-        assert_eq!(self.due(now, false, false), [], "who stands in no line");
+        assert_eq!(self.due(now, false, false), [], "ready jobs");
         let suspects = self.due(now, true, true);
         let lane = |id: &JobId| self.jobs[id].lane.clone().unwrap();
         for id in self.due(now, false, true) {
             let held_up = suspects.iter().any(|suspect| lane(suspect) == lane(&id));
-            assert!(held_up || !self.room(&lane(&id)), "job {id} stands in line beside a free slot");
+            assert!(held_up || !self.room(&lane(&id)), "job {id} is blocked although a slot is free");
         }
     }
 
@@ -151,23 +153,23 @@ impl Model {
         let job = self.jobs.get_mut(&lease.id).unwrap();
         job.attempt += 1;
         assert_eq!(lease.attempt, job.attempt, "the attempt of job {}", lease.id);
-        job.at = Place::Running { lease, worker, alone };
+        job.at = JobPlace::Running { lease, worker, alone };
     }
 
-    /// Sends a job back to its queue, or past its twin to its end.
+    /// Returns a job to its queue, or ends it as superseded if a duplicate waits.
     fn back(&mut self, id: JobId, attempt: u16, run_at: Time, why: ReturnWhy) -> Settled {
         let key = self.jobs[&id].key.clone();
-        let twin = self.twin(key.as_deref());
+        let duplicate = self.duplicate(key.as_deref());
         let job = self.jobs.get_mut(&id).unwrap();
         let settled = if job.cancel {
-            job.at = Place::Over(JobState::Cancelled);
+            job.at = JobPlace::Over(JobState::Cancelled);
             Settled::Cancelled
-        } else if twin.is_some() {
-            job.at = Place::Over(JobState::Superseded);
+        } else if duplicate.is_some() {
+            job.at = JobPlace::Over(JobState::Superseded);
             Settled::Superseded
         } else {
             job.attempt = attempt;
-            job.at = Place::Waiting { run_at };
+            job.at = JobPlace::Waiting { run_at };
             Settled::Accepted
         };
         if settled != Settled::Accepted || !why.keeps_slot() {
@@ -182,7 +184,7 @@ impl Model {
         job.crashes = 0;
         let settled = match verdict {
             Verdict::End { state, .. } => {
-                job.at = Place::Over(*state);
+                job.at = JobPlace::Over(*state);
                 self.release(id);
                 Settled::Accepted
             }
@@ -199,16 +201,18 @@ impl Model {
     }
 
     pub(super) fn held_by(&self, worker: WorkerId) -> Vec<JobId> {
-        let holds = |j: &Sketch| matches!(j.at, Place::Running { worker: w, .. } if w == worker);
+        let holds = |j: &ModelJob| matches!(j.at, JobPlace::Running { worker: w, .. } if w == worker);
         self.jobs.iter().filter(|(_, j)| holds(j)).map(|(id, _)| *id).collect()
     }
 
-    /// The worker died. Which of two running twins comes back is the store's choice, so the caller avoids those.
+    /// The worker died. The store may return either of two running duplicates, so callers avoid that case.
     pub(super) fn lost(&mut self, worker: WorkerId, at: Time) -> Reclaimed {
         let mut got = Reclaimed::default();
         for id in self.held_by(worker) {
             let job = self.jobs.get_mut(&id).unwrap();
-            let Place::Running { lease, alone, .. } = job.at.clone() else { unreachable!("held_by filters") };
+            let JobPlace::Running { lease, alone, .. } = job.at.clone() else {
+                unreachable!("held_by filters")
+            };
             let facts = LostLease {
                 attempt: job.attempt,
                 max_attempts: job.max_attempts,
@@ -218,12 +222,12 @@ impl Model {
             };
             match lost(facts) {
                 Lost::Cancelled => {
-                    job.at = Place::Over(JobState::Cancelled);
+                    job.at = JobPlace::Over(JobState::Cancelled);
                     got.cancelled += 1;
                     self.release(id);
                 }
                 Lost::DeadLetter { .. } => {
-                    job.at = Place::Over(JobState::DeadLetter);
+                    job.at = JobPlace::Over(JobState::DeadLetter);
                     let LeasedJob { queue, kind, run_at, .. } = lease;
                     got.dead_letters.push(DeadLetter { id, queue, kind, run_at, ended_at: at });
                     self.release(id);
@@ -244,7 +248,7 @@ impl Model {
 
     pub(super) fn retired(&mut self, worker: WorkerId) {
         for id in self.held_by(worker) {
-            let Place::Running { lease, .. } = self.jobs[&id].at.clone() else {
+            let JobPlace::Running { lease, .. } = self.jobs[&id].at.clone() else {
                 unreachable!("held_by filters")
             };
             let attempt = self.jobs[&id].attempt - 1;
@@ -253,13 +257,13 @@ impl Model {
         }
     }
 
-    /// Two of the worker's runs share a key.
+    /// The worker runs two jobs with one key.
     pub(super) fn holds_twins(&self, worker: WorkerId) -> bool {
         let keys: Vec<_> = self.held_by(worker).iter().filter_map(|id| self.jobs[id].key.clone()).collect();
         keys.iter().enumerate().any(|(n, key)| keys[..n].contains(key))
     }
 
-    /// Replays a finished job: true when it waits again, false when its twin did.
+    /// Replays a finished job: true when it waits again, false when a duplicate waits.
     pub(super) fn replayed(&mut self, id: JobId, now: Time) -> bool {
         let job = self.jobs.get_mut(&id).unwrap();
         (job.suspect, job.crashes) = (false, 0);

@@ -1,11 +1,12 @@
-//! A settlement hands its slot to who stands first in line. `claim_late` follows no looks, so what it finds was handed over.
+//! A settlement gives its slot to the next blocked job. `claim_late` does no lane checks, so a job it finds was given
+//! its slot by the settlement.
 
 use std::time::Duration;
 
 use windlass_core::store::{Action, Change, Settled};
 use windlass_core::{JobId, LeasedJob, NewJob, OnConflict, Outcome, RunAt, Unique, WorkerId};
 
-use super::lane::{MINUTE, ids, keyed, limit, put_keyed, retry, sound};
+use super::lane::{MINUTE, check_lanes, ids, keyed, limit, put_keyed, retry};
 use super::{Harness, settlement};
 
 async fn heads(h: &Harness, worker: WorkerId) -> Vec<LeasedJob> {
@@ -15,15 +16,15 @@ async fn heads(h: &Harness, worker: WorkerId) -> Vec<LeasedJob> {
 }
 
 async fn handed_over(h: &Harness, worker: WorkerId, expected: &[JobId]) -> Vec<LeasedJob> {
-    sound(h).await;
+    check_lanes(h).await;
     let heads = heads(h, worker).await;
     assert_eq!(ids(&heads), expected);
     assert!(h.claim(worker, 10).await.is_empty(), "a slot was given twice");
-    sound(h).await;
+    check_lanes(h).await;
     heads
 }
 
-pub async fn the_next_in_line_gets_the_slot(h: Harness) {
+pub async fn a_settlement_gives_the_slot_to_the_next_job(h: Harness) {
     let worker = h.worker().await;
     let put = put_keyed(&h, "a", 4).await;
     let mut running = h.claim_one(worker).await;
@@ -34,12 +35,12 @@ pub async fn the_next_in_line_gets_the_slot(h: Harness) {
         let claimed = h.now().await;
         assert_eq!(h.settle(&running, outcome).await, Settled::Accepted);
         running = handed_over(&h, worker, &put[n + 1..n + 2]).await.remove(0);
-        assert!(running.run_at >= claimed, "it stands where its slot got free");
+        assert!(running.run_at >= claimed, "its due time is when it got the slot");
     }
 }
 
-/// Each slot to a lane of its own, however many lanes one batch is of and whatever the others do.
-pub async fn two_lanes_in_one_batch(h: Harness) {
+/// One batch settles jobs of several lanes; each slot goes to a job of its own lane.
+pub async fn each_slot_stays_in_its_lane(h: Harness) {
     limit(&h, 2).await;
     let worker = h.worker().await;
     let (a, b, c) = (put_keyed(&h, "a", 5).await, put_keyed(&h, "b", 3).await, put_keyed(&h, "c", 2).await);
@@ -54,8 +55,8 @@ pub async fn two_lanes_in_one_batch(h: Harness) {
     handed_over(&h, worker, &[a[2], a[3], b[1], b[2]]).await;
 }
 
-/// Its time comes later, and then there is a slot for it.
-pub async fn a_head_ahead_of_its_time_is_not_promoted(h: Harness) {
+/// The job gets a slot when it is due.
+pub async fn a_job_that_is_not_due_is_not_promoted(h: Harness) {
     let worker = h.worker().await;
     let now = h.put(keyed(&h, "a")).await;
     let urgent = NewJob { priority: 0, run_at: RunAt::In(10 * MINUTE), ..keyed(&h, "a") };
@@ -65,14 +66,14 @@ pub async fn a_head_ahead_of_its_time_is_not_promoted(h: Harness) {
     h.done(&running).await;
     handed_over(&h, worker, &[]).await;
     let next = h.poll(worker).await.queues.into_iter().find(|queue| queue.queue == h.queue).unwrap().next_due;
-    assert!(next.is_some(), "somebody looks when its time comes");
+    assert!(next.is_some(), "the lane is checked when the job is due");
     h.advance(11 * MINUTE);
     assert_eq!(ids(&h.claim(worker, 10).await), [later]);
-    sound(&h).await;
+    check_lanes(&h).await;
 }
 
-/// Whoever is due goes before one whose time is ahead, however urgent that is.
-pub async fn one_ahead_of_its_time_holds_up_nobody(h: Harness) {
+/// A due job goes before a more urgent one that is not due.
+pub async fn a_job_that_is_not_due_blocks_no_other(h: Harness) {
     let worker = h.worker().await;
     put_keyed(&h, "a", 1).await;
     let ahead = |priority| NewJob { priority, run_at: RunAt::In(10 * MINUTE), ..keyed(&h, "a") };
@@ -82,18 +83,18 @@ pub async fn one_ahead_of_its_time_holds_up_nobody(h: Harness) {
     handed_over(&h, worker, &[put[3].id]).await;
 }
 
-pub async fn a_slot_above_a_lowered_limit_goes(h: Harness) {
+pub async fn a_slot_above_a_lowered_limit_is_dropped(h: Harness) {
     limit(&h, 3).await;
     let worker = h.worker().await;
     let put = put_keyed(&h, "a", 6).await;
     let leased = h.claim(worker, 10).await;
     assert_eq!(ids(&leased), put[..3]);
     limit(&h, 2).await;
-    // The lowest slot is within the limit, but all three are taken.
+    // The lowest slot is within the new limit, but all three are taken.
     h.done(&leased[0]).await;
     handed_over(&h, worker, &[]).await;
     h.done(&leased[2]).await;
-    sound(&h).await;
+    check_lanes(&h).await;
     let mut running = h.claim(worker, 10).await;
     assert_eq!(ids(&running), put[3..4], "two run");
     h.done(&leased[1]).await;
@@ -101,7 +102,7 @@ pub async fn a_slot_above_a_lowered_limit_goes(h: Harness) {
     limit(&h, 1).await;
     let batch: Vec<_> = running.iter().map(|job| settlement(job, Outcome::Done { result: None })).collect();
     h.store.settle(&batch).await.unwrap();
-    sound(&h).await;
+    check_lanes(&h).await;
     assert_eq!(ids(&h.claim(worker, 10).await), put[5..]);
 }
 
@@ -119,37 +120,37 @@ pub async fn a_stale_settlement_hands_nothing_over(h: Harness) {
     handed_over(&h, worker, &put[2..]).await;
 }
 
-/// It is cancelled in line before the slot comes to it, and as the head when it has.
-pub async fn a_cancelled_one_is_passed_over(h: Harness) {
+/// One job is cancelled while blocked, another after it got its slot.
+pub async fn a_cancelled_job_is_skipped(h: Harness) {
     let worker = h.worker().await;
     let put = put_keyed(&h, "a", 4).await;
     let first = h.claim_one(worker).await;
     assert_eq!(h.act(&put[1..2], Action::Cancel).await.done, 1);
     h.done(&first).await;
-    sound(&h).await;
+    check_lanes(&h).await;
     assert_eq!(h.act(&put[2..3], Action::Cancel).await.done, 1, "the head");
-    sound(&h).await;
+    check_lanes(&h).await;
     assert_eq!(ids(&h.claim(worker, 10).await), put[3..]);
-    sound(&h).await;
+    check_lanes(&h).await;
 }
 
-/// It comes back beside its twin, ends, and its slot goes on.
-pub async fn a_superseded_one_hands_over(h: Harness) {
+/// A returned job is superseded by its duplicate, and its slot is given on.
+pub async fn a_superseded_job_gives_its_slot_on(h: Harness) {
     let worker = h.worker().await;
     let unique =
         |key: &str| NewJob { unique: Some(Unique::until_started("u", OnConflict::Keep)), ..keyed(&h, key) };
     h.put(unique("a")).await;
     let running = h.claim_one(worker).await;
     let behind = h.put(keyed(&h, "a")).await;
-    let twin = h.put(NewJob { run_at: RunAt::In(10 * MINUTE), ..unique("b") }).await;
+    let duplicate = h.put(NewJob { run_at: RunAt::In(10 * MINUTE), ..unique("b") }).await;
     assert_eq!(h.settle(&running, retry()).await, Settled::Superseded);
     handed_over(&h, worker, &[behind]).await;
     h.advance(11 * MINUTE);
-    assert_eq!(ids(&h.claim(worker, 10).await), [twin]);
+    assert_eq!(ids(&h.claim(worker, 10).await), [duplicate]);
 }
 
-/// Those who came while the lane was full were not announced one by one, and are all served.
-pub async fn everybody_behind_a_full_lane_is_served(h: Harness) {
+/// Jobs enqueued while the lane was full caused no lane check each, and all run.
+pub async fn every_job_behind_a_full_lane_runs(h: Harness) {
     let worker = h.worker().await;
     let mut put = put_keyed(&h, "a", 1).await;
     let mut running = h.claim_one(worker).await;
@@ -172,12 +173,12 @@ pub async fn everybody_behind_a_full_lane_is_served(h: Harness) {
         h.done(&running).await;
     }
     let last = h.put(keyed(&h, "a")).await;
-    assert_eq!(ids(&h.claim(worker, 10).await), [last], "an empty lane takes in as ever");
-    sound(&h).await;
+    assert_eq!(ids(&h.claim(worker, 10).await), [last], "an empty lane accepts jobs again");
+    check_lanes(&h).await;
 }
 
-/// A job that has its slot keeps it; a job that was made more urgent is next.
-pub async fn another_priority_counts_at_once(h: Harness) {
+/// A ready job keeps its slot; a blocked job that was made more urgent is next.
+pub async fn a_changed_priority_applies_at_once(h: Harness) {
     let worker = h.worker().await;
     let urgent = Change { priority: Some(0), run_at: None };
     for ready in [true, false] {
@@ -188,7 +189,7 @@ pub async fn another_priority_counts_at_once(h: Harness) {
         let plain = h.put_plain(2).await;
         let changed = if ready { put[0] } else { put[2] };
         assert!(h.store.change(changed, &urgent, None).await.unwrap());
-        sound(&h).await;
+        check_lanes(&h).await;
         let expected = if ready { [put[0], put[1], put[2]] } else { [put[0], put[2], put[1]] };
         let mut order = Vec::new();
         while order.len() < put.len() {
@@ -198,6 +199,6 @@ pub async fn another_priority_counts_at_once(h: Harness) {
             }
         }
         assert_eq!(order, expected, "of a ready job: {ready}");
-        sound(&h).await;
+        check_lanes(&h).await;
     }
 }

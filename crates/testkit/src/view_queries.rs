@@ -1,5 +1,5 @@
-//! The documents' own SQL on their tables, which are read views here: one list for both databases, and a database with a
-//! row of each sort. docs/views.md lists every change that a dialect forced.
+//! Queries on the read views `indexing_queue`, `embedding_queue`, `delayed_jobs` and `delayed_jobs_dlq`, and a database
+//! with rows of every kind for them. docs/views.md lists the changes that a SQL dialect requires.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,30 +13,29 @@ use windlass_core::{
     Strategy, WorkerId,
 };
 
-/// A statement as its document has it, and as a database that cannot read it so has to be asked.
-pub struct Query {
-    /// Document and place.
-    pub from: &'static str,
+/// A query, with a variant for a database whose dialect differs.
+pub struct ViewQuery {
+    pub name: &'static str,
     pub sql: &'static str,
     pub postgres: Option<&'static str>,
     pub sqlite: Option<&'static str>,
-    /// What [`fill`] makes of it, as JSON objects.
+    /// Checks the rows for the database of [`fill`], as JSON objects.
     pub answer: fn(&[Value]) -> bool,
 }
 
-const fn query(from: &'static str, sql: &'static str, answer: fn(&[Value]) -> bool) -> Query {
-    Query { from, sql, postgres: None, sqlite: None, answer }
+const fn query(name: &'static str, sql: &'static str, answer: fn(&[Value]) -> bool) -> ViewQuery {
+    ViewQuery { name, sql, postgres: None, sqlite: None, answer }
 }
 
-/// Tables the documents name, which have a prefix on SQLite.
+/// The views, which have a prefix on SQLite.
 const TABLES: [&str; 4] = ["indexing_queue", "embedding_queue", "delayed_jobs_dlq", "delayed_jobs"];
 
-impl Query {
+impl ViewQuery {
     pub fn for_postgres(&self) -> String {
         self.postgres.unwrap_or(self.sql).to_owned()
     }
 
-    /// With the prefix; a name is not taken for the beginning of a longer one.
+    /// Adds the prefix. Matches up to the line end, because one name is the beginning of another.
     pub fn for_sqlite(&self) -> String {
         let mut sql = self.sqlite.unwrap_or(self.sql).to_owned();
         for table in TABLES {
@@ -46,9 +45,9 @@ impl Query {
     }
 }
 
-pub const QUERIES: &[Query] = &[
+pub const QUERIES: &[ViewQuery] = &[
     query(
-        "000 Appendix A, queue depth by priority",
+        "indexing_queue: depth by priority",
         "SELECT priority, status, COUNT(*)
 FROM indexing_queue
 GROUP BY priority, status;",
@@ -68,7 +67,7 @@ GROUP BY priority, status;",
         },
     ),
     query(
-        "000 Appendix A, oldest entries",
+        "indexing_queue: oldest entries",
         "SELECT entity_type, priority, requested_at, retry_count
 FROM indexing_queue
 WHERE status = 'PENDING'
@@ -82,7 +81,7 @@ LIMIT 20;",
         },
     ),
     query(
-        "000 Appendix A, error patterns",
+        "indexing_queue: errors",
         "SELECT error_message, COUNT(*)
 FROM indexing_queue
 WHERE status IN ('FAILED', 'DEAD_LETTER')
@@ -93,7 +92,7 @@ ORDER BY COUNT(*) DESC;",
             errors.len() == 2 && errors.contains(&"never again") && errors.contains(&"at last")
         },
     ),
-    Query {
+    ViewQuery {
         sqlite: Some(
             "SELECT id, entity_type, processing_node, started_at
 FROM indexing_queue
@@ -101,7 +100,7 @@ WHERE status = 'PROCESSING'
 AND updated_at < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-10 minutes');",
         ),
         ..query(
-            "000 Appendix A, stuck entries",
+            "indexing_queue: stuck entries",
             "SELECT id, entity_type, processing_node, started_at
 FROM indexing_queue
 WHERE status = 'PROCESSING'
@@ -109,7 +108,7 @@ AND updated_at < NOW() - INTERVAL '10 minutes';",
             |rows| rows.is_empty(),
         )
     },
-    Query {
+    ViewQuery {
         sqlite: Some(
             "SELECT id, entity_type, processing_node, started_at
 FROM indexing_queue
@@ -117,7 +116,7 @@ WHERE status = 'PROCESSING'
 AND updated_at < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '+10 minutes');",
         ),
         ..query(
-            "000 Appendix A, stuck entries, asked ten minutes later",
+            "indexing_queue: stuck entries, ten minutes later",
             "SELECT id, entity_type, processing_node, started_at
 FROM indexing_queue
 WHERE status = 'PROCESSING'
@@ -125,7 +124,7 @@ AND updated_at < NOW() + INTERVAL '10 minutes';",
             |rows| rows.len() == 1 && rows[0]["processing_node"] == "host:7" && rows[0]["started_at"].is_string(),
         )
     },
-    Query {
+    ViewQuery {
         sqlite: Some(
             "SELECT entity_id, operation, content, scheduled_for
 FROM indexing_queue
@@ -140,7 +139,7 @@ ORDER BY
     requested_at ASC;",
         ),
         ..query(
-            "000 §3.2, findPendingEntriesAllPriorities",
+            "indexing_queue: pending entries of all priorities",
             "SELECT entity_id, operation, content, scheduled_for
 FROM indexing_queue
 WHERE status = 'PENDING'
@@ -163,7 +162,7 @@ ORDER BY
         )
     },
     query(
-        "001, the order of dequeue",
+        "embedding_queue: order of dequeue",
         "SELECT id, status, priority, retryCount, maxRetries, scheduledFor
 FROM embedding_queue
 WHERE status = 'pending'
@@ -174,7 +173,7 @@ LIMIT 1;",
             rows.len() == 1 && rows[0]["status"] == "pending" && rows[0]["priority"] == 7 && max_retries == 2
         },
     ),
-    Query {
+    ViewQuery {
         postgres: Some(
             "SELECT status, lastError AS error
 FROM embedding_queue
@@ -182,7 +181,7 @@ WHERE entityData ->> 'id' = 'fails'
 LIMIT 1;",
         ),
         ..query(
-            "001, getStatusByEntityId",
+            "embedding_queue: status by entity id",
             "SELECT status, lastError AS error
 FROM embedding_queue
 WHERE json_extract(entityData, '$.id') = 'fails'
@@ -190,7 +189,7 @@ LIMIT 1;",
             |rows| rows.len() == 1 && rows[0]["status"] == "failed" && rows[0]["error"] == "never again",
         )
     },
-    Query {
+    ViewQuery {
         sqlite: Some(
             "SELECT id, job_type, priority, attempts, max_attempts, last_error, created_at
 FROM delayed_jobs
@@ -198,7 +197,7 @@ WHERE queue = 'BULK' AND locked_at IS NULL AND scheduled_at <= strftime('%Y-%m-%
 ORDER BY priority, scheduled_at;",
         ),
         ..query(
-            "002 §4 and §7, what a worker polls",
+            "delayed_jobs: due jobs of a queue",
             "SELECT id, job_type, priority, attempts, max_attempts, last_error, created_at
 FROM delayed_jobs
 WHERE queue = 'BULK' AND locked_at IS NULL AND scheduled_at <= NOW()
@@ -207,7 +206,7 @@ ORDER BY priority, scheduled_at;",
         )
     },
     query(
-        "002 §7, locked jobs",
+        "delayed_jobs: locked jobs",
         "SELECT job_type, locked_by, locked_at, attempts
 FROM delayed_jobs
 WHERE locked_at IS NOT NULL
@@ -218,14 +217,14 @@ ORDER BY job_type;",
                 && rows.iter().all(|row| row["attempts"] == 1)
         },
     ),
-    Query {
+    ViewQuery {
         sqlite: Some(
             "SELECT job_type, attempts, last_error, json_extract(payload, '$.trigger') AS triggered, failed_at
 FROM delayed_jobs_dlq
 WHERE queue = 'BULK';",
         ),
         ..query(
-            "002 §11.1, jobs that failed for good",
+            "delayed_jobs_dlq: dead letters of a queue",
             "SELECT job_type, attempts, last_error, payload ->> 'trigger' AS triggered, failed_at
 FROM delayed_jobs_dlq
 WHERE queue = 'BULK';",
@@ -240,12 +239,12 @@ WHERE queue = 'BULK';",
     },
 ];
 
-struct Desk<'s> {
+struct ViewFixture<'s> {
     store: &'s dyn Store,
     worker: WorkerId,
 }
 
-impl Desk<'_> {
+impl ViewFixture<'_> {
     async fn claim(&self, queue: QueueId, kind: KindId) -> LeasedJob {
         let claim = Claim { worker: self.worker, queue, kinds: vec![kind], limit: 1, suspect: false };
         self.store.claim(&claim).await.unwrap().remove(0)
@@ -270,7 +269,7 @@ impl Desk<'_> {
 
 const KINDS: [(&str, u16); 3] = [("INDEX_ASYNC", 3), ("INDEX_BATCH", 5), ("AI_TAGGING", 5)];
 
-/// A box in each state and jobs of document 002, in an empty, migrated database.
+/// Adds an indexing job in each state and some other jobs to an empty, migrated database.
 pub async fn fill(store: &dyn Store) {
     let kinds = KINDS.map(|(name, max_attempts)| {
         let queue = if name == "AI_TAGGING" { "BULK" } else { name };
@@ -286,14 +285,14 @@ pub async fn fill(store: &dyn Store) {
     let queues = known.iter().map(|(_, queue, _)| *queue).collect();
     let worker =
         store.register_worker(&WorkerInfo { label: "host:7".to_owned(), queues, lease }).await.unwrap();
-    let desk = Desk { store, worker };
-    boxes(&desk, of("INDEX_ASYNC"), of("INDEX_BATCH")).await;
-    tagging(&desk, of("AI_TAGGING")).await;
+    let fixture = ViewFixture { store, worker };
+    boxes(&fixture, of("INDEX_ASYNC"), of("INDEX_BATCH")).await;
+    tagging(&fixture, of("AI_TAGGING")).await;
 }
 
-async fn boxes(desk: &Desk<'_>, soon: (KindId, QueueId), bulk: (KindId, QueueId)) {
+async fn boxes(fixture: &ViewFixture<'_>, soon: (KindId, QueueId), bulk: (KindId, QueueId)) {
     let spec = Arc::new(TypeSpec::document());
-    let type_id = desk.store.put_type(&spec, None).await.unwrap();
+    let type_id = fixture.store.put_type(&spec, None).await.unwrap();
     let kind =
         |(kind, queue), max_attempts| BoxKind { kind, queue, priority: 3, max_attempts, timeout: None };
     let kinds = BoxKinds { soon: kind(soon, 3), bulk: kind(bulk, 5) };
@@ -312,7 +311,7 @@ async fn boxes(desk: &Desk<'_>, soon: (KindId, QueueId), bulk: (KindId, QueueId)
             prepared: None,
             idempotency: None,
         };
-        desk.store.save(&kinds, [write].into()).await.unwrap();
+        fixture.store.save(&kinds, [write].into()).await.unwrap();
     };
     let retry = |error: &str| Outcome::Retry { after: None, error: error.to_owned() };
     let ended = [
@@ -324,9 +323,9 @@ async fn boxes(desk: &Desk<'_>, soon: (KindId, QueueId), bulk: (KindId, QueueId)
     ];
     for (id, outcome, max_attempts) in ended {
         save(id, "text", Strategy::Async, max_attempts).await;
-        let job = desk.claim(soon.1, soon.0).await;
+        let job = fixture.claim(soon.1, soon.0).await;
         if let Some(outcome) = outcome {
-            desk.settle(&job, outcome).await;
+            fixture.settle(&job, outcome).await;
         }
     }
     save("waits", "waits", Strategy::Async, None).await;
@@ -334,7 +333,7 @@ async fn boxes(desk: &Desk<'_>, soon: (KindId, QueueId), bulk: (KindId, QueueId)
     save("bulk", "text", Strategy::Batch, None).await;
 }
 
-async fn tagging(desk: &Desk<'_>, (kind, queue): (KindId, QueueId)) {
+async fn tagging(fixture: &ViewFixture<'_>, (kind, queue): (KindId, QueueId)) {
     let job = |max_attempts| NewJob {
         kind,
         queue,
@@ -349,10 +348,10 @@ async fn tagging(desk: &Desk<'_>, (kind, queue): (KindId, QueueId)) {
         tags: Vec::new(),
         entity: None,
     };
-    desk.store.enqueue(&[job(1)]).await.unwrap();
-    let dead = desk.claim(queue, kind).await;
-    desk.settle(&dead, Outcome::Retry { after: None, error: "no answer".to_owned() }).await;
-    desk.store.enqueue(&[job(5)]).await.unwrap();
-    desk.claim(queue, kind).await;
-    desk.store.enqueue(&[job(5)]).await.unwrap();
+    fixture.store.enqueue(&[job(1)]).await.unwrap();
+    let dead = fixture.claim(queue, kind).await;
+    fixture.settle(&dead, Outcome::Retry { after: None, error: "no answer".to_owned() }).await;
+    fixture.store.enqueue(&[job(5)]).await.unwrap();
+    fixture.claim(queue, kind).await;
+    fixture.store.enqueue(&[job(5)]).await.unwrap();
 }

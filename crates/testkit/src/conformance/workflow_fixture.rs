@@ -1,4 +1,4 @@
-//! What every workflow case starts from: a workflow by names, and the verbs that move it.
+//! The start of every workflow case: a workflow with named jobs, and methods that run them.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::{Harness, settlement};
 pub(super) const DIAMOND: &[(&str, &[&str])] =
     &[("a", &[]), ("b", &["a"]), ("c", &["a"]), ("d", &["b", "c"])];
 
-/// A workflow of jobs that can all be undone by one of the second kind, whose payload names them.
+/// A workflow in which each job has an undo job of the second kind. The payload of both is the name of the job.
 pub(super) fn plan(h: &Harness, on_failure: OnFailure, jobs: &[(&str, &[&str])]) -> NewWorkflow {
     let named: Vec<(&str, Vec<&str>)> = jobs.iter().map(|(name, after)| (*name, after.to_vec())).collect();
     let placed = check(&named).unwrap();
@@ -31,25 +31,25 @@ pub(super) fn said(name: &str) -> Vec<u8> {
     format!("\"{name}\"").into_bytes()
 }
 
-/// A workflow under way, and a worker for its jobs.
-pub(super) struct Flow<'h> {
+/// A running workflow and a worker for its jobs.
+pub(super) struct WorkflowFixture<'h> {
     pub(super) h: &'h Harness,
     pub(super) id: WorkflowId,
     pub(super) worker: WorkerId,
     jobs: BTreeMap<String, JobId>,
 }
 
-impl<'h> Flow<'h> {
-    pub(super) async fn start(h: &'h Harness, workflow: &NewWorkflow) -> Flow<'h> {
+impl<'h> WorkflowFixture<'h> {
+    pub(super) async fn start(h: &'h Harness, workflow: &NewWorkflow) -> WorkflowFixture<'h> {
         let started = h.store.enqueue_workflow(workflow).await.unwrap();
-        assert!(started.jobs.is_sorted(), "ids grow with the places");
+        assert!(started.jobs.is_sorted(), "ids grow in the order of members");
         let names = workflow.members.iter().map(|member| member.name.clone());
         let jobs = names.zip(started.jobs).collect();
-        Flow { h, id: started.id, worker: h.worker().await, jobs }
+        WorkflowFixture { h, id: started.id, worker: h.worker().await, jobs }
     }
 
-    pub(super) async fn diamond(h: &'h Harness, on_failure: OnFailure) -> Flow<'h> {
-        Flow::start(h, &plan(h, on_failure, DIAMOND)).await
+    pub(super) async fn diamond(h: &'h Harness, on_failure: OnFailure) -> WorkflowFixture<'h> {
+        WorkflowFixture::start(h, &plan(h, on_failure, DIAMOND)).await
     }
 
     pub(super) fn job(&self, name: &str) -> JobId {
@@ -64,7 +64,7 @@ impl<'h> Flow<'h> {
         self.detail().await.workflow.state
     }
 
-    /// Leases everything that is due, which must be jobs of these names; in their order.
+    /// Leases all due jobs, which must have these names, and returns them in the order of `names`.
     pub(super) async fn take(&self, names: &[&str]) -> Vec<LeasedJob> {
         let leased = self.h.claim(self.worker, 100).await;
         let mut found: Vec<String> = leased.iter().map(name).collect();
@@ -76,7 +76,7 @@ impl<'h> Flow<'h> {
         names.iter().map(by_name).collect()
     }
 
-    /// Leases and completes everything that is due.
+    /// Leases and completes all due jobs.
     pub(super) async fn run(&self, names: &[&str]) {
         for job in self.take(names).await {
             self.h.done(&job).await;
@@ -88,7 +88,7 @@ impl<'h> Flow<'h> {
         assert_eq!(self.h.settle(job, outcome).await, Settled::Accepted);
     }
 
-    /// Every job as `name:state`, in order; what waits as `name:waits`. Holds against what the jobs say of themselves.
+    /// Every job as `name:state` or `name:waits`, in order. Checks the members against the job records.
     pub(super) async fn shown(&self) -> String {
         let mut out = Vec::new();
         for member in self.detail().await.members {
@@ -105,7 +105,7 @@ impl<'h> Flow<'h> {
     }
 }
 
-/// The name a job of these cases has in its payload.
+/// The name in the payload of a job.
 pub(super) fn name(job: &LeasedJob) -> String {
     String::from_utf8_lossy(&job.payload).trim_matches('"').to_owned()
 }
