@@ -9,6 +9,7 @@
 mod act;
 mod audit;
 mod backup;
+mod bench_limit;
 mod budget;
 mod claim;
 mod end;
@@ -21,7 +22,6 @@ mod hint;
 mod in_force;
 mod lane;
 mod late;
-mod limit;
 mod migrate;
 mod open;
 mod overruled;
@@ -52,6 +52,6 @@ mod window;
 mod worker;
 mod workflow;
 
-pub use limit::HeldSnapshot;
+pub use bench_limit::HeldSnapshot;
 pub use open::{Options, PostgresStore};
 pub use scratch::HeldSchema;

@@ -9,6 +9,7 @@
 mod act;
 mod audit;
 mod backup;
+pub mod bench_limit;
 mod budget;
 mod checkpoint;
 mod claim;
@@ -24,7 +25,6 @@ mod in_force;
 mod lane;
 mod late;
 mod lease;
-pub mod limit;
 mod migrate;
 mod overruled;
 mod poll;

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use windlass_core::backup::Holdings;
-use windlass_core::store::Limit;
+use windlass_core::store::BenchLimit;
 use windlass_core::{Store, StoreError};
 use windlass_engine::backup::{self, LockedFile};
 use windlass_store_postgres::{HeldSchema, HeldSnapshot, PostgresStore};
-use windlass_store_sqlite::{SqliteOptions, SqliteStore, limit};
+use windlass_store_sqlite::{SqliteOptions, SqliteStore, bench_limit};
 
 use super::{Address, postgres_options};
 use crate::config::Database;
@@ -133,11 +133,11 @@ impl Scratch {
     }
 
     /// The bare loop on the same disk or server.
-    pub(crate) async fn limit(&self, jobs: u64) -> Result<Limit, StoreError> {
+    pub(crate) async fn limit(&self, jobs: u64) -> Result<BenchLimit, StoreError> {
         match &self.place {
             Place::File { folder, .. } => {
                 let path = folder.join("limit.db");
-                let measured = tokio::task::spawn_blocking(move || limit::measure(&path, jobs)).await;
+                let measured = tokio::task::spawn_blocking(move || bench_limit::measure(&path, jobs)).await;
                 measured.unwrap_or_else(|error| {
                     Err(StoreError::Open { what: "the bare loop".to_owned(), why: error.to_string() })
                 })

@@ -275,7 +275,7 @@ pub struct Finding {
 
 /// What a store's bare loop reached: the yardstick of `bench queue`.
 #[derive(Clone, Copy, Debug)]
-pub struct Limit {
+pub struct BenchLimit {
     pub enqueue_per_s: f64,
     pub drain_per_s: f64,
 }

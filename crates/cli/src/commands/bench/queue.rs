@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use tokio::sync::mpsc;
 use windlass::parts::{DEFAULT_QUEUE, families};
-use windlass_core::store::Limit;
+use windlass_core::store::BenchLimit;
 use windlass_core::{KindSpec, Store};
 use windlass_engine::{
     Client, EngineError, EnqueueError, Handlers, JobRequest, Worker, WorkerOptions, handler,
@@ -88,7 +88,7 @@ pub(crate) async fn run(
     store: Arc<dyn Store>,
     size: Size,
     rest: impl AsyncFn() -> Result<(), BenchError>,
-    limit: impl Future<Output = Result<Limit, BenchError>>,
+    limit: impl Future<Output = Result<BenchLimit, BenchError>>,
     phase: impl Fn(&str),
 ) -> Result<QueueReport, BenchError> {
     let name = store.name();

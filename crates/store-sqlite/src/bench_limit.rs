@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use rusqlite::Connection;
 use windlass_core::StoreError;
-use windlass_core::store::Limit;
+use windlass_core::store::BenchLimit;
 
 use crate::error::from_sql;
 
@@ -28,11 +28,11 @@ const TABLES: &str = "
     create table done (id integer primary key, state int, attempt int, finished_at int);";
 
 /// Fills and empties a queue in the new file `path`.
-pub fn measure(path: &Path, jobs: u64) -> Result<Limit, StoreError> {
+pub fn measure(path: &Path, jobs: u64) -> Result<BenchLimit, StoreError> {
     run(path, jobs).map_err(|error| from_sql("measure the bare loop", error))
 }
 
-fn run(path: &Path, jobs: u64) -> rusqlite::Result<Limit> {
+fn run(path: &Path, jobs: u64) -> rusqlite::Result<BenchLimit> {
     let connection = Connection::open(path)?;
     connection.execute_batch(TABLES)?;
     let begun = Instant::now();
@@ -45,7 +45,7 @@ fn run(path: &Path, jobs: u64) -> rusqlite::Result<Limit> {
     let enqueue_per_s = jobs as f64 / begun.elapsed().as_secs_f64();
     let begun = Instant::now();
     while drain_one(&connection)? > 0 {}
-    Ok(Limit { enqueue_per_s, drain_per_s: jobs as f64 / begun.elapsed().as_secs_f64() })
+    Ok(BenchLimit { enqueue_per_s, drain_per_s: jobs as f64 / begun.elapsed().as_secs_f64() })
 }
 
 fn insert(connection: &Connection, first: u64, last: u64) -> rusqlite::Result<()> {

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use sqlx::AssertSqlSafe;
 use windlass_core::StoreError;
-use windlass_core::store::Limit;
+use windlass_core::store::BenchLimit;
 
 use crate::PostgresStore;
 use crate::error::translate;
@@ -51,7 +51,7 @@ const SETTLE: &str = "
 
 impl PostgresStore {
     /// Fills and empties a queue in the schema `windlass_limit`, which is made for it and dropped.
-    pub async fn measure_limit(&self, jobs: u64) -> Result<Limit, StoreError> {
+    pub async fn measure_limit(&self, jobs: u64) -> Result<BenchLimit, StoreError> {
         let failed = |error| translate("measure the bare loop", error);
         sqlx::raw_sql(DROP).execute(&self.pool).await.map_err(failed)?;
         sqlx::raw_sql(TABLES).execute(&self.pool).await.map_err(failed)?;
@@ -92,7 +92,7 @@ pub struct HeldSnapshot(
     #[expect(dead_code, reason = "it is held, not used")] sqlx::Transaction<'static, sqlx::Postgres>,
 );
 
-async fn run(pool: &Pool, jobs: u64) -> sqlx::Result<Limit> {
+async fn run(pool: &Pool, jobs: u64) -> sqlx::Result<BenchLimit> {
     let begun = Instant::now();
     let share = (jobs as usize).div_ceil(PRODUCERS);
     let mut producers = tokio::task::JoinSet::new();
@@ -109,7 +109,7 @@ async fn run(pool: &Pool, jobs: u64) -> sqlx::Result<Limit> {
         tasks.spawn(async move { drain(&pool).await });
     }
     join(tasks).await?;
-    Ok(Limit { enqueue_per_s, drain_per_s: jobs as f64 / begun.elapsed().as_secs_f64() })
+    Ok(BenchLimit { enqueue_per_s, drain_per_s: jobs as f64 / begun.elapsed().as_secs_f64() })
 }
 
 async fn join(mut tasks: tokio::task::JoinSet<sqlx::Result<()>>) -> sqlx::Result<()> {
