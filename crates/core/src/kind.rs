@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use crate::audit::Actor;
 use crate::lane::DEFAULT_KEY_CONCURRENCY;
+use crate::store::Live;
 use crate::{Backoff, Rate, Resource};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +26,19 @@ pub struct KindSpec {
     /// What each of its jobs holds while it runs; `None` takes the queue's.
     pub resource: Option<Resource>,
     pub description: String,
+}
+
+/// A live change by an operator; `None` leaves a value.
+#[derive(Clone, Debug, Default)]
+pub struct KindUpdate {
+    /// `Set(None)` lifts the bound.
+    pub rate: Option<Live<Option<Rate>>>,
+    /// Of the kind's resource, for every kind that names it.
+    pub permits: Option<Live<u32>>,
+    /// Jobs of one lane at once.
+    pub key_concurrency: Option<Live<u16>>,
+    /// Who does it; with a name the change is a line in the audit.
+    pub actor: Option<Actor>,
 }
 
 pub const DEFAULT_MAX_ATTEMPTS: u16 = 5;

@@ -30,6 +30,7 @@ pub mod input;
 pub mod job;
 pub mod kind;
 pub mod lane;
+pub mod limit;
 pub mod migration;
 pub mod order;
 pub mod outcome;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use crate::{Resource, duration};
+use crate::audit::Actor;
 use crate::order::DEFAULT_BOOST_AFTER;
 use crate::scale::Bounds;
 use crate::store::Live;
-use crate::time::micros;
-use crate::{Resource, duration};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueueSpec {
@@ -33,9 +33,22 @@ pub struct QueueSpec {
     pub boost_after: Option<Duration>,
 }
 
-/// What the `live_boost_after_us` column holds; 0 boosts nobody.
-pub fn boost_code(live: Live<Option<Duration>>) -> Option<i64> {
-    live.set().map(|after| after.map_or(0, |after| micros(after).max(1)))
+/// A live change by an operator; `None` leaves a value.
+#[derive(Clone, Debug, Default)]
+pub struct QueueUpdate {
+    pub paused: Option<bool>,
+    pub concurrency: Option<Live<u32>>,
+    /// `Set(None)` removes them, those of the configuration too.
+    pub bounds: Option<Live<Option<Bounds>>>,
+    /// Of the queue's resource, for everything that names it.
+    pub permits: Option<Live<u32>>,
+    /// `Set(None)` lifts the cap.
+    pub depth_cap: Option<Live<Option<u64>>>,
+    /// `Set(None)` lifts the limit.
+    pub global_concurrency: Option<Live<Option<u32>>>,
+    pub boost_after: Option<Live<Option<Duration>>>,
+    /// Who does it; with a name the change is a line in the audit.
+    pub actor: Option<Actor>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -54,7 +67,9 @@ pub fn parse_boost(text: &str) -> Result<Option<Duration>, BadBoost> {
 pub const NO_QUEUE: crate::QueueId = crate::QueueId(0);
 
 pub const MAX_PRIORITY: u8 = 10;
+pub const MAX_CONCURRENCY: u32 = 10_000;
 pub const MAX_GLOBAL_CONCURRENCY: u32 = 1_000_000;
+pub const MAX_DEPTH_CAP: u64 = 1_000_000_000;
 
 /// How many of the jobs a claim asks for it may lease where so many are leased already. A limit that was lowered waits
 /// until enough of them have ended.

@@ -3,73 +3,20 @@
 //! Owns the audit's table. What a line says is `core::audit`'s word.
 
 use async_trait::async_trait;
-use serde_json::{Map, Value};
 use sqlx::PgConnection;
 use sqlx::postgres::PgRow;
-use windlass_core::audit::{Act, Actor, KIND_CHANGE, Note, QUEUE_CHANGE, differences};
+use windlass_core::audit::{Act, Actor, Note};
 use windlass_core::store::{ActFilter, AuditStore};
-use windlass_core::{KindId, QueueId, StoreError, TxRef};
+use windlass_core::{StoreError, TxRef};
 
 use crate::error::failed;
-use crate::in_force::in_force;
 use crate::row::{PgTime, get, text_in, time};
 use crate::{PostgresStore, tx};
 
 const NOTE: &str = "
     insert into windlass.audit (at, actor, act, subject, detail) values ($1, $2, $3, $4, $5::json)";
 
-/// The figures in force, as `queues` and `kinds` show them, under the lock of the row that is about to change.
-const QUEUE: &str = concat!(
-    "
-    select 'queue/' || q.name as name, json_build_object(
-        'paused', q.paused,
-        'concurrency', ",
-    in_force!(concurrency),
-    ",
-        'concurrency_min', ",
-    in_force!(concurrency_min),
-    ",
-        'concurrency_max', ",
-    in_force!(concurrency_max),
-    ",
-        'global_concurrency',
-        ",
-    in_force!(global_concurrency),
-    ",
-        'permits', coalesce(r.live_permits, r.permits),
-        'depth_cap', ",
-    in_force!(depth_cap),
-    ",
-        'boost_after_ms', ",
-    in_force!(boost_after_us),
-    " / 1000)::text as figures
-    from windlass.queues q left join windlass.resources r on r.name = q.resource
-    where q.id = $1 for no key update of q"
-);
-
-const KIND: &str = "
-    select 'kind/' || k.name as name, json_build_object(
-        'rate', nullif(coalesce(k.live_rate, k.rate), 'none'), 'permits', coalesce(r.live_permits, r.permits),
-        'key_concurrency', k.key_concurrency)::text as figures
-    from windlass.kinds k join windlass.queues q on q.id = k.queue
-    left join windlass.resources r on r.name = coalesce(k.resource, q.resource)
-    where k.id = $1 for no key update of k";
-
 const OP: &str = "write the audit";
-
-/// What an operator changes live.
-#[derive(Clone, Copy)]
-pub(crate) enum Subject {
-    Queue(QueueId),
-    Kind(KindId),
-}
-
-/// A change under way: how things stood is read before it, how they stand after it.
-pub(crate) struct Watched {
-    subject: Subject,
-    actor: Actor,
-    before: Map<String, Value>,
-}
 
 #[async_trait]
 impl AuditStore for PostgresStore {
@@ -151,47 +98,5 @@ impl PostgresStore {
             })
         };
         rows.iter().map(act).collect()
-    }
-
-    /// Nothing where nobody is named or there is no such thing.
-    pub(crate) async fn watch(
-        &self,
-        conn: &mut PgConnection,
-        subject: Subject,
-        actor: Option<&Actor>,
-    ) -> Result<Option<Watched>, StoreError> {
-        let Some(actor) = actor else { return Ok(None) };
-        let figures = self.figures(conn, subject).await?;
-        Ok(figures.map(|(_, before)| Watched { subject, actor: actor.clone(), before }))
-    }
-
-    pub(crate) async fn note_watched(
-        &self,
-        conn: &mut PgConnection,
-        watched: Option<Watched>,
-    ) -> Result<(), StoreError> {
-        let Some(watched) = watched else { return Ok(()) };
-        let Some((name, after)) = self.figures(conn, watched.subject).await? else { return Ok(()) };
-        let act = match watched.subject {
-            Subject::Queue(_) => QUEUE_CHANGE,
-            Subject::Kind(_) => KIND_CHANGE,
-        };
-        let note = Note::about(act, name, differences(&watched.before, &after));
-        self.note(conn, Some(&watched.actor), note.as_ref()).await
-    }
-
-    async fn figures(
-        &self,
-        conn: &mut PgConnection,
-        subject: Subject,
-    ) -> Result<Option<(String, Map<String, Value>)>, StoreError> {
-        let query = match subject {
-            Subject::Queue(id) => sqlx::query(self.sql(QUEUE)).bind(id.0),
-            Subject::Kind(id) => sqlx::query(self.sql(KIND)).bind(id.0),
-        };
-        let Some(row) = query.fetch_optional(conn).await.map_err(failed(OP))? else { return Ok(None) };
-        let read = serde_json::from_str(&get::<String>(&row, "figures")?);
-        let corrupt = |error| StoreError::Corrupt { what: format!("figures for the audit: {error}") };
-        Ok(Some((get(&row, "name")?, read.map_err(corrupt)?)))
     }
 }

@@ -15,8 +15,7 @@ use crate::error::failed;
 use crate::row::{count, get, most};
 
 const STANDING: &str = "
-    select q.limited_claims as claims,
-           case when q.live_global_concurrency_set then q.live_global_concurrency else q.global_concurrency end as most,
+    select q.limited_claims as claims, q.global_concurrency as most,
            coalesce((select sum(cardinality(c.ids)) from windlass.claims c where c.queue = q.id), 0)::bigint as leased
     from windlass.queues q where q.id = $1";
 

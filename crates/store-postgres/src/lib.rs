@@ -19,12 +19,11 @@ mod error;
 mod examine;
 mod global;
 mod hint;
-mod in_force;
 mod lane;
 mod late;
+mod limit;
 mod migrate;
 mod open;
-mod overruled;
 mod partition;
 #[cfg(test)]
 mod plans;

@@ -13,6 +13,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, SqlStr};
 use windlass_core::{JobState, StoreError};
 
 use crate::hint::{Hints, Noted};
+use crate::limit;
 use crate::pool::{Pool, settings};
 use crate::wake::Waker;
 use crate::warm::TRUSTED_IDLE;
@@ -182,7 +183,7 @@ impl PostgresStore {
 
     /// The schema's name was checked when the store was opened: nothing of a caller's gets into the text.
     pub(crate) fn render(&self, statement: &str) -> String {
-        let statement = JobState::render(&without_comments(statement));
+        let statement = limit::render(&JobState::render(&without_comments(statement)));
         if self.schema == DEFAULT_SCHEMA {
             return statement;
         }

@@ -5,13 +5,13 @@
 use std::time::Instant;
 
 use sqlx::postgres::PgRow;
+use windlass_core::scale::Bounds;
 use windlass_core::store::{KindLimits, Permits, Poll, QueueDue, QueueKinds};
 use windlass_core::{JobId, KindId, QueueId, StoreError, WorkerId};
 
 use crate::PostgresStore;
 use crate::error::failed;
-use crate::in_force::in_force;
-use crate::registry::{bounds, parse_rate};
+use crate::limit::parse_rate;
 use crate::row::{PgTime, duration_or_none, get, most, time, time_or_none};
 
 /// Eleven index probes per question, each from where the hints say, and one per kind for lane checks, which a claim follows.
@@ -19,29 +19,14 @@ use crate::row::{PgTime, duration_or_none, get, most, time, time_or_none};
 /// even when no queue was asked about. A question's kinds come as the text of an array, because arrays of arrays are
 /// rectangular. Lists come through subqueries, whose length the planner cannot see: it would plan anew each time for the
 /// sake of it, which takes longer than the poll.
-const POLL: &str = concat!(
-"
+const POLL: &str = "
     with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
     s as materialized (
         select s.asked, s.queue, s.kinds::int[] as kinds, s.checks
         from unnest((select $3::int[]), (select $4::text[]), (select $9::timestamptz[]))
              with ordinality s (queue, kinds, checks, asked))
-    select n.now, s.asked, q.id as queue, q.paused, ",
-in_force!(concurrency),
-" as concurrency,
-           ",
-in_force!(concurrency_min),
-" as concurrency_min,
-           ",
-in_force!(concurrency_max),
-" as concurrency_max,
-           ",
-in_force!(global_concurrency),
-"
-               as global_concurrency,
-           ",
-in_force!(boost_after_us),
-" as boost_after_us,
+    select n.now, s.asked, q.id as queue, q.paused, q.concurrency, q.concurrency_min, q.concurrency_max,
+           q.global_concurrency, q.boost_after_us,
            case when exists (select from windlass.cancels) then array(
                 select x.job_id from windlass.cancels x
                 join windlass.claims c on c.worker = $2 and x.job_id = any (c.ids)) else '{}' end as cancel,
@@ -65,14 +50,13 @@ in_force!(boost_after_us),
                      and r.kind = any (s.kinds)) as suspect,
            l.kinds as limited, l.rates, l.resources, l.permits
     from n cross join (
-        select array_agg(k.id) as kinds, array_agg(coalesce(k.live_rate, k.rate)) as rates,
-               array_agg(r.name) as resources, array_agg(coalesce(r.live_permits, r.permits)) as permits
+        select array_agg(k.id) as kinds, array_agg(k.rate) as rates,
+               array_agg(r.name) as resources, array_agg(r.permits) as permits
         from windlass.kinds k join windlass.queues q on q.id = k.queue
         left join windlass.resources r on r.name = coalesce(k.resource, q.resource)
-        where k.id = any ((select $8::int[])::int[]) and (k.rate is not null or k.live_rate is not null or r.name is not null)) l
+        where k.id = any ((select $8::int[])::int[]) and (k.rate is not null or r.name is not null)) l
     left join s on true left join windlass.queues q on q.id = s.queue
-    order by s.asked"
-);
+    order by s.asked";
 
 impl PostgresStore {
     pub(crate) async fn do_poll(&self, worker: WorkerId, served: &[QueueKinds]) -> Result<Poll, StoreError> {
@@ -136,7 +120,7 @@ impl PostgresStore {
                 next_due,
                 suspect: get(row, "suspect")?,
                 paused: get(row, "paused")?,
-                concurrency: u32::try_from(get::<i32>(row, "concurrency")?).unwrap_or(0),
+                concurrency: most(row, "concurrency")?.unwrap_or(0),
                 global_concurrency,
                 bounds: bounds(row)?,
                 boost_after: duration_or_none(row, "boost_after_us")?,
@@ -146,6 +130,11 @@ impl PostgresStore {
         let next_tick = time_or_none(first, "next_tick")?;
         Ok(Poll { now: time(first, "now")?, queues, limits: limits(first)?, next_tick, cancel })
     }
+}
+
+fn bounds(row: &PgRow) -> Result<Option<Bounds>, StoreError> {
+    let (min, max) = (most(row, "concurrency_min")?, most(row, "concurrency_max")?);
+    Ok(min.zip(max).map(|(min, max)| Bounds { min, max }))
 }
 
 fn array(kinds: &[KindId]) -> String {
@@ -158,7 +147,7 @@ fn limits(row: &PgRow) -> Result<Vec<KindLimits>, StoreError> {
     let Some(kinds) = get::<Option<Vec<i32>>>(row, "limited")? else { return Ok(Vec::new()) };
     let rates: Vec<Option<String>> = get(row, "rates")?;
     let resources: Vec<Option<String>> = get(row, "resources")?;
-    let permits: Vec<Option<i32>> = get(row, "permits")?;
+    let permits: Vec<Option<i64>> = get(row, "permits")?;
     let mut limits = Vec::new();
     for ((kind, rate), (resource, permits)) in
         kinds.into_iter().zip(rates).zip(resources.into_iter().zip(permits))

@@ -11,11 +11,11 @@ use windlass_core::{KindId, StoreError};
 
 use crate::PostgresStore;
 use crate::error::failed;
-use crate::registry::rate;
-use crate::row::{PgTime, time, time_or_none};
+use crate::limit::parse_rate;
+use crate::row::{PgTime, get, time, time_or_none};
 
 const READ: &str = "
-    select coalesce(k.live_rate, k.rate) as rate, r.given_until,
+    select k.rate, r.given_until,
            statement_timestamp() + $2::bigint * interval '1 microsecond' as now
     from windlass.kinds k left join windlass.rates r on r.kind = k.id where k.id = $1";
 
@@ -37,8 +37,10 @@ impl PostgresStore {
         for _ in 0..TRIES {
             let read = sqlx::query(self.sql(READ)).bind(kind.0).bind(self.offset());
             let row = read.fetch_optional(&self.pool).await.map_err(failed(OP))?;
-            let known =
-                row.map(|row| Ok((rate(&row)?, time_or_none(&row, "given_until")?, time(&row, "now")?)));
+            let known = row.map(|row| {
+                let rate = parse_rate(get(&row, "rate")?)?;
+                Ok((rate, time_or_none(&row, "given_until")?, time(&row, "now")?))
+            });
             let Some((Some(rate), given_until, now)) = known.transpose()? else {
                 return Ok(TokenLease { granted: wanted, wait: Duration::ZERO });
             };

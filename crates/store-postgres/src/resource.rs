@@ -1,26 +1,24 @@
 //! Resources: how many permits a process has of each, and how many are in use.
 //!
-//! Owns `resources`. Configuration never overwrites an operator's figure. What is in use is read from the leases, so it
-//! cannot be wrong about them.
+//! Owns `resources`. What is in use is read from the leases, so it cannot be wrong about them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use sqlx::PgConnection;
+use windlass_core::limit::{Layers, Of};
 use windlass_core::store::{ResourceUse, WorkerLimits};
-use windlass_core::{Resource, StoreError, WorkerId};
+use windlass_core::{StoreError, WorkerId};
 
 use crate::PostgresStore;
 use crate::error::failed;
-use crate::row::{count, get};
+use crate::row::{count, get, most};
 
 const PUT: &str = "
-    insert into windlass.resources as r (name, permits) values ($1, coalesce($2, 1))
-    on conflict (name) do update set permits = excluded.permits
-    where $2 is not null and r.permits <> excluded.permits";
+    insert into windlass.resources (name) values ($1) on conflict (name) do nothing";
 
 const REPORT_LIMITS: &str = "update windlass.workers set limits = $2 where id = $1";
 
-const PERMITS: &str = "select name, coalesce(live_permits, permits) as permits from windlass.resources";
+const PERMITS: &str = "select name, permits from windlass.resources";
 
 /// Only claims of queues where some kind needs a resource are opened.
 const IN_USE: &str = "
@@ -57,19 +55,18 @@ impl Uses {
 }
 
 impl PostgresStore {
-    /// Registers what a queue or kind says of its resource.
-    pub(crate) async fn put_resource(
+    /// Registers what queues and kinds say of their resources.
+    pub(crate) async fn put_resources(
         &self,
         conn: &mut PgConnection,
-        resource: Option<&Resource>,
+        named: &BTreeMap<String, Option<u32>>,
     ) -> Result<(), StoreError> {
-        let Some(resource) = resource else { return Ok(()) };
-        sqlx::query(self.sql(PUT))
-            .bind(&resource.name)
-            .bind(resource.permits.map(|p| i32::try_from(p).unwrap_or(i32::MAX)))
-            .execute(conn)
-            .await
-            .map_err(failed("write the registry"))?;
+        for (name, permits) in named {
+            let put = sqlx::query(self.sql(PUT)).bind(name).execute(&mut *conn).await;
+            put.map_err(failed("write the registry"))?;
+            let configure = |layers: &mut Layers| layers.configure_permits(*permits);
+            self.change_limits(conn, Of::Resource, name, configure).await?;
+        }
         Ok(())
     }
 
@@ -90,7 +87,7 @@ impl PostgresStore {
     pub(crate) async fn uses(&self) -> Result<Uses, StoreError> {
         let mut uses = Uses::default();
         for row in sqlx::query(self.sql(PERMITS)).fetch_all(&self.pool).await.map_err(failed(OP))? {
-            let permits = u32::try_from(get::<i32>(&row, "permits")?).unwrap_or(0);
+            let permits = most(&row, "permits")?.unwrap_or(0);
             uses.permits.insert(get(&row, "name")?, permits);
         }
         if uses.permits.is_empty() {

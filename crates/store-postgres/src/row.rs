@@ -141,13 +141,13 @@ pub(crate) fn small(row: &PgRow, column: &str) -> Result<u16, StoreError> {
     u16::try_from(value).map_err(|_| StoreError::Corrupt { what: format!("column {column} is {value}") })
 }
 
-/// An `integer` that bounds something, or no bound.
+/// A limit, or none.
 pub(crate) fn most(row: &PgRow, column: &str) -> Result<Option<u32>, StoreError> {
-    let value: Option<i32> = get(row, column)?;
+    let value: Option<i64> = get(row, column)?;
     value
         .map(u32::try_from)
         .transpose()
-        .map_err(|_| StoreError::Corrupt { what: format!("column {column} is below 0") })
+        .map_err(|_| StoreError::Corrupt { what: format!("column {column} is no limit") })
 }
 
 pub(crate) fn priority(row: &PgRow, column: &str) -> Result<u8, StoreError> {

@@ -89,9 +89,7 @@ pub(crate) struct May {
 pub(crate) fn may_claim(connection: &Connection, claim: &Claim) -> Answer<Option<May>> {
     let may: Option<(Option<u32>, bool)> = connection
         .prepare_cached(
-            "select case when q.live_global_concurrency_set then q.live_global_concurrency
-                         else q.global_concurrency end,
-                    exists (select 1 from windlass_lane_checks)
+            "select q.global_concurrency, exists (select 1 from windlass_lane_checks)
              from windlass_queues q, windlass_workers w where q.id = ?1 and not q.paused and w.id = ?2",
         )?
         .query_row((claim.queue.0, claim.worker.0), |row| Ok((row.get(0)?, row.get(1)?)))

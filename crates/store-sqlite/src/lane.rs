@@ -178,7 +178,7 @@ impl<'c> Lanes<'c> {
         }
         let limit = connection
             .prepare_cached(
-                "select k.queue, k.key_concurrency, nullif(coalesce(q.live_boost_after_us, q.boost_after_us), 0)
+                "select k.queue, k.key_concurrency, q.boost_after_us
                  from windlass_kinds k join windlass_queues q on q.id = k.queue where k.id = ?1",
             )?
             .query_row([kind.0], |row| {

@@ -4,13 +4,13 @@
 //! were not asked about: the earliest of each priority is the first entry of an index range.
 
 use rusqlite::{Connection, OptionalExtension, Params, Statement};
+use windlass_core::scale::Bounds;
 use windlass_core::store::{Poll, QueueDue, QueueKinds};
 use windlass_core::{JobId, KindId, Time, WorkerId};
 
 use crate::claim::next_priority;
 use crate::error::Answer;
-use crate::in_force::in_force;
-use crate::registry::{bounds, kind_limits};
+use crate::registry::kind_limits;
 use crate::row::duration;
 use crate::{lease, schedule};
 
@@ -21,24 +21,17 @@ pub(crate) fn poll(
     now: Time,
 ) -> Answer<Poll> {
     let mut queues = Vec::new();
-    let mut statement = connection.prepare_cached(concat!(
-        "select q.paused, ",
-        in_force!(concurrency),
-        ", ",
-        in_force!(concurrency_min),
-        ", ",
-        in_force!(concurrency_max),
-        ", ",
-        in_force!(global_concurrency),
-        ", ",
-        in_force!(boost_after_us),
-        " from windlass_queues q where q.id = ?1"
-    ))?;
+    let mut statement = connection.prepare_cached(
+        "select paused, concurrency, concurrency_min, concurrency_max, global_concurrency, boost_after_us
+         from windlass_queues where id = ?1",
+    )?;
     for (asked, served) in served.iter().enumerate() {
         let settings = statement
             .query_row([served.queue.0], |row| {
                 let boost = row.get::<_, Option<i64>>(5)?.map(duration);
-                Ok((row.get(0)?, row.get(1)?, bounds(row, 2, 3)?, row.get(4)?, boost))
+                let bounds = row.get::<_, Option<u32>>(2)?.zip(row.get::<_, Option<u32>>(3)?);
+                let bounds = bounds.map(|(min, max)| Bounds { min, max });
+                Ok((row.get(0)?, row.get(1)?, bounds, row.get(4)?, boost))
             })
             .optional()?;
         let Some((paused, concurrency, bounds, global_concurrency, boost_after)) = settings else { continue };

@@ -2,12 +2,11 @@
 //!
 //! Never decides how many are granted. One writer at a time, so reading and writing the row needs no care here.
 
-use rusqlite::OptionalExtension;
 use windlass_core::store::TokenLease;
 use windlass_core::{KindId, Time};
 
 use crate::error::Answer;
-use crate::registry::rate;
+use crate::limit::rate;
 use crate::scope::Scope;
 
 pub(crate) fn lease_tokens(
@@ -16,14 +15,15 @@ pub(crate) fn lease_tokens(
     wanted: u32,
     unspent: u32,
 ) -> Answer<TokenLease> {
-    let known = scope
-        .connection
-        .prepare_cached(
-            "select coalesce(k.live_rate, k.rate), coalesce(r.given_until, 0)
-             from windlass_kinds k left join windlass_rates r on r.kind = k.id where k.id = ?1",
-        )?
-        .query_row([kind.0], |row| Ok((rate(row, 0)?, Time(row.get(1)?))))
-        .optional()?;
+    let mut statement = scope.connection.prepare_cached(
+        "select k.rate, coalesce(r.given_until, 0)
+         from windlass_kinds k left join windlass_rates r on r.kind = k.id where k.id = ?1",
+    )?;
+    let mut rows = statement.query([kind.0])?;
+    let known = match rows.next()? {
+        Some(row) => Some((rate(row, 0)?, Time(row.get(1)?))),
+        None => None,
+    };
     let Some((Some(rate), given_until)) = known else {
         return Ok(TokenLease { granted: wanted, wait: std::time::Duration::ZERO });
     };

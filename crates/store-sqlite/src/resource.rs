@@ -1,33 +1,29 @@
 //! Resources: how many permits a process has of each, and how many are in use.
 //!
-//! Owns the resources table. Configuration never overwrites an operator's figure. What is in use is read from the
-//! leases, so it cannot be wrong about them.
+//! Owns the resources table. What is in use is read from the leases, so it cannot be wrong about them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use rusqlite::{Connection, OptionalExtension};
-use windlass_core::store::{Live, ResourceUse, WorkerLimits};
-use windlass_core::{Resource, WorkerId};
+use windlass_core::WorkerId;
+use windlass_core::limit::{Layers, Of};
+use windlass_core::store::{ResourceUse, WorkerLimits};
 
 use crate::error::Answer;
+use crate::limit;
 use crate::scope::Scope;
 
-/// Registers what a queue or kind says of its resource.
-pub(crate) fn put(connection: &Connection, resource: Option<&Resource>) -> Answer<()> {
-    let Some(resource) = resource else { return Ok(()) };
-    connection
-        .prepare_cached(
-            "insert into windlass_resources (name, permits) values (?1, coalesce(?2, 1))
-             on conflict (name) do update set permits = coalesce(?2, permits)",
-        )?
-        .execute((&resource.name, resource.permits))?;
-    Ok(())
-}
-
-pub(crate) fn set_permits(connection: &Connection, resource: &str, permits: Live<u32>) -> Answer<()> {
-    connection
-        .prepare_cached("update windlass_resources set live_permits = ?2 where name = ?1")?
-        .execute((resource, permits.set()))?;
+/// Registers what queues and kinds say of their resources.
+pub(crate) fn put(connection: &Connection, named: &BTreeMap<String, Option<u32>>) -> Answer<()> {
+    for (name, permits) in named {
+        connection
+            .prepare_cached(
+                "insert into windlass_resources (name) values (?1) on conflict (name) do nothing",
+            )?
+            .execute([name])?;
+        let configure = |layers: &mut Layers| layers.configure_permits(*permits);
+        limit::change(connection, Of::Resource, name, configure)?;
+    }
     Ok(())
 }
 
@@ -66,8 +62,8 @@ pub(crate) fn uses(
     names: Vec<String>,
     in_use: &HashMap<(WorkerId, String), u64>,
 ) -> Answer<Vec<ResourceUse>> {
-    let mut statement = connection
-        .prepare_cached("select coalesce(live_permits, permits) from windlass_resources where name = ?1")?;
+    let mut statement =
+        connection.prepare_cached("select permits from windlass_resources where name = ?1")?;
     let mut uses = Vec::new();
     for resource in names {
         let permits = statement.query_row([&resource], |row| row.get(0)).optional()?;

@@ -14,11 +14,6 @@ pub(crate) fn duration(micros: i64) -> Duration {
     Duration::from_micros(u64::try_from(micros).unwrap_or(0))
 }
 
-/// An attempt number or limit.
-pub(crate) fn small(row: &Row<'_>, column: usize) -> rusqlite::Result<u16> {
-    row.get(column)
-}
-
 /// `None` for no tags: most jobs have none.
 pub(crate) fn tags_text(tags: &[String]) -> Option<String> {
     if tags.is_empty() {

@@ -20,7 +20,7 @@ use windlass_core::{
 
 use crate::query::Selection;
 use crate::{
-    SqliteStore, act, claim, enqueue, error, examine, late, migrate, overruled, poll, query, rate, reclaim,
+    SqliteStore, act, claim, enqueue, error, examine, late, limit, migrate, poll, query, rate, reclaim,
     registry, report, resource, rollup, settle, worker,
 };
 
@@ -101,7 +101,7 @@ impl Store for SqliteStore {
     }
 
     async fn overruled(&self) -> Result<Vec<Overruled>, StoreError> {
-        self.read("read live values", overruled::overruled).await
+        self.read("read live values", limit::overruled).await
     }
 
     async fn depth(&self, queue: QueueId, cap: u64) -> Result<u64, StoreError> {

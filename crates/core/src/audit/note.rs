@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value as Json, json};
 
 use super::differences;
 use super::jobs::add_counts;
 use super::words::{
-    CLEANUP_RUN, JOB_CHANGE, KIND_REGISTER, SCHEDULE_DELETE, SCHEDULE_PAUSE, SCHEDULE_PUT, SCHEDULE_RESUME,
-    SCHEDULE_RUN, TYPE_PUT, WORKFLOW_CANCEL, WORKFLOW_RETRY,
+    CLEANUP_RUN, JOB_CHANGE, KIND_CHANGE, KIND_REGISTER, QUEUE_CHANGE, SCHEDULE_DELETE, SCHEDULE_PAUSE,
+    SCHEDULE_PUT, SCHEDULE_RESUME, SCHEDULE_RUN, TYPE_PUT, WORKFLOW_CANCEL, WORKFLOW_RETRY,
 };
+use crate::limit::{Limited, Moved, Of, Value};
 use crate::store::{Bulk, Prune, ScheduleRecord};
 use crate::workflow::WorkflowState;
 use crate::{JobId, KindSpec, TypeSpec, WorkflowId};
@@ -20,29 +21,41 @@ pub struct Note {
     pub act: &'static str,
     pub subject: String,
     /// `{"field": {"from", "to"}}`; one side alone where there is no other.
-    pub detail: Map<String, Value>,
+    pub detail: Map<String, Json>,
 }
 
 impl Note {
     /// Nothing when nothing differs: an act that changes nothing leaves no line.
-    pub fn about(act: &'static str, subject: String, detail: Map<String, Value>) -> Option<Note> {
+    pub fn about(act: &'static str, subject: String, detail: Map<String, Json>) -> Option<Note> {
         (!detail.is_empty()).then_some(Note { act, subject, detail })
     }
 
     /// A waiting job's priority or time.
-    pub fn job_changed(id: JobId, before: &Map<String, Value>, after: &Map<String, Value>) -> Option<Note> {
+    pub fn job_changed(id: JobId, before: &Map<String, Json>, after: &Map<String, Json>) -> Option<Note> {
         Note::about(JOB_CHANGE, format!("job/{id}"), differences(before, after))
     }
 
     pub fn kind_registered(kind: &KindSpec) -> Option<Note> {
-        let described = json!({
-            "queue": kind.queue,
-            "max_attempts": kind.max_attempts,
-            "key_concurrency": kind.key_concurrency,
-            "rate": kind.rate.map(|rate| rate.to_string()),
-        });
-        let detail = differences(&Map::new(), &object(described));
+        let mut described = object(json!({ "queue": kind.queue, "max_attempts": kind.max_attempts }));
+        for limit in Of::Kind.limits() {
+            described.insert(limit.audit_name(), json!(kind.limit(limit.name).map(Value::told)));
+        }
+        let detail = differences(&Map::new(), &described);
         Note::about(KIND_REGISTER, format!("kind/{}", kind.name), detail)
+    }
+
+    /// Paused before and after, and the layers of the queue and of its resource.
+    pub fn queue_changed(name: &str, [from, to]: [bool; 2], moved: &[Moved]) -> Option<Note> {
+        let mut detail = Moved::differences(moved);
+        if from != to {
+            detail.insert("paused".to_owned(), json!({ "from": from, "to": to }));
+        }
+        Note::about(QUEUE_CHANGE, format!("queue/{name}"), detail)
+    }
+
+    /// The layers of the kind and of its resource.
+    pub fn kind_changed(name: &str, moved: &[Moved]) -> Option<Note> {
+        Note::about(KIND_CHANGE, format!("kind/{name}"), Moved::differences(moved))
     }
 
     pub fn type_put(before: Option<&TypeSpec>, spec: &TypeSpec) -> Option<Note> {
@@ -130,16 +143,16 @@ fn workflow(
 }
 
 /// Each field as it is kept, and the payload.
-fn description(record: &ScheduleRecord) -> Map<String, Value> {
-    let mut fields: Map<String, Value> = serde_json::from_str(&record.kept).unwrap_or_default();
+fn description(record: &ScheduleRecord) -> Map<String, Json> {
+    let mut fields: Map<String, Json> = serde_json::from_str(&record.kept).unwrap_or_default();
     let payload = serde_json::from_slice(&record.payload).unwrap_or_default();
     fields.insert("payload".to_owned(), payload);
     fields
 }
 
-fn object(value: Value) -> Map<String, Value> {
+fn object(value: Json) -> Map<String, Json> {
     match value {
-        Value::Object(object) => object,
+        Json::Object(object) => object,
         _ => Map::new(),
     }
 }

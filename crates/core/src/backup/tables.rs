@@ -2,59 +2,86 @@
 //! names what is missing.
 
 use super::column::{bytes, column, flag, int, json, serial, text, time};
-use super::{ColumnKind, Table};
+use super::{Column, ColumnKind, Table};
+use crate::limit::{Form, KIND_LIMITS, Limited, Of, QUEUE_LIMITS, Row};
 
-/// Whoever refers to another table stands behind it.
+const QUEUES: [Column; 11 + kept(&QUEUE_LIMITS, Of::Queue)] = with_limits(
+    &[
+        serial("id"),
+        text("name"),
+        int("priority"),
+        int("cadence_us"),
+        int("sla_us"),
+        text("owner"),
+        text("colour"),
+        text("resource"),
+        flag("paused"),
+        text("configured"),
+        text("live"),
+    ],
+    &QUEUE_LIMITS,
+    Of::Queue,
+);
+
+const KINDS: [Column; 12 + kept(&KIND_LIMITS, Of::Kind)] = with_limits(
+    &[
+        serial("id"),
+        text("name"),
+        int("queue"),
+        int("priority"),
+        int("max_attempts"),
+        int("timeout_us"),
+        int("backoff_base_us"),
+        int("backoff_cap_us"),
+        text("description"),
+        text("resource"),
+        text("configured"),
+        text("live"),
+    ],
+    &KIND_LIMITS,
+    Of::Kind,
+);
+
+const RESOURCES: [Column; 3 + kept(&QUEUE_LIMITS, Of::Resource)] =
+    with_limits(&[text("name"), text("configured"), text("live")], &QUEUE_LIMITS, Of::Resource);
+
+/// How many of these limits such a row keeps.
+const fn kept<S: Limited>(rows: &[Row<S>], of: Of) -> usize {
+    let (mut count, mut at) = (0, 0);
+    while at < rows.len() {
+        count += (rows[at].limit.of as u8 == of as u8) as usize;
+        at += 1;
+    }
+    count
+}
+
+/// The columns of a table, and those of its limits.
+const fn with_limits<S: Limited, const N: usize>(plain: &[Column], rows: &[Row<S>], of: Of) -> [Column; N] {
+    let mut all = [text(""); N];
+    let (mut count, mut at) = (0, 0);
+    while count < plain.len() {
+        all[count] = plain[count];
+        count += 1;
+    }
+    while at < rows.len() {
+        let limit = &rows[at].limit;
+        if limit.of as u8 == of as u8 {
+            all[count] = match limit.form {
+                Form::Rate => text(limit.column),
+                Form::Number { .. } | Form::Duration => int(limit.column),
+            };
+            count += 1;
+        }
+        at += 1;
+    }
+    all
+}
+
+/// Ordered so that foreign keys point backwards.
 pub const TABLES: &[Table] = &[
-    Table {
-        name: "queues",
-        columns: &[
-            serial("id"),
-            text("name"),
-            int("priority"),
-            int("concurrency"),
-            int("cadence_us"),
-            int("sla_us"),
-            text("owner"),
-            text("colour"),
-            int("depth_cap"),
-            flag("paused"),
-            int("live_concurrency"),
-            int("live_depth_cap"),
-            flag("live_depth_cap_set"),
-            int("global_concurrency"),
-            int("live_global_concurrency"),
-            flag("live_global_concurrency_set"),
-            text("resource"),
-            int("concurrency_min"),
-            int("concurrency_max"),
-            int("live_concurrency_min"),
-            int("live_concurrency_max"),
-            int("boost_after_us"),
-            int("live_boost_after_us"),
-        ],
-    },
-    Table {
-        name: "kinds",
-        columns: &[
-            serial("id"),
-            text("name"),
-            int("queue"),
-            int("priority"),
-            int("max_attempts"),
-            int("timeout_us"),
-            int("backoff_base_us"),
-            int("backoff_cap_us"),
-            text("description"),
-            int("key_concurrency"),
-            int("configured_key_concurrency"),
-            int("live_key_concurrency"),
-            text("rate"),
-            text("live_rate"),
-            text("resource"),
-        ],
-    },
-    Table { name: "resources", columns: &[text("name"), int("permits"), int("live_permits")] },
+    Table { name: "queues", columns: &QUEUES },
+    Table { name: "kinds", columns: &KINDS },
+    Table { name: "resources", columns: &RESOURCES },
     Table { name: "rates", columns: &[int("kind"), time("given_until")] },
     Table {
         name: "jobs",

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::audit::Actor;
 use crate::{KindId, QueueId, Rate};
 
 /// The limits in force for one kind.
@@ -50,19 +49,6 @@ impl<T> Live<T> {
             Live::Set(value) => Live::Set(to(value)),
         }
     }
-}
-
-/// A live change by an operator; `None` leaves a value.
-#[derive(Clone, Debug, Default)]
-pub struct KindUpdate {
-    /// `Set(None)` lifts the bound.
-    pub rate: Option<Live<Option<Rate>>>,
-    /// Of the kind's resource, for every kind that names it.
-    pub permits: Option<Live<u32>>,
-    /// Jobs of one lane at once.
-    pub key_concurrency: Option<Live<u16>>,
-    /// Who does it; with a name the change is a line in the audit.
-    pub actor: Option<Actor>,
 }
 
 /// The answer to a lease of rate tokens.

@@ -13,7 +13,6 @@ mod entities;
 mod error;
 mod jobs;
 mod limits;
-mod overruled;
 mod packs;
 mod schedules;
 mod sql;
@@ -39,10 +38,7 @@ pub use jobs::{
     Action, Bulk, Change, Claim, Enqueued, JobDetail, JobFilter, LateJobs, Page, Prune, PruneWhat, Report,
     ReportBody, Settled,
 };
-pub use limits::{
-    Backlog, CONFIGURED, KindLimits, KindUpdate, Live, Permits, ResourceUse, TokenLease, WorkerLimits,
-};
-pub use overruled::{Overruled, QueueLayers};
+pub use limits::{Backlog, CONFIGURED, KindLimits, Live, Permits, ResourceUse, TokenLease, WorkerLimits};
 pub use packs::PackStore;
 pub use schedules::{DueSchedules, Put, SchedulePut, ScheduleRecord, ScheduleStore, Tick};
 pub use sql::{FromSql, Sql, SqlRow, SqlValue};
@@ -50,12 +46,15 @@ pub use tx::{StoreTx, TxRef};
 pub use wake::{OnWake, Wake, Wakers};
 pub use workers::{
     Beat, Counted, DEAD_SHOWN, DEPTH_SHOWN, DeadCount, DeadLetter, LATENCY_BUCKETS, Poll, QueueDue,
-    QueueKinds, QueueState, QueueUpdate, Reclaimed, Rollup, WorkerInfo, WorkerRow, latency_bucket,
-    latency_quantile,
+    QueueKinds, QueueState, Reclaimed, Rollup, WorkerInfo, WorkerRow, latency_bucket, latency_quantile,
 };
 pub use workflows::{
     Counts, MemberRecord, Parent, Started, WorkflowDetail, WorkflowFilter, WorkflowRecord, WorkflowStore,
 };
+
+pub use crate::kind::KindUpdate;
+pub use crate::limit::Overruled;
+pub use crate::queue::QueueUpdate;
 
 use crate::audit::Actor;
 use crate::{JobId, KindSpec, NewJob, QueueId, QueueSpec, Settlement, Time, Token, WorkerId};

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use super::{KindLimits, Live, ResourceUse, Settled};
-use crate::audit::Actor;
+use super::{KindLimits, ResourceUse, Settled};
 use crate::outcome::ReturnWhy;
 use crate::scale::Bounds;
 use crate::{JobId, JobState, KindId, QueueId, QueueSpec, Time, Verdict, WorkerId};
@@ -74,24 +73,6 @@ pub struct DeadCount {
     pub queue: QueueId,
     pub failed: u64,
     pub dead_letter: u64,
-}
-
-/// A live change by an operator; `None` leaves a value.
-#[derive(Clone, Debug, Default)]
-pub struct QueueUpdate {
-    pub paused: Option<bool>,
-    pub concurrency: Option<Live<u32>>,
-    /// `Set(None)` removes them, those of the configuration too.
-    pub bounds: Option<Live<Option<Bounds>>>,
-    /// Of the queue's resource, for everything that names it.
-    pub permits: Option<Live<u32>>,
-    /// `Set(None)` lifts the cap.
-    pub depth_cap: Option<Live<Option<u64>>>,
-    /// `Set(None)` lifts the limit.
-    pub global_concurrency: Option<Live<Option<u32>>>,
-    pub boost_after: Option<Live<Option<Duration>>>,
-    /// Who does it; with a name the change is a line in the audit.
-    pub actor: Option<Actor>,
 }
 
 #[derive(Clone, Debug)]

@@ -1,62 +1,55 @@
 -- The whole schema. Nothing is released yet, so changes are made here and not in further steps.
 
 -- Registry -------------------------------------------------------------------------------------------------------
--- live_* columns hold what an operator set; the others are configuration and are overwritten at each start.
+-- Limits: their plain columns hold what is in force, and are all that anything but the registry reads. `configured` and
+-- `live` are the layers behind them, a JSON object each: what the configuration says, and what an operator set over it.
 
 create table windlass.queues (
-    id                          integer generated always as identity primary key,
-    name                        text not null unique,
-    priority                    smallint not null check (priority between 0 and 10),
-    concurrency                 integer not null check (concurrency >= 0),
-    concurrency_min             integer check (concurrency_min > 0),
-    concurrency_max             integer check (concurrency_max >= concurrency_min),
-    global_concurrency          integer check (global_concurrency > 0),
-    cadence_us                  bigint not null,
-    sla_us                      bigint,
-    owner                       text not null,
-    colour                      text not null,
-    depth_cap                   bigint,
-    boost_after_us              bigint default 600000000 check (boost_after_us > 0),
-    resource                    text,
-    paused                      boolean not null default false,
-    live_concurrency            integer check (live_concurrency >= 0),
-    live_concurrency_min        integer check (live_concurrency_min > 0),
-    live_concurrency_max        integer check (live_concurrency_max >= live_concurrency_min),
-    live_global_concurrency     integer check (live_global_concurrency > 0),
-    live_global_concurrency_set boolean not null default false,
-    live_depth_cap              bigint,
-    live_depth_cap_set          boolean not null default false,
-    live_boost_after_us         bigint check (live_boost_after_us >= 0),
+    id                 integer generated always as identity primary key,
+    name               text not null unique,
+    priority           smallint not null check (priority between 0 and 10),
+    cadence_us         bigint not null,
+    sla_us             bigint,
+    owner              text not null,
+    colour             text not null,
+    resource           text,
+    paused             boolean not null default false,
+    configured         text not null default '{}',
+    live               text not null default '{}',
+    concurrency        bigint not null default 1 check (concurrency >= 0),
+    concurrency_min    bigint check (concurrency_min > 0),
+    concurrency_max    bigint check (concurrency_max >= concurrency_min),
+    global_concurrency bigint check (global_concurrency > 0),
+    depth_cap          bigint check (depth_cap >= 0),
+    boost_after_us     bigint check (boost_after_us > 0),
     -- Grows with each claim under a global concurrency. A claim counts what is leased, then takes jobs only if this has
     -- not moved: no lock is held between the two statements.
-    limited_claims              bigint not null default 0
+    limited_claims     bigint not null default 0
 );
 
--- key_concurrency is in force; the other two are what is configured and what an operator set.
 create table windlass.kinds (
-    id                         integer generated always as identity primary key,
-    name                       text not null unique,
-    queue                      integer not null references windlass.queues (id),
-    priority                   smallint check (priority between 0 and 10),
-    max_attempts               smallint not null check (max_attempts > 0),
-    timeout_us                 bigint,
-    backoff_base_us            bigint not null,
-    backoff_cap_us             bigint not null,
-    description                text not null,
-    key_concurrency            smallint not null default 1 check (key_concurrency > 0),
-    configured_key_concurrency smallint not null default 1,
-    live_key_concurrency       smallint check (live_key_concurrency between 1 and 10000),
-    rate                       text,
-    -- 'none' lifts the limit.
-    live_rate                  text,
-    resource                   text
+    id              integer generated always as identity primary key,
+    name            text not null unique,
+    queue           integer not null references windlass.queues (id),
+    priority        smallint check (priority between 0 and 10),
+    max_attempts    smallint not null check (max_attempts > 0),
+    timeout_us      bigint,
+    backoff_base_us bigint not null,
+    backoff_cap_us  bigint not null,
+    description     text not null,
+    resource        text,
+    configured      text not null default '{}',
+    live            text not null default '{}',
+    rate            text,
+    key_concurrency bigint not null default 1 check (key_concurrency > 0)
 );
 
 -- What one process has few of.
 create table windlass.resources (
-    name         text primary key,
-    permits      integer not null check (permits > 0),
-    live_permits integer check (live_permits > 0)
+    name       text primary key,
+    configured text not null default '{}',
+    live       text not null default '{}',
+    permits    bigint not null default 1 check (permits > 0)
 );
 
 -- One row per kind with a rate: tokens are leased up to this moment. Updated a few times a second by each process.

@@ -215,14 +215,12 @@ table kinds
     backoff_base_us bigint not null
     backoff_cap_us bigint not null
     description text not null
-    key_concurrency smallint not null default 1
-    configured_key_concurrency smallint not null default 1
-    live_key_concurrency smallint
-    rate text
-    live_rate text
     resource text
+    configured text not null default '{}'::text
+    live text not null default '{}'::text
+    rate text
+    key_concurrency bigint not null default 1
     kinds_key_concurrency_check: CHECK ((key_concurrency > 0))
-    kinds_live_key_concurrency_check: CHECK (((live_key_concurrency >= 1) AND (live_key_concurrency <= 10000)))
     kinds_max_attempts_check: CHECK ((max_attempts > 0))
     kinds_name_key: UNIQUE (name)
     kinds_pkey: PRIMARY KEY (id)
@@ -270,37 +268,27 @@ table queues
     id integer not null identity
     name text not null
     priority smallint not null
-    concurrency integer not null
-    concurrency_min integer
-    concurrency_max integer
-    global_concurrency integer
     cadence_us bigint not null
     sla_us bigint
     owner text not null
     colour text not null
-    depth_cap bigint
-    boost_after_us bigint default 600000000
     resource text
     paused boolean not null default false
-    live_concurrency integer
-    live_concurrency_min integer
-    live_concurrency_max integer
-    live_global_concurrency integer
-    live_global_concurrency_set boolean not null default false
-    live_depth_cap bigint
-    live_depth_cap_set boolean not null default false
-    live_boost_after_us bigint
+    configured text not null default '{}'::text
+    live text not null default '{}'::text
+    concurrency bigint not null default 1
+    concurrency_min bigint
+    concurrency_max bigint
+    global_concurrency bigint
+    depth_cap bigint
+    boost_after_us bigint
     limited_claims bigint not null default 0
     queues_boost_after_us_check: CHECK ((boost_after_us > 0))
-    queues_check1: CHECK ((live_concurrency_max >= live_concurrency_min))
     queues_check: CHECK ((concurrency_max >= concurrency_min))
     queues_concurrency_check: CHECK ((concurrency >= 0))
     queues_concurrency_min_check: CHECK ((concurrency_min > 0))
+    queues_depth_cap_check: CHECK ((depth_cap >= 0))
     queues_global_concurrency_check: CHECK ((global_concurrency > 0))
-    queues_live_boost_after_us_check: CHECK ((live_boost_after_us >= 0))
-    queues_live_concurrency_check: CHECK ((live_concurrency >= 0))
-    queues_live_concurrency_min_check: CHECK ((live_concurrency_min > 0))
-    queues_live_global_concurrency_check: CHECK ((live_global_concurrency > 0))
     queues_name_key: UNIQUE (name)
     queues_pkey: PRIMARY KEY (id)
     queues_priority_check: CHECK (((priority >= 0) AND (priority <= 10)))
@@ -342,9 +330,9 @@ table reservations
 sequence reservations_id_seq
 table resources
     name text not null
-    permits integer not null
-    live_permits integer
-    resources_live_permits_check: CHECK ((live_permits > 0))
+    configured text not null default '{}'::text
+    live text not null default '{}'::text
+    permits bigint not null default 1
     resources_permits_check: CHECK ((permits > 0))
     resources_pkey: PRIMARY KEY (name)
 table rollups

@@ -19,8 +19,7 @@ with gate as materialized (
            exists (select from windlass.lane_checks c
                    where c.kind = any ($5::int[]) and c.at >= $7::timestamptz
                      and c.at <= statement_timestamp() + $1::bigint * interval '1 microsecond') as checks,
-           case when q.live_global_concurrency_set then q.live_global_concurrency
-                else q.global_concurrency end is not null as limited
+           q.global_concurrency is not null as limited
     from windlass.workers w cross join windlass.queues q
     where w.id = $2 and q.id = $3 and not q.paused
     for key share of w),

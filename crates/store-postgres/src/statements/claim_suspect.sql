@@ -2,8 +2,7 @@
 -- claims. Suspects already hold the slot of their lane, so lane checks do not matter here.
 with gate as materialized (
     select statement_timestamp() + $1::bigint * interval '1 microsecond' as now, false as checks,
-           case when q.live_global_concurrency_set then q.live_global_concurrency
-                else q.global_concurrency end is not null as limited
+           q.global_concurrency is not null as limited
     from windlass.workers w cross join windlass.queues q
     where w.id = $2 and q.id = $3 and not q.paused
     for key share of w),

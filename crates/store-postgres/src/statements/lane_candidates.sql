@@ -9,8 +9,7 @@
 -- the first job is the answer, the first due jobs of each priority. Jobs whose time lies ahead are never walked over.
 with clock as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
 lanes as materialized (
-    select u.lane, u.kind, k.key_concurrency,
-           nullif(coalesce(q.live_boost_after_us, q.boost_after_us), 0) as boost_after_us,
+    select u.lane, u.kind, k.key_concurrency, q.boost_after_us,
            array(select s.slot from windlass.lane_slots s where s.lane = u.lane) as taken,
            first.address, first.id, first.priority as first_priority, first.run_at,
            (select r.priority from windlass.ready r where -r.queue > 0 and r.lane = u.lane

@@ -5,59 +5,52 @@
 -- which costs as much as writing the row: states are checked by `between`.
 
 -- Registry -------------------------------------------------------------------------------------------------------
--- live_* columns hold what an operator set; the others are configuration and are overwritten at each start.
+-- Limits: their plain columns hold what is in force, and are all that anything but the registry reads. `configured` and
+-- `live` are the layers behind them, a JSON object each: what the configuration says, and what an operator set over it.
 
 create table windlass_queues (
-    id                          integer primary key,
-    name                        text not null unique,
-    priority                    integer not null check (priority between 0 and 10),
-    concurrency                 integer not null check (concurrency >= 0),
-    concurrency_min             integer check (concurrency_min > 0),
-    concurrency_max             integer check (concurrency_max >= concurrency_min),
-    global_concurrency          integer check (global_concurrency > 0),
-    cadence_us                  integer not null,
-    sla_us                      integer,
-    owner                       text not null,
-    colour                      text not null,
-    depth_cap                   integer,
-    boost_after_us              integer default 600000000 check (boost_after_us > 0),
-    resource                    text,
-    paused                      integer not null default 0 check (paused in (0, 1)),
-    live_concurrency            integer check (live_concurrency >= 0),
-    live_concurrency_min        integer check (live_concurrency_min > 0),
-    live_concurrency_max        integer check (live_concurrency_max >= live_concurrency_min),
-    live_global_concurrency     integer check (live_global_concurrency > 0),
-    live_global_concurrency_set integer not null default 0 check (live_global_concurrency_set in (0, 1)),
-    live_depth_cap              integer,
-    live_depth_cap_set          integer not null default 0 check (live_depth_cap_set in (0, 1)),
-    live_boost_after_us         integer check (live_boost_after_us >= 0)
+    id                 integer primary key,
+    name               text not null unique,
+    priority           integer not null check (priority between 0 and 10),
+    cadence_us         integer not null,
+    sla_us             integer,
+    owner              text not null,
+    colour             text not null,
+    resource           text,
+    paused             integer not null default 0 check (paused in (0, 1)),
+    configured         text not null default '{}',
+    live               text not null default '{}',
+    concurrency        integer not null default 1 check (concurrency >= 0),
+    concurrency_min    integer check (concurrency_min > 0),
+    concurrency_max    integer check (concurrency_max >= concurrency_min),
+    global_concurrency integer check (global_concurrency > 0),
+    depth_cap          integer check (depth_cap >= 0),
+    boost_after_us     integer check (boost_after_us > 0)
 ) strict;
 
--- key_concurrency is in force; the other two are what is configured and what an operator set.
 create table windlass_kinds (
-    id                         integer primary key,
-    name                       text not null unique,
-    queue                      integer not null references windlass_queues (id),
-    priority                   integer check (priority between 0 and 10),
-    max_attempts               integer not null check (max_attempts > 0),
-    timeout_us                 integer,
-    backoff_base_us            integer not null,
-    backoff_cap_us             integer not null,
-    description                text not null,
-    key_concurrency            integer not null default 1 check (key_concurrency > 0),
-    configured_key_concurrency integer not null default 1,
-    live_key_concurrency       integer check (live_key_concurrency between 1 and 10000),
-    rate                       text,
-    -- 'none' lifts the limit.
-    live_rate                  text,
-    resource                   text
+    id              integer primary key,
+    name            text not null unique,
+    queue           integer not null references windlass_queues (id),
+    priority        integer check (priority between 0 and 10),
+    max_attempts    integer not null check (max_attempts > 0),
+    timeout_us      integer,
+    backoff_base_us integer not null,
+    backoff_cap_us  integer not null,
+    description     text not null,
+    resource        text,
+    configured      text not null default '{}',
+    live            text not null default '{}',
+    rate            text,
+    key_concurrency integer not null default 1 check (key_concurrency > 0)
 ) strict;
 
 -- What one process has few of.
 create table windlass_resources (
-    name         text primary key,
-    permits      integer not null check (permits > 0),
-    live_permits integer check (live_permits > 0)
+    name       text primary key,
+    configured text not null default '{}',
+    live       text not null default '{}',
+    permits    integer not null default 1 check (permits > 0)
 ) strict, without rowid;
 
 -- One row per kind with a rate: tokens are leased up to this moment.

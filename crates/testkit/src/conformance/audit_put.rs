@@ -129,12 +129,14 @@ pub async fn recorded_bounds_are_those_in_force(h: Harness) {
         let side = |[from, to]: [Value; 2]| json!({ "from": from, "to": to });
         json!({ "concurrency_min": side(min), "concurrency_max": side(max) })
     };
+    let mut back = moved([json!(3), json!(2)], [json!(4), json!(20)]);
+    back["live"] = json!({ "from": ["concurrency_min", "concurrency_max"], "to": [] });
     assert_eq!(
         lines,
         [
             moved([json!(2), Value::Null], [json!(20), Value::Null]),
             moved([Value::Null, json!(3)], [Value::Null, json!(4)]),
-            moved([json!(3), json!(2)], [json!(4), json!(20)]),
+            back,
         ]
     );
 }

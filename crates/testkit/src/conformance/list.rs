@@ -396,6 +396,11 @@ macro_rules! conformance_cases {
                 dead_letters_are_counted_by_queue
                 examine_names_a_remedy
             }
+            limit {
+                every_limit_of_a_queue_is_told_as_it_is_in_force
+                every_limit_of_a_kind_is_told_as_it_is_in_force
+                changes_at_once_lose_nothing
+            }
             rate {
                 without_a_rate_every_token_is_granted
                 tokens_are_granted_at_the_rate

@@ -39,6 +39,7 @@ pub mod lane_end;
 pub mod lane_handover;
 pub mod lane_race;
 pub mod lane_unique;
+pub mod limit;
 mod list;
 pub mod model;
 pub mod moves;

@@ -8,6 +8,7 @@ use windlass_core::store::{
 };
 use windlass_core::{Backoff, KindId, KindSpec, NewJob, QueueId, QueueSpec, Resource};
 
+use super::limit::filled;
 use super::{Harness, KIND, OTHER_KIND, OTHER_QUEUE, QUEUE, SECOND_KIND};
 
 async fn queue(h: &Harness, id: QueueId) -> QueueState {
@@ -25,32 +26,24 @@ fn specs() -> (Vec<QueueSpec>, Vec<KindSpec>) {
 }
 
 pub async fn specs_are_stored_and_read(h: Harness) {
-    let wanted = QueueSpec {
-        name: "FULL".to_owned(),
+    let wanted = filled(QueueSpec {
         priority: 3,
-        concurrency: 17,
         cadence: Duration::from_millis(1_500),
         sla: None,
         owner: "us".to_owned(),
         colour: "red".to_owned(),
-        depth_cap: Some(9),
-        bounds: Some(Bounds { min: 3, max: 40 }),
         resource: Some(Resource::new("slot", 6)),
-        global_concurrency: Some(11),
-        boost_after: Some(Duration::from_secs(77)),
-    };
-    let kind = KindSpec {
-        name: "full".to_owned(),
-        queue: "FULL".to_owned(),
+        ..QueueSpec::named("FULL")
+    });
+    let kind = filled(KindSpec {
         priority: Some(1),
         max_attempts: 11,
         timeout: None,
         backoff: Backoff { base: Duration::from_millis(250), cap: Duration::from_secs(9) },
-        key_concurrency: 4,
-        rate: Some("500/s".parse().unwrap()),
         resource: Some(Resource::new("browser", 2)),
         description: "does all".to_owned(),
-    };
+        ..KindSpec::new("full", "FULL")
+    });
     let (queues, kinds) = (std::slice::from_ref(&wanted), std::slice::from_ref(&kind));
     h.store.sync_registry(queues, kinds, None).await.unwrap();
     let second = h.open().await;

@@ -1,0 +1,273 @@
+//! The table of limits: each with its words, its rule, and the fields of spec and update that hold it.
+
+use super::value::{put, said, say};
+use super::{Form, KEY_CONCURRENCY, Lift, Limit, LiveChanges, Of, PERMITS, Value, Values};
+use crate::lane::MAX_KEY_CONCURRENCY;
+use crate::queue::{MAX_CONCURRENCY, MAX_DEPTH_CAP, MAX_GLOBAL_CONCURRENCY};
+use crate::resource::MAX_PERMITS;
+use crate::scale::Bounds;
+use crate::store::{KindUpdate, Live, QueueUpdate};
+use crate::{KindSpec, QueueSpec};
+
+/// A queue or a kind: what limits are configured of and set through.
+pub trait Limited: Sized + 'static {
+    /// A live change of it.
+    type Update;
+
+    fn rows() -> &'static [Row<Self>];
+
+    fn limits() -> impl Iterator<Item = &'static Limit> {
+        Self::rows().iter().map(|row| &row.limit)
+    }
+
+    fn limit(&self, name: &str) -> Option<Value> {
+        Self::rows().iter().find(|row| row.limit.name == name).and_then(|row| (row.get)(self))
+    }
+
+    /// Leaves one that cannot be what is asked for.
+    fn set_limit(&mut self, name: &str, value: Option<Value>) {
+        if let Some(row) = Self::rows().iter().find(|row| row.limit.name == name) {
+            (row.set)(self, value);
+        }
+    }
+
+    /// Those that such a row keeps.
+    fn limits_of(&self, of: Of) -> Values {
+        let rows = Self::rows().iter().filter(|row| row.limit.of == of);
+        rows.map(|row| (row.limit.name, (row.get)(self))).collect()
+    }
+
+    /// What an update says of those that such a row keeps.
+    fn changes(update: &Self::Update, of: Of) -> LiveChanges {
+        let rows = Self::rows().iter().filter(|row| row.limit.of == of);
+        rows.filter_map(|row| Some((row.limit.name, (row.said)(update)?))).collect()
+    }
+
+    fn change(update: &mut Self::Update, changes: &LiveChanges) {
+        for row in Self::rows() {
+            if let Some(live) = changes.get(row.limit.name) {
+                (row.say)(update, live);
+            }
+        }
+    }
+}
+
+/// A limit, and where it is in the types of code.
+pub struct Row<S: Limited> {
+    pub limit: Limit,
+    get: fn(&S) -> Option<Value>,
+    set: fn(&mut S, Option<Value>),
+    said: fn(&S::Update) -> Option<Live<Option<Value>>>,
+    say: fn(&mut S::Update, Live<Option<Value>>),
+}
+
+impl Limited for QueueSpec {
+    type Update = QueueUpdate;
+
+    fn rows() -> &'static [Row<QueueSpec>] {
+        &QUEUE_LIMITS
+    }
+}
+
+impl Limited for KindSpec {
+    type Update = KindUpdate;
+
+    fn rows() -> &'static [Row<KindSpec>] {
+        &KIND_LIMITS
+    }
+}
+
+/// A field with the same name in spec and update.
+macro_rules! row {
+    ($field:ident, $limit:expr) => {
+        Row {
+            limit: $limit,
+            get: |spec| super::value::Field::value(spec.$field),
+            set: |spec, value| put(&mut spec.$field, value),
+            said: |update| said(update.$field),
+            say: |update, live| say(&mut update.$field, live),
+        }
+    };
+}
+
+/// The permits of the resource that the spec names.
+macro_rules! permits {
+    ($default:literal, $about:literal) => {
+        Row {
+            limit: Limit {
+                name: PERMITS,
+                of: Of::Resource,
+                column: "permits",
+                form: Form::Number { max: MAX_PERMITS as u64 },
+                lift: Lift::Never,
+                over: "one process",
+                default: $default,
+                example: Some("3"),
+                about: $about,
+            },
+            get: |spec| super::value::Field::value(spec.resource.as_ref()?.permits),
+            set: |spec, value| {
+                if let Some(resource) = &mut spec.resource {
+                    put(&mut resource.permits, value);
+                }
+            },
+            said: |update| said(update.permits),
+            say: |update, live| say(&mut update.permits, live),
+        }
+    };
+}
+
+/// In the order in which they are listed everywhere.
+pub static QUEUE_LIMITS: [Row<QueueSpec>; 7] = [
+    row!(
+        concurrency,
+        Limit {
+            name: "concurrency",
+            of: Of::Queue,
+            column: "concurrency",
+            form: Form::Number { max: MAX_CONCURRENCY as u64 },
+            lift: Lift::Never,
+            over: "one process",
+            default: "the family's, else 10",
+            example: Some("20"),
+            about: "Jobs of this queue that one process runs at once",
+        }
+    ),
+    Row {
+        limit: Limit {
+            name: "concurrency_min",
+            column: "concurrency_min",
+            example: Some("5"),
+            about: "With concurrency_max: each process moves its concurrency between the two",
+            ..BOUND
+        },
+        get: |queue| Some(Value::Number(queue.bounds?.min.into())),
+        set: |queue, value| {
+            queue.bounds = bounds(queue.bounds, value, |bounds, min| Bounds { min, ..bounds })
+        },
+        said: |update| update.bounds.map(|live| live.map(|bounds| Some(Value::Number(bounds?.min.into())))),
+        say: |update, live| {
+            let before = update.bounds.and_then(Live::set).flatten();
+            update.bounds =
+                Some(live.map(|value| bounds(before, value, |bounds, min| Bounds { min, ..bounds })));
+        },
+    },
+    Row {
+        limit: Limit {
+            name: "concurrency_max",
+            column: "concurrency_max",
+            example: Some("40"),
+            about: "Grows to this while the backlog would miss half the SLA and runs do not get slower",
+            ..BOUND
+        },
+        get: |queue| Some(Value::Number(queue.bounds?.max.into())),
+        set: |queue, value| {
+            queue.bounds = bounds(queue.bounds, value, |bounds, max| Bounds { max, ..bounds })
+        },
+        said: |update| update.bounds.map(|live| live.map(|bounds| Some(Value::Number(bounds?.max.into())))),
+        say: |update, live| {
+            let before = update.bounds.and_then(Live::set).flatten();
+            update.bounds =
+                Some(live.map(|value| bounds(before, value, |bounds, max| Bounds { max, ..bounds })));
+        },
+    },
+    row!(
+        global_concurrency,
+        Limit {
+            name: "global_concurrency",
+            of: Of::Queue,
+            column: "global_concurrency",
+            form: Form::Number { max: MAX_GLOBAL_CONCURRENCY as u64 },
+            lift: Lift::Always,
+            over: "all processes",
+            default: "none",
+            example: None,
+            about: "Jobs of this queue that run at once over all processes",
+        }
+    ),
+    permits!(
+        "SCREENSHOT: 3, else 1",
+        "How many of the resource one process has; a job is claimed only with one in hand"
+    ),
+    row!(
+        depth_cap,
+        Limit {
+            name: "depth_cap",
+            of: Of::Queue,
+            column: "depth_cap",
+            form: Form::Number { max: MAX_DEPTH_CAP },
+            lift: Lift::Always,
+            over: "the database",
+            default: "none",
+            example: None,
+            about: "Waiting jobs above which enqueues are refused",
+        }
+    ),
+    row!(
+        boost_after,
+        Limit {
+            name: "boost_after",
+            of: Of::Queue,
+            column: "boost_after_us",
+            form: Form::Duration,
+            lift: Lift::Always,
+            over: "one process",
+            default: "10m",
+            example: None,
+            about: "Jobs due for longer get a quarter of the slots whatever their priority",
+        }
+    ),
+];
+
+/// In the order in which they are listed everywhere.
+pub static KIND_LIMITS: [Row<KindSpec>; 3] = [
+    row!(
+        rate,
+        Limit {
+            name: "rate",
+            of: Of::Kind,
+            column: "rate",
+            form: Form::Rate,
+            lift: Lift::Always,
+            over: "all processes",
+            default: "none",
+            example: Some("500/s"),
+            about: "Starts of all processes together, such as `500/s` or `30/m`",
+        }
+    ),
+    permits!("what others say of the resource, else 1", "How many of the resource one process has"),
+    row!(
+        key_concurrency,
+        Limit {
+            name: KEY_CONCURRENCY,
+            of: Of::Kind,
+            column: "key_concurrency",
+            form: Form::Number { max: MAX_KEY_CONCURRENCY as u64 },
+            lift: Lift::Never,
+            over: "all processes",
+            default: "1",
+            example: None,
+            about: "Jobs with one `concurrency_key` that are ready or running at once, over all processes",
+        }
+    ),
+];
+
+/// What the two bounds of a queue's concurrency share. They are set and lifted together ([`Bounds::change`]).
+const BOUND: Limit = Limit {
+    name: "",
+    of: Of::Queue,
+    column: "",
+    form: Form::Number { max: MAX_CONCURRENCY as u64 },
+    lift: Lift::Live,
+    over: "one process",
+    default: "concurrency",
+    example: None,
+    about: "",
+};
+
+/// The pair with one bound replaced. A bound alone is both of them; the other one follows.
+fn bounds(before: Option<Bounds>, value: Option<Value>, with: fn(Bounds, u32) -> Bounds) -> Option<Bounds> {
+    let Some(Value::Number(number)) = value else { return None };
+    let number = u32::try_from(number).ok()?;
+    Some(with(before.unwrap_or(Bounds { min: number, max: number }), number))
+}

@@ -1,0 +1,121 @@
+//! The layers of every limit in the table.
+
+use serde_json::json;
+
+use super::{Layers, Lift, Limited, Moved, Of, Overruled, QUEUE_LIMITS, Value};
+use crate::scale::Bounds;
+use crate::store::{KindUpdate, Live, QueueUpdate};
+use crate::{KindSpec, QueueSpec, Resource};
+
+fn some_value(form: super::Form) -> Value {
+    form.read(match form {
+        super::Form::Number { .. } => "7",
+        super::Form::Duration => "90s",
+        super::Form::Rate => "500/s",
+    })
+    .unwrap()
+}
+
+fn there_and_back<S: Limited>(spec: S, empty: impl Fn() -> S::Update) {
+    let mut spec = spec;
+    for limit in S::limits() {
+        let value = some_value(limit.form);
+        spec.set_limit(limit.name, Some(value));
+        assert_eq!(spec.limit(limit.name), Some(value), "{}", limit.name);
+        let mut said = vec![Live::Configured, Live::Set(Some(value))];
+        said.extend((limit.lift != Lift::Never).then_some(Live::Set(None)));
+        for live in said {
+            let mut update = empty();
+            S::change(&mut update, &[(limit.name, live)].into_iter().collect());
+            assert_eq!(S::changes(&update, limit.of).get(limit.name), Some(live), "{}", limit.name);
+        }
+    }
+}
+
+#[test]
+fn every_limit_has_its_field_in_spec_and_update() {
+    let resource = || Some(Resource::new("slot", 1));
+    there_and_back(QueueSpec { resource: resource(), ..QueueSpec::named("Q") }, QueueUpdate::default);
+    there_and_back(KindSpec { resource: resource(), ..KindSpec::new("K", "Q") }, KindUpdate::default);
+}
+
+#[test]
+fn bounds_are_one_pair() {
+    let mut queue = QueueSpec::named("Q");
+    queue.set_limit("concurrency_min", Some(Value::Number(2)));
+    queue.set_limit("concurrency_max", Some(Value::Number(5)));
+    assert_eq!(queue.bounds, Some(Bounds { min: 2, max: 5 }));
+    queue.set_limit("concurrency_max", None);
+    assert_eq!(queue.bounds, None);
+}
+
+fn queue_layers() -> Layers {
+    let mut layers = Layers::read(Of::Queue, "{}", "{}").unwrap();
+    assert!(layers.is_new());
+    let bounds = Some(Bounds { min: 1, max: 9 });
+    let queue = QueueSpec { bounds, depth_cap: Some(7), ..QueueSpec::named("Q") };
+    layers.configure(queue.limits_of(Of::Queue));
+    layers
+}
+
+fn moved(before: &Layers, said: &[(&'static str, Live<Option<Value>>)]) -> Moved {
+    let mut after = before.clone();
+    after.set(&said.iter().copied().collect());
+    Moved { before: before.clone(), after }
+}
+
+#[test]
+fn a_live_value_wins_until_it_is_given_back() {
+    let configured = queue_layers();
+    assert_eq!(configured.in_force("depth_cap"), Some(Value::Number(7)));
+    let lifted = moved(&configured, &[("depth_cap", Live::Set(None))]).after;
+    assert_eq!(
+        (lifted.in_force("depth_cap"), lifted.configured("depth_cap")),
+        (None, Some(Value::Number(7)))
+    );
+    let kept = Layers::read(Of::Queue, &lifted.configured_text(), &lifted.live_text()).unwrap();
+    assert_eq!(kept, lifted, "there and back");
+    assert_eq!(moved(&lifted, &[("depth_cap", Live::Configured)]).after, configured);
+}
+
+#[test]
+fn the_audit_tells_values_and_who_decides() {
+    let layers = queue_layers();
+    let told = |moved: &Moved| serde_json::Value::Object(Moved::differences(std::slice::from_ref(moved)));
+    let cap = |live| [("depth_cap", live)];
+    let raised = moved(&layers, &cap(Live::Set(Some(Value::Number(9)))));
+    assert_eq!(told(&raised), json!({ "depth_cap": { "from": 7, "to": 9 } }));
+    let back = moved(&raised.after, &cap(Live::Configured));
+    let given_back =
+        json!({ "depth_cap": { "from": 9, "to": 7 }, "live": { "from": ["depth_cap"], "to": [] } });
+    assert_eq!(told(&back), given_back);
+    let pinned = moved(&layers, &cap(Live::Set(Some(Value::Number(7)))));
+    assert_eq!(told(&pinned), json!({ "live": { "from": [], "to": ["depth_cap"] } }));
+    assert_eq!(told(&moved(&pinned.after, &cap(Live::Set(Some(Value::Number(7)))))), json!({}));
+    assert!(raised.rose("depth_cap") && !back.rose("depth_cap") && !pinned.rose("depth_cap"));
+}
+
+#[test]
+fn what_nobody_set_is_not_listed() {
+    let layers = queue_layers();
+    assert_eq!(Overruled::of("Q", &layers), []);
+    let none = Live::Set(None);
+    let said = [
+        ("concurrency_min", none),
+        ("concurrency_max", none),
+        ("depth_cap", none),
+        ("boost_after", Live::Set(Some(QUEUE_LIMITS[6].limit.form.read("1m30s").unwrap()))),
+    ];
+    let told: Vec<String> = Overruled::of("Q", &moved(&layers, &said).after)
+        .into_iter()
+        .map(|of| format!("{} {} not {}", of.key, of.live, of.configured))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "queues.Q.concurrency_min and _max none not 1 to 9",
+            "queues.Q.depth_cap none not 7",
+            "queues.Q.boost_after 1m30s not 10m",
+        ]
+    );
+}
