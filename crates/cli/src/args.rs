@@ -6,6 +6,7 @@ mod audit;
 mod backup;
 mod budgets;
 mod examples;
+mod limit;
 mod paging;
 mod registry;
 mod schedules;

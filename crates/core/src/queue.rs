@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Resource, duration};
+use crate::Resource;
 use crate::audit::Actor;
 use crate::order::DEFAULT_BOOST_AFTER;
 use crate::scale::Bounds;
@@ -49,18 +49,6 @@ pub struct QueueUpdate {
     pub boost_after: Option<Live<Option<Duration>>>,
     /// Who does it; with a name the change is a line in the audit.
     pub actor: Option<Actor>,
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("must be a duration above 0 such as 90s, or none")]
-pub struct BadBoost;
-
-/// How an operator writes [`QueueSpec::boost_after`].
-pub fn parse_boost(text: &str) -> Result<Option<Duration>, BadBoost> {
-    match text {
-        "none" => Ok(None),
-        text => duration::parse(text).ok().filter(|after| !after.is_zero()).map(Some).ok_or(BadBoost),
-    }
 }
 
 /// The queue of jobs that wait for others: no queue has this number, so nobody claims from it.

@@ -142,35 +142,6 @@ impl<'a> Fields<'a> {
         self.typed(name, "a whole number", |text| text.parse().ok())
     }
 
-    /// A live value: a number from 1 to `most`, `null` for no bound (which is not the same as nothing), or the text
-    /// `configured` to go back.
-    pub fn live_bound(&mut self, name: &'static str, most: u32) -> Option<Live<Option<u32>>> {
-        let value = self.raw(name)?.get();
-        let read = match value {
-            "null" => Some(Live::Set(None)),
-            BACK => Some(Live::Configured),
-            value => {
-                value.parse().ok().filter(|count| (1..=most).contains(count)).map(|n| Live::Set(Some(n)))
-            }
-        };
-        if read.is_none() {
-            self.refuse(name, format!("must be 1 to {most}, null for no bound, or {BACK} to go back"));
-        }
-        read
-    }
-
-    /// The same where there is no value without a bound; `null` is nothing.
-    pub fn live_count(&mut self, name: &'static str, most: u32) -> Option<Live<u32>> {
-        let read = match self.value(name)?.get() {
-            BACK => Some(Live::Configured),
-            value => value.parse().ok().filter(|count| (1..=most).contains(count)).map(Live::Set),
-        };
-        if read.is_none() {
-            self.refuse(name, format!("must be 1 to {most}, or {BACK} to go back"));
-        }
-        read
-    }
-
     /// A budget's limit: `null` takes it away and `"configured"` gives it back to the configuration; anything else is read
     /// by `value`.
     pub fn live<T: Copy>(
@@ -262,7 +233,7 @@ impl<'a> Fields<'a> {
 }
 
 /// A value's type, for people.
-fn sort(text: &[u8]) -> &'static str {
+pub(crate) fn sort(text: &[u8]) -> &'static str {
     match text.trim_ascii_start().first() {
         Some(b'"') => "text",
         Some(b'{') => "an object",

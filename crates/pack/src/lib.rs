@@ -13,6 +13,7 @@ pub mod fields;
 pub mod health;
 mod host;
 mod inventory;
+pub mod limit;
 pub mod metrics;
 pub mod page;
 pub mod paging;

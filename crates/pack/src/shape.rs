@@ -66,7 +66,12 @@ impl Object<'_> {
     }
 
     pub fn optional<T: Shape>(&mut self, name: &str, about: &str) {
-        let mut schema = T::schema(self.schemas);
+        let schema = T::schema(self.schemas);
+        self.field(name, schema, about);
+    }
+
+    /// One that no type describes.
+    pub(crate) fn field(&mut self, name: &str, mut schema: Value, about: &str) {
         if !about.is_empty() {
             schema["description"] = json!(about.trim());
         }

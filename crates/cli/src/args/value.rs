@@ -2,64 +2,8 @@
 
 use std::time::Duration;
 
-use windlass_core::lane::MAX_KEY_CONCURRENCY;
-use windlass_core::queue::{MAX_GLOBAL_CONCURRENCY, parse_boost};
 use windlass_core::schedule::{Misfire, Phase};
-use windlass_core::store::{CONFIGURED, Live};
-use windlass_core::{EntityRef, JobState, Rate, Time, duration};
-
-const MAX_COUNT: u32 = 10_000;
-
-/// A live value as an operator writes it: back to the configuration, or what `read` makes of it.
-fn live<T>(text: &str, read: impl FnOnce(&str) -> Result<T, String>) -> Result<Live<T>, String> {
-    match text {
-        CONFIGURED => Ok(Live::Configured),
-        text => read(text).map(Live::Set).map_err(|rule| format!("{rule}, or {CONFIGURED}")),
-    }
-}
-
-/// Of slots or permits.
-pub(super) fn count(text: &str) -> Result<Live<u32>, String> {
-    live(text, |text| {
-        let count = text.parse().ok().filter(|count| (1..=MAX_COUNT).contains(count));
-        count.ok_or_else(|| format!("must be 1 to {MAX_COUNT}"))
-    })
-}
-
-pub(super) fn bound(text: &str) -> Result<Live<Option<u32>>, String> {
-    live_bound(text, MAX_COUNT)
-}
-
-pub(super) fn global_concurrency(text: &str) -> Result<Live<Option<u32>>, String> {
-    live_bound(text, MAX_GLOBAL_CONCURRENCY)
-}
-
-fn live_bound(text: &str, most: u32) -> Result<Live<Option<u32>>, String> {
-    live(text, |text| match text {
-        "none" => Ok(None),
-        text => {
-            let count = text.parse().ok().filter(|count| (1..=most).contains(count));
-            count.map(Some).ok_or_else(|| format!("must be 1 to {most}, none"))
-        }
-    })
-}
-
-pub(super) fn depth_cap(text: &str) -> Result<Live<Option<u64>>, String> {
-    live(text, |text| match text {
-        "none" => Ok(None),
-        text => {
-            let cap = text.parse().ok().filter(|cap| *cap > 0);
-            cap.map(Some).ok_or_else(|| "must be a number above 0, none".to_owned())
-        }
-    })
-}
-
-pub(super) fn rate(text: &str) -> Result<Live<Option<Rate>>, String> {
-    live(text, |text| match text {
-        "none" => Ok(None),
-        text => text.parse().map(Some).map_err(|error: windlass_core::rate::BadRate| error.to_string()),
-    })
-}
+use windlass_core::{EntityRef, JobState, Time, duration};
 
 pub(super) fn duration_of(text: &str) -> Result<Duration, String> {
     duration::parse(text).map_err(|error| error.to_string())
@@ -93,17 +37,6 @@ pub(super) fn entity(text: &str) -> Result<EntityRef, String> {
         }
         _ => Err("write it as TYPE:ID, such as product:42".to_owned()),
     }
-}
-
-pub(super) fn key_concurrency(text: &str) -> Result<Live<u16>, String> {
-    live(text, |text| {
-        let jobs = text.parse().ok().filter(|jobs| (1..=MAX_KEY_CONCURRENCY).contains(jobs));
-        jobs.ok_or_else(|| format!("must be 1 to {MAX_KEY_CONCURRENCY}"))
-    })
-}
-
-pub(super) fn boost_after(text: &str) -> Result<Live<Option<Duration>>, String> {
-    live(text, |text| parse_boost(text).map_err(|error| error.to_string()))
 }
 
 /// A bare number is seconds here, as in `Prefer: wait=N`.

@@ -1,13 +1,12 @@
 //! `budgets list|history|set|reset`.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use windlass_core::budget::Month;
 use windlass_core::store::{CONFIGURED, Live};
 use windlass_pack::api::{Api, ApiError, ApiRequest};
 use windlass_pack::{Method, StatusCode};
 
 use super::Session;
-use super::queues::{json_of, said};
 use crate::api::answer::{Answered, ask, dash, figure, items, list, number, text};
 use crate::args::{Budgets, BudgetsVerb};
 use crate::failure::{During, Failure};
@@ -36,16 +35,24 @@ pub(crate) async fn run(session: &Session, args: Budgets) -> Result<(), Failure>
             }
         }
         BudgetsVerb::Set { name, limit, tokens, month, json } => {
-            let limit = limit.map(|limit| match limit {
-                Live::Configured => json!(CONFIGURED),
-                Live::Set(amount) => json!(amount.map(|amount| amount.to_string())),
-            });
-            let change = json_of([("limit", limit), ("tokens", tokens.map(said))]);
+            let limit = limit.map(|limit| said(limit.map(|amount| amount.map(|amount| amount.to_string()))));
+            let fields = [("limit", limit), ("tokens", tokens.map(said))];
+            let change: Map<String, Value> =
+                fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
+            let change = Value::Object(change);
             change_month(session, api.as_ref(), &name, month, &change, json.json).await
         }
         BudgetsVerb::Reset { name, json } => {
             change_month(session, api.as_ref(), &name, None, &json!({ "reset": true }), json.json).await
         }
+    }
+}
+
+/// A live value as the routes read it.
+fn said<T: serde::Serialize>(live: Live<T>) -> Value {
+    match live {
+        Live::Configured => json!(CONFIGURED),
+        Live::Set(value) => json!(value),
     }
 }
 

@@ -1,13 +1,12 @@
 //! `kinds list|set`: the registry as the database has it, and its limits changed live.
 
 use serde_json::{Value, json};
-use windlass_core::duration;
-use windlass_core::store::{CONFIGURED, Live};
+use windlass_core::{KindSpec, duration};
 use windlass_pack::Method;
 use windlass_pack::api::ApiRequest;
 
 use super::Session;
-use super::queues::{json_of, said};
+use super::queues::said;
 use crate::api::answer::{ask, dash, items, number, span, text};
 use crate::args::{Kinds, KindsVerb};
 use crate::failure::{During, Failure};
@@ -24,16 +23,8 @@ pub(crate) async fn run(session: &Session, args: Kinds) -> Result<(), Failure> {
                 false => table(session, items(&answer.value)),
             }
         }
-        KindsVerb::Set { name, rate, permits, key_concurrency, json } => {
-            let rate = rate.map(|rate| match rate {
-                Live::Configured => CONFIGURED.to_owned(),
-                Live::Set(rate) => rate.map_or("none".to_owned(), |rate| rate.to_string()),
-            });
-            let change = json_of([
-                ("rate", rate.map(Value::from)),
-                ("permits", permits.map(said)),
-                ("key_concurrency", key_concurrency.map(said)),
-            ]);
+        KindsVerb::Set { name, limits, json } => {
+            let change = said::<KindSpec>(&limits.said);
             let request = ApiRequest::new(Method::PUT, "/v1/kinds/{kind}", &[&name]).json(&change);
             let changed = api.call(request).await.during(format!("cannot change {name}"));
             let kind = changed.map_err(Failure::unchanged)?;

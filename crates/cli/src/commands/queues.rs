@@ -1,8 +1,9 @@
 //! `queues list|pause|resume|set`.
 
 use serde_json::{Map, Value, json};
-use windlass_core::duration;
+use windlass_core::limit::{Form, Limit, Limited, LiveChanges, NONE, Value as LimitValue};
 use windlass_core::store::{CONFIGURED, Live};
+use windlass_core::{QueueSpec, duration};
 use windlass_pack::Method;
 use windlass_pack::api::{Api, ApiRequest};
 
@@ -26,31 +27,9 @@ pub(crate) async fn run(session: &Session, args: Queues) -> Result<(), Failure> 
         }
         QueuesVerb::Pause(names) => pause(session, api.as_ref(), &names.names, true, names.json.json).await,
         QueuesVerb::Resume(names) => pause(session, api.as_ref(), &names.names, false, names.json.json).await,
-        QueuesVerb::Set {
-            name,
-            concurrency,
-            concurrency_min,
-            concurrency_max,
-            permits,
-            depth_cap,
-            global_concurrency,
-            boost_after,
-            json,
-        } => {
-            let change = json_of([
-                ("concurrency", concurrency.map(said)),
-                ("concurrency_min", concurrency_min.map(said)),
-                ("concurrency_max", concurrency_max.map(said)),
-                ("permits", permits.map(said)),
-                ("depth_cap", depth_cap.map(said)),
-                ("global_concurrency", global_concurrency.map(said)),
-                (
-                    "boost_after",
-                    boost_after.map(|of| said(of.map(|after| after.map_or("none".to_owned(), exact)))),
-                ),
-            ]);
-            let queue = change_one(api.as_ref(), &name, &change).await?;
-            if concurrency.is_some_and(|concurrency| concurrency != Live::Configured) && !json.json {
+        QueuesVerb::Set { name, limits, json } => {
+            let queue = change_one(api.as_ref(), &name, &said::<QueueSpec>(&limits.said)).await?;
+            if limits.said.get("concurrency").is_some_and(|live| live.is_set()) && !json.json {
                 tell_start(session, &queue);
             }
             show(session, vec![queue], json.json)
@@ -58,18 +37,21 @@ pub(crate) async fn run(session: &Session, args: Queues) -> Result<(), Failure> 
     }
 }
 
-/// A live value as the routes read it.
-pub(super) fn said<T: serde::Serialize>(live: Live<T>) -> Value {
-    match live {
-        Live::Configured => json!(CONFIGURED),
-        Live::Set(value) => json!(value),
-    }
+/// Limits as the routes read them.
+pub(super) fn said<S: Limited>(changes: &LiveChanges) -> Value {
+    let field = |limit: &Limit| Some((limit.name.to_owned(), said_of(limit, changes.get(limit.name)?)));
+    Value::Object(S::limits().filter_map(field).collect::<Map<_, _>>())
 }
 
-/// The fields that were said.
-pub(super) fn json_of<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
-    let said = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    Value::Object(said.collect::<Map<_, _>>())
+fn said_of(limit: &Limit, live: Live<Option<LimitValue>>) -> Value {
+    match (live, limit.form) {
+        (Live::Configured, _) => json!(CONFIGURED),
+        (Live::Set(None), Form::Number { .. }) => Value::Null,
+        (Live::Set(None), Form::Duration | Form::Rate) => json!(NONE),
+        (Live::Set(Some(LimitValue::Number(number))), _) => json!(number),
+        (Live::Set(Some(LimitValue::Duration(duration))), _) => json!(exact(duration)),
+        (Live::Set(Some(LimitValue::Rate(rate))), _) => json!(rate.to_string()),
+    }
 }
 
 async fn change_one(api: &dyn Api, name: &str, change: &Value) -> Result<Value, Failure> {

@@ -37,12 +37,7 @@ fn example(key: &Setting) -> String {
     let text = match (key.section, key.name) {
         (DATABASE, "url") => "sqlite://./windlass-data/windlass.db",
         (QUEUE, "priority") => "0",
-        (QUEUE, "concurrency") => "20",
-        (QUEUE, "concurrency_min") => "5",
-        (QUEUE, "concurrency_max") => "40",
         (QUEUE | KIND, "resource") => "browser",
-        (QUEUE | KIND, "permits") => "3",
-        (KIND, "rate") => "500/s",
         (QUEUE, "cadence") => "5s",
         (QUEUE, "sla") => "30s",
         (QUEUE, "owner") => "ops on call",

@@ -5,6 +5,8 @@
 
 use strsim::damerau_levenshtein;
 use windlass_core::input::MAX_TOKENS;
+use windlass_core::{KindSpec, QueueSpec};
+use windlass_pack::limit;
 use windlass_pack::settings::{Form, Section, Setting};
 
 pub(crate) const SERVER: Section = Section::plain("server").about("The worker process.");
@@ -29,7 +31,8 @@ pub(crate) struct Keys(Vec<Setting>);
 
 impl Default for Keys {
     fn default() -> Keys {
-        Keys(KEYS.to_vec())
+        let limits = [limit::keys::<QueueSpec>(QUEUE), limit::keys::<KindSpec>(KIND)];
+        Keys(KEYS.iter().cloned().chain(limits.into_iter().flatten()).collect())
     }
 }
 
@@ -71,7 +74,7 @@ impl Keys {
 
 /// Paths of the engine's own keys, which no part may take.
 pub(crate) fn own_paths() -> Vec<String> {
-    KEYS.iter().map(Setting::path).collect()
+    Keys::default().iter().map(Setting::path).collect()
 }
 
 /// `WINDLASS_SERVER__LEASE`, `WINDLASS_QUEUES__<NAME>__SLA`: what the page has to say.
@@ -94,6 +97,7 @@ const PRIORITY: Form = Form::Count { min: 0, max: 10 };
 const ANY_DURATION: Form = Form::Duration { min_ms: 0 };
 const SOME_DURATION: Form = Form::Duration { min_ms: 1 };
 
+/// Without the limits, which stand in `core::limit`.
 const KEYS: &[Setting] = &[
     key(
         SERVER,
@@ -184,38 +188,10 @@ const KEYS: &[Setting] = &[
     ),
     key(
         QUEUE,
-        "concurrency",
-        Form::Count { min: 1, max: 10_000 },
-        "the family's, else 10",
-        "Jobs of this queue that one process runs at once",
-    ),
-    key(
-        QUEUE,
-        "concurrency_min",
-        Form::Count { min: 1, max: 10_000 },
-        "concurrency",
-        "With concurrency_max: each process moves its concurrency between the two",
-    ),
-    key(
-        QUEUE,
-        "concurrency_max",
-        Form::Count { min: 1, max: 10_000 },
-        "concurrency",
-        "Grows to this while the backlog would miss half the SLA and runs do not get slower",
-    ),
-    key(
-        QUEUE,
         "resource",
         Form::NameOrNone,
         "SCREENSHOT: screenshot, else none",
         "What each job holds while it runs, unless its kind names something else",
-    ),
-    key(
-        QUEUE,
-        "permits",
-        Form::Count { min: 1, max: 10_000 },
-        "SCREENSHOT: 3, else 1",
-        "How many of the resource one process has; a job is claimed only with one in hand",
     ),
     key(
         QUEUE,
@@ -233,55 +209,13 @@ const KEYS: &[Setting] = &[
     ),
     key(QUEUE, "owner", Form::Text, "the family's, else empty", "Team or person to call"),
     key(QUEUE, "colour", Form::Text, "the family's, else grey", "Colour in tables and plots"),
-    key(
-        QUEUE,
-        "depth_cap",
-        Form::CountOrNone { min: 1, max: 1_000_000_000 },
-        "none",
-        "Waiting jobs above which enqueues are refused",
-    ),
-    key(
-        QUEUE,
-        "global_concurrency",
-        Form::CountOrNone { min: 1, max: 1_000_000 },
-        "none",
-        "Jobs of this queue that run at once over all processes",
-    ),
-    key(
-        QUEUE,
-        "boost_after",
-        Form::DurationOrNone { min_ms: 1 },
-        "10m",
-        "Jobs due for longer get a quarter of the slots whatever their priority",
-    ),
     key(KIND, "queue", Form::Text, "needed for a new kind", "The queue it belongs to, for good"),
     key(KIND, "priority", PRIORITY, "the queue's", "Default priority of its jobs"),
     key(KIND, "max_attempts", Form::Count { min: 1, max: 1_000 }, "5", "All runs, the first included"),
     key(KIND, "timeout", Form::DurationOrNone { min_ms: 1 }, "30m", "How long one run may take"),
     key(KIND, "backoff_base", ANY_DURATION, "30s", "Wait after the first failed attempt; doubles with each"),
     key(KIND, "backoff_cap", ANY_DURATION, "1h", "No wait between attempts is longer"),
-    key(
-        KIND,
-        "key_concurrency",
-        Form::Count { min: 1, max: 10_000 },
-        "1",
-        "Jobs with one `concurrency_key` that are ready or running at once, over all processes",
-    ),
-    key(
-        KIND,
-        "rate",
-        Form::RateOrNone,
-        "none",
-        "Starts of all processes together, such as `500/s` or `30/m`",
-    ),
     key(KIND, "resource", Form::NameOrNone, "the queue's", "What each of its jobs holds while it runs"),
-    key(
-        KIND,
-        "permits",
-        Form::Count { min: 1, max: 10_000 },
-        "what others say of the resource, else 1",
-        "How many of the resource one process has",
-    ),
     key(KIND, "description", Form::Text, "empty", "One line for people"),
     key(
         BUDGET,
@@ -337,12 +271,14 @@ mod tests {
     fn the_page_lists_exactly_these_keys() {
         let page = include_str!("../../../../docs/config.md");
         let (keys, mapping) = page.split_once("## Keys under other names").unwrap();
-        let listed: Vec<&str> = keys.lines().filter(|line| line.starts_with("| `")).collect();
+        let mut listed: Vec<&str> = keys.lines().filter(|line| line.starts_with("| `")).collect();
+        listed.sort_unstable();
         let known = Keys::with(windlass_pack::settings_of(&crate::compose::Parts::new(false, &[]).packs));
         let row = |k: &Setting| {
             format!("| `{}` | {} | {} | `{}` | {} |", k.path(), k.default, k.form, variable(k), k.about)
         };
-        let expected: Vec<String> = known.iter().map(row).collect();
+        let mut expected: Vec<String> = known.iter().map(row).collect();
+        expected.sort_unstable();
         assert_eq!(listed, expected);
         for old in [
             "base-delay",

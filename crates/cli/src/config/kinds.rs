@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use windlass_core::kind::{DEFAULT_MAX_ATTEMPTS, DEFAULT_TIMEOUT};
-use windlass_core::lane::DEFAULT_KEY_CONCURRENCY;
-use windlass_core::{Backoff, Invalid, KindSpec, QueueSpec, Rate, Resource};
+use windlass_core::limit::{Limited, PERMITS, Values};
+use windlass_core::{Backoff, Invalid, KindSpec, QueueSpec, Resource};
 use windlass_pack::settings::SettingValue as Value;
 
 use super::keys::KIND;
@@ -13,6 +13,9 @@ use super::raw::{Origin, RawConfig};
 
 /// Stands for every kind that has no value of its own; no kind can have this name.
 pub(crate) const EVERY: &str = "*";
+
+/// What cannot be said of every kind.
+const OF_ONE: [&str; 4] = ["queue", "rate", "resource", PERMITS];
 
 #[derive(Debug, Default)]
 pub(crate) struct KindSettings {
@@ -28,10 +31,8 @@ struct Setting {
     timeout: Option<Option<Duration>>,
     backoff_base: Option<Duration>,
     backoff_cap: Option<Duration>,
-    key_concurrency: Option<u16>,
-    rate: Option<Option<Rate>>,
     resource: Option<Option<String>>,
-    permits: Option<u32>,
+    limits: Values,
     description: Option<String>,
 }
 
@@ -43,25 +44,22 @@ impl KindSettings {
             let mut setting = read(raw, &name);
             let place = place(raw, &name);
             if name == EVERY {
-                let own = [
-                    ("queue", setting.queue.is_some()),
-                    ("rate", setting.rate.is_some()),
-                    ("resource", setting.resource.is_some()),
-                    ("permits", setting.permits.is_some()),
-                ];
-                for (key, _) in own.iter().filter(|(_, said)| *said) {
+                for key in OF_ONE {
+                    if raw.get(KIND, Some(&name), key).is_none() {
+                        continue;
+                    }
                     let text = format!("kinds.\"*\".{key}: it belongs to one kind; name the kind");
                     raw.problem(at(raw, &name, key), text);
                 }
                 settings.every = setting;
                 continue;
             }
-            let permits_at = at(raw, &name, "permits");
+            let permits_at = at(raw, &name, PERMITS);
             let ours = carried.iter().find(|kind| kind.name.eq_ignore_ascii_case(&name));
             let name = ours.map_or(name, |kind| kind.name.clone());
             check_name(raw, &place, &name);
             check_queue(raw, &place, &name, &mut setting, queues, ours);
-            if setting.permits.is_some() && !matches!(setting.resource, Some(Some(_))) {
+            if setting.limits.contains_key(PERMITS) && !matches!(setting.resource, Some(Some(_))) {
                 let text = format!("kinds.{name}.permits: needs kinds.{name}.resource: permits of what?");
                 raw.problem(permits_at, text);
             }
@@ -112,15 +110,16 @@ impl Setting {
         if let Some(cap) = self.backoff_cap.or(cap) {
             kind.backoff.cap = cap;
         }
-        let at_once = every.key_concurrency.filter(|_| kind.key_concurrency == DEFAULT_KEY_CONCURRENCY);
-        if let Some(at_once) = self.key_concurrency.or(at_once) {
-            kind.key_concurrency = at_once;
-        }
-        if let Some(rate) = self.rate {
-            kind.rate = rate;
-        }
         if let Some(resource) = self.resource {
-            kind.resource = resource.map(|name| Resource { name, permits: self.permits });
+            kind.resource = resource.map(|name| Resource { name, permits: None });
+        }
+        let plain = KindSpec::new(&kind.name, &kind.queue);
+        for limit in KindSpec::limits() {
+            let usual = kind.limit(limit.name) == plain.limit(limit.name);
+            let every = every.limits.get(limit.name).filter(|_| usual);
+            if let Some(value) = self.limits.get(limit.name).or(every) {
+                kind.set_limit(limit.name, *value);
+            }
         }
         if let Some(description) = self.description {
             kind.description = description;
@@ -152,17 +151,11 @@ fn read(raw: &RawConfig, name: &str) -> Setting {
         },
         backoff_base: duration("backoff_base"),
         backoff_cap: duration("backoff_cap"),
-        key_concurrency: count("key_concurrency").and_then(|count| u16::try_from(count).ok()),
-        rate: match said("rate") {
-            Some(Value::Rate(rate)) => Some(Some(rate)),
-            Some(Value::Nothing) => Some(None),
-            _ => None,
-        },
         resource: match said("resource") {
             Some(Value::Nothing) => Some(None),
             _ => text("resource").map(Some),
         },
-        permits: count("permits").and_then(|count| u32::try_from(count).ok()),
+        limits: KindSpec::limits().filter_map(|of| Some((of.name, said(of.name)?.limit()))).collect(),
         description: text("description"),
     }
 }

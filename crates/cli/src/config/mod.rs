@@ -16,6 +16,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use windlass_core::limit::{Limited, NONE, Of};
 use windlass_core::scale::Bounds;
 use windlass_core::store::Live;
 use windlass_core::{BudgetSpec, Invalid, KindSpec, QueueSpec, Resource};
@@ -281,21 +282,6 @@ impl Resolver {
                 Some(Value::Nothing) => queue.sla = None,
                 _ => {}
             }
-            match said("depth_cap") {
-                Some(Value::Count(cap)) => queue.depth_cap = Some(*cap),
-                Some(Value::Nothing) => queue.depth_cap = None,
-                _ => {}
-            }
-            match said("boost_after") {
-                Some(Value::Duration(after)) => queue.boost_after = Some(*after),
-                Some(Value::Nothing) => queue.boost_after = None,
-                _ => {}
-            }
-            match said("global_concurrency") {
-                Some(Value::Count(most)) => queue.global_concurrency = u32::try_from(*most).ok(),
-                Some(Value::Nothing) => queue.global_concurrency = None,
-                _ => {}
-            }
             for (key, field) in [("owner", &mut queue.owner), ("colour", &mut queue.colour)] {
                 if let Some(Value::Text(text)) = said(key) {
                     *field = text.clone();
@@ -305,39 +291,44 @@ impl Resolver {
         queues
     }
 
-    /// Bounds and resource; `concurrency` is read here first because bounds depend on it.
+    /// Resource and limits; permits need a resource, and bounds a concurrency.
     fn queue_limits(&mut self, queue: &mut QueueSpec) {
         let name = queue.name.clone();
-        let said = |key| self.raw.get(QUEUE, Some(&name), key);
-        set_count(said("concurrency").map(|(value, _)| value), &mut queue.concurrency);
-        let number = |key| match said(key) {
-            Some((Value::Count(count), origin)) => (u32::try_from(*count).ok(), Some(origin.clone())),
-            _ => (None, None),
-        };
-        let (min, at_min) = number("concurrency_min");
-        let (max, at_max) = number("concurrency_max");
-        let (permits, at_permits) = number("permits");
-        match said("resource") {
+        match self.raw.get(QUEUE, Some(&name), "resource") {
             Some((Value::Text(resource), _)) => {
                 queue.resource = Some(Resource { name: resource.clone(), permits: None });
             }
             Some((Value::Nothing, _)) => queue.resource = None,
             _ => {}
         }
-        match (&mut queue.resource, permits) {
-            (Some(resource), Some(_)) => resource.permits = permits,
-            (None, Some(_)) => {
-                let text = format!("queues.{name}.permits: needs queues.{name}.resource: permits of what?");
-                self.raw.problem(at_permits.unwrap_or(Origin::Default), text);
+        for limit in QueueSpec::limits() {
+            let Some((value, origin)) = self.raw.get(QUEUE, Some(&name), limit.name).cloned() else {
+                continue;
+            };
+            if limit.of == Of::Resource && queue.resource.is_none() {
+                let key = limit.name;
+                let text = format!("queues.{name}.{key}: needs queues.{name}.resource: {key} of what?");
+                self.raw.problem(origin, text);
+                continue;
             }
-            _ => {}
+            queue.set_limit(limit.name, value.limit());
         }
-        let said = |bound: Option<u32>| bound.map(|bound| Live::Set(Some(bound)));
-        match Bounds::change((queue.concurrency, None), None, said(min), said(max)) {
+        self.queue_bounds(queue);
+    }
+
+    /// Both bounds from what is said of either.
+    fn queue_bounds(&mut self, queue: &mut QueueSpec) {
+        let said = |key| match self.raw.get(QUEUE, Some(&queue.name), key) {
+            Some((Value::Count(count), origin)) => Some((u32::try_from(*count).ok(), origin.clone())),
+            _ => None,
+        };
+        let (min, max) = (said("concurrency_min"), said("concurrency_max"));
+        let bound = |said: &Option<(Option<u32>, Origin)>| said.as_ref().map(|(bound, _)| Live::Set(*bound));
+        match Bounds::change((queue.concurrency, None), None, bound(&min), bound(&max)) {
             Ok(bounds) => queue.bounds = bounds.and_then(Live::set).flatten(),
             Err((_, why)) => {
-                let at = at_max.or(at_min).unwrap_or(Origin::Default);
-                self.raw.problem(at, format!("queues.{name}.concurrency: {why}"));
+                let at = max.or(min).map_or(Origin::Default, |(_, origin)| origin);
+                self.raw.problem(at, format!("queues.{}.concurrency: {why}", queue.name));
             }
         }
     }
@@ -435,18 +426,15 @@ fn queue_figure(queue: &QueueSpec, key: &str) -> String {
     use windlass_core::duration::format;
     match key {
         "priority" => queue.priority.to_string(),
-        "concurrency" => queue.concurrency.to_string(),
-        "concurrency_min" => queue.bounds.map_or(queue.concurrency, |bounds| bounds.min).to_string(),
-        "concurrency_max" => queue.bounds.map_or(queue.concurrency, |bounds| bounds.max).to_string(),
         "resource" => queue.resource.as_ref().map_or("none", |resource| &resource.name).to_owned(),
-        "permits" => queue.resource.as_ref().map_or(String::new(), |of| of.permits.unwrap_or(1).to_string()),
         "cadence" => format(queue.cadence),
         "sla" => queue.sla.map_or("none".to_owned(), format),
         "owner" => queue.owner.clone(),
         "colour" => queue.colour.clone(),
-        "depth_cap" => queue.depth_cap.map_or("none".to_owned(), |cap| cap.to_string()),
-        "boost_after" => queue.boost_after.map_or("none".to_owned(), format),
-        "global_concurrency" => queue.global_concurrency.map_or("none".to_owned(), |most| most.to_string()),
-        _ => String::new(),
+        // Without bounds and without a number of permits these hold.
+        "concurrency_min" | "concurrency_max" if queue.bounds.is_none() => queue.concurrency.to_string(),
+        "permits" if queue.resource.is_none() => String::new(),
+        "permits" => queue.limit(key).map_or("1".to_owned(), |permits| permits.to_string()),
+        limit => queue.limit(limit).map_or(NONE.to_owned(), |value| value.to_string()),
     }
 }

@@ -243,7 +243,7 @@ fn a_concurrency_stays_between_its_bounds_and_bounds_can_go() {
     );
     for (option, value, rule) in [
         ("--concurrency", "-1", "1 to 10000, or configured"),
-        ("--depth-cap", "-1", "above 0, none, or configured"),
+        ("--depth-cap", "-1", "1 to 1000000000, none, or configured"),
         ("--global-concurrency", "-4", "1 to 1000000, none, or configured"),
         ("--permits", "none", "1 to 10000"),
     ] {

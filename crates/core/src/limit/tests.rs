@@ -1,8 +1,10 @@
 //! The layers of every limit in the table.
 
+use std::time::Duration;
+
 use serde_json::json;
 
-use super::{Layers, Lift, Limited, Moved, Of, Overruled, QUEUE_LIMITS, Value};
+use super::{Layers, Lift, Limited, Moved, Of, Overruled, Value};
 use crate::scale::Bounds;
 use crate::store::{KindUpdate, Live, QueueUpdate};
 use crate::{KindSpec, QueueSpec, Resource};
@@ -104,7 +106,7 @@ fn what_nobody_set_is_not_listed() {
         ("concurrency_min", none),
         ("concurrency_max", none),
         ("depth_cap", none),
-        ("boost_after", Live::Set(Some(QUEUE_LIMITS[6].limit.form.read("1m30s").unwrap()))),
+        ("boost_after", Live::Set(Some(Value::Duration(Duration::from_secs(90))))),
     ];
     let told: Vec<String> = Overruled::of("Q", &moved(&layers, &said).after)
         .into_iter()

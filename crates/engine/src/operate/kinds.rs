@@ -2,20 +2,19 @@
 
 use windlass_core::audit::Actor;
 use windlass_core::input::shown;
-use windlass_core::store::{KindUpdate, Live};
-use windlass_core::{Invalid, KindSpec, Rate};
+use windlass_core::limit::{Limited, LiveChanges, PERMITS};
+use windlass_core::store::KindUpdate;
+use windlass_core::{Invalid, KindSpec};
 
 use super::OperateError;
+use super::queues::one_of;
 use crate::{Catalog, Client};
 
 /// `None` leaves a value; a new kind needs its queue.
 #[derive(Clone, Debug, Default)]
 pub struct KindPut {
     pub queue: Option<String>,
-    pub rate: Option<Live<Option<Rate>>>,
-    /// Permits of the kind's resource.
-    pub permits: Option<Live<u32>>,
-    pub key_concurrency: Option<Live<u16>>,
+    pub limits: LiveChanges,
 }
 
 impl Client {
@@ -28,10 +27,9 @@ impl Client {
         mut found: Invalid,
         actor: &Actor,
     ) -> Result<(KindSpec, bool), OperateError> {
-        let KindPut { queue, rate, permits, key_concurrency } = put.clone();
-        let limits = rate.is_some() || permits.is_some() || key_concurrency.is_some();
-        if queue.is_none() && !limits && found.problems.is_empty() {
-            found.add("body", "must say something: queue, rate, permits or key_concurrency");
+        let KindPut { queue, limits } = put;
+        if queue.is_none() && limits.is_empty() && found.problems.is_empty() {
+            found.add("body", format!("must say something: {}", one_of::<KindSpec>("queue")));
         }
         let catalog = self.refresh().await?;
         let home = queue.as_deref().and_then(|queue| known_queue(queue, &catalog, &mut found));
@@ -41,10 +39,10 @@ impl Client {
         {
             found.add("queue", format!("must be {}: a kind stays in its queue for good", kind.spec.queue));
         }
-        if permits.is_some() && known.is_none_or(|kind| kind.spec.resource.is_none()) {
+        if limits.get(PERMITS).is_some() && known.is_none_or(|kind| kind.spec.resource.is_none()) {
             let rule =
                 format!("this kind has no resource; name one in the configuration (kinds.{name}.resource)");
-            found.add("permits", rule);
+            found.add(PERMITS, rule);
         }
         // A kind that is to be registered, as far as can be told.
         if known.is_none() && (queue.is_some() || !found.problems.is_empty()) {
@@ -55,10 +53,11 @@ impl Client {
             let queue = home.ok_or_else(|| missing(name, &catalog))?;
             self.store().sync_registry(&[], &[KindSpec::new(name, &queue)], Some(actor)).await?;
         }
-        if limits {
+        if !limits.is_empty() {
             let changed = self.refresh().await?;
             let kind = changed.kind_named(name).ok_or_else(|| missing(name, &changed))?;
-            let update = KindUpdate { rate, permits, key_concurrency, actor: Some(actor.clone()) };
+            let mut update = KindUpdate { actor: Some(actor.clone()), ..KindUpdate::default() };
+            KindSpec::change(&mut update, limits);
             self.store().update_kind(kind.id, &update).await?;
         }
         let now = self.refresh().await?;

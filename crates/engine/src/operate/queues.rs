@@ -1,49 +1,20 @@
 //! Live changes of a queue.
 
-use std::time::Duration;
-
-use windlass_core::Invalid;
 use windlass_core::audit::Actor;
 use windlass_core::input::shown;
-use windlass_core::scale::Bounds;
+use windlass_core::limit::{Limited, LiveChanges, PERMITS, Value};
+use windlass_core::scale::{Bounds, Refused};
 use windlass_core::store::{Live, QueueUpdate};
+use windlass_core::{Invalid, QueueSpec};
 
 use super::OperateError;
 use crate::{Catalog, Client};
 
 /// `None` leaves a value.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct QueueChange {
     pub paused: Option<bool>,
-    pub concurrency: Option<Live<u32>>,
-    /// `Set(None)` removes both bounds.
-    pub concurrency_min: Option<Live<Option<u32>>>,
-    pub concurrency_max: Option<Live<Option<u32>>>,
-    pub global_concurrency: Option<Live<Option<u32>>>,
-    /// Permits of the queue's resource.
-    pub permits: Option<Live<u32>>,
-    pub depth_cap: Option<Live<Option<u32>>>,
-    pub boost_after: Option<Live<Option<Duration>>>,
-}
-
-impl QueueChange {
-    fn is_empty(&self) -> bool {
-        let QueueChange {
-            paused,
-            concurrency,
-            concurrency_min,
-            concurrency_max,
-            global_concurrency,
-            permits,
-            depth_cap,
-            boost_after,
-        } = self;
-        let bounds = [concurrency_min, concurrency_max, global_concurrency, depth_cap];
-        paused.is_none()
-            && [concurrency, permits].iter().all(|said| said.is_none())
-            && bounds.iter().all(|said| said.is_none())
-            && boost_after.is_none()
-    }
+    pub limits: LiveChanges,
 }
 
 impl Client {
@@ -55,47 +26,62 @@ impl Client {
         mut found: Invalid,
         actor: &Actor,
     ) -> Result<String, OperateError> {
-        if change.is_empty() && found.problems.is_empty() {
-            let rule = "must change something: paused, concurrency, concurrency_min, concurrency_max, global_concurrency, \
-                        permits, depth_cap or boost_after";
-            found.add("body", rule);
+        let QueueChange { paused, limits } = change;
+        if paused.is_none() && limits.is_empty() && found.problems.is_empty() {
+            found.add("body", format!("must change something: {}", one_of::<QueueSpec>("paused")));
         }
         let catalog = self.refresh().await?;
         let Some(queue) = catalog.queue_named(name) else {
             found.into_result()?;
             return Err(missing(name, &catalog));
         };
-        if change.permits.is_some() && queue.spec.resource.is_none() {
+        if limits.get(PERMITS).is_some() && queue.spec.resource.is_none() {
             let name = &queue.spec.name;
             let rule =
                 format!("this queue has no resource; name one in the configuration (queues.{name}.resource)");
-            found.add("permits", rule);
+            found.add(PERMITS, rule);
         }
-        let QueueChange { concurrency, concurrency_min: min, concurrency_max: max, .. } = *change;
-        let in_force = (queue.spec.concurrency, queue.spec.bounds);
-        let bounds = Bounds::change(in_force, concurrency, min, max).unwrap_or_else(|(field, rule)| {
+        let bounds = bounds(&queue.spec, limits).unwrap_or_else(|(field, rule)| {
             // A rule about both bounds cannot be checked where one could not be parsed.
-            let unread = found.problems.iter().any(|problem| problem.field.starts_with("concurrency"));
-            if !unread || (min.is_some() && max.is_some()) {
+            if !found.problems.iter().any(|problem| problem.field.starts_with("concurrency")) {
                 found.add(field, rule);
             }
             None
         });
         found.into_result()?;
-        let update = QueueUpdate {
-            paused: change.paused,
-            concurrency,
-            bounds,
-            permits: change.permits,
-            depth_cap: change.depth_cap.map(|cap| cap.map(|cap| cap.map(u64::from))),
-            global_concurrency: change.global_concurrency,
-            boost_after: change.boost_after,
-            actor: Some(actor.clone()),
-        };
+        let mut update =
+            QueueUpdate { paused: *paused, actor: Some(actor.clone()), ..QueueUpdate::default() };
+        QueueSpec::change(&mut update, limits);
+        update.bounds = bounds;
         match self.store().update_queue(queue.id, &update).await? {
             true => Ok(queue.spec.name.clone()),
             false => Err(missing(name, &catalog)),
         }
+    }
+}
+
+/// The two bounds as one value, checked against what is in force and what else is said.
+fn bounds(queue: &QueueSpec, said: &LiveChanges) -> Result<Option<Live<Option<Bounds>>>, Refused> {
+    let number = |name| {
+        said.get(name).map(|live| {
+            live.map(|value| match value {
+                Some(Value::Number(number)) => u32::try_from(number).ok(),
+                _ => None,
+            })
+        })
+    };
+    let concurrency = number("concurrency").map(|live| live.map(Option::unwrap_or_default));
+    let in_force = (queue.concurrency, queue.bounds);
+    Bounds::change(in_force, concurrency, number("concurrency_min"), number("concurrency_max"))
+}
+
+/// `paused, concurrency, … or boost_after`.
+pub(super) fn one_of<S: Limited>(first: &str) -> String {
+    let names: Vec<&str> = S::limits().map(|limit| limit.name).collect();
+    match names.split_last() {
+        Some((last, [])) => format!("{first} or {last}"),
+        Some((last, rest)) => format!("{first}, {} or {last}", rest.join(", ")),
+        None => first.to_owned(),
     }
 }
 

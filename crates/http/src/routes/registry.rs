@@ -4,14 +4,10 @@ use std::sync::Arc;
 
 use axum::http::{Method, StatusCode};
 use serde_json::Value;
-use windlass_core::Rate;
-use windlass_core::lane::MAX_KEY_CONCURRENCY;
-use windlass_core::rate::BadRate;
-use windlass_core::store::Live;
+use windlass_core::KindSpec;
 use windlass_engine::operate::KindPut;
 use windlass_pack::{Answer, Call, Route, SMALL_BODY, Schemas, Scope, Shape, json, ok};
 
-use super::queues::{Count, count};
 use super::{Table, route};
 use crate::app::App;
 use crate::view::{KindView, ListView, WorkerView};
@@ -51,46 +47,16 @@ struct PutOf;
 
 impl Shape for PutOf {
     fn schema(schemas: &mut Schemas) -> Value {
-        schemas.object("KindPut", "What to say about a kind; at least one field.", |put| {
+        schemas.object("KindPut", "What to say about a kind; at least one field. The text `configured` goes back to what the configuration says.", |put| {
             put.optional::<String>("queue", "Where its jobs wait, for good; a new kind needs it");
-            put.optional::<RateText>(
-                "rate",
-                "Starts of all processes together, `none` for no bound, or `configured` to go back",
-            );
-            put.optional::<Count>("permits", "How many of the kind's resource one worker process has");
-            put.optional::<Count>(
-                "key_concurrency",
-                "Jobs with one concurrency key at once, over all processes, or `configured` to go back",
-            );
+            put.limits::<KindSpec>();
         })
-    }
-}
-
-struct RateText;
-
-impl Shape for RateText {
-    fn schema(_: &mut Schemas) -> Value {
-        serde_json::json!({ "type": "string", "pattern": "^([0-9]+/[smhd]|none|configured)$", "examples": ["500/s", "30/m", "none", "configured"] })
-    }
-}
-
-fn rate(text: &str) -> Result<Live<Option<Rate>>, BadRate> {
-    match text {
-        "none" => Ok(Live::Set(None)),
-        "configured" => Ok(Live::Configured),
-        text => text.parse().map(|rate| Live::Set(Some(rate))),
     }
 }
 
 async fn put_kind(app: Arc<App>, call: Call) -> Answer {
     let mut fields = call.object()?;
-    let queue = fields.text("queue");
-    let rate = fields.parsed("rate", rate);
-    let permits = count(&mut fields, "permits");
-    let key_concurrency = fields.live_count("key_concurrency", MAX_KEY_CONCURRENCY.into());
-    let key_concurrency =
-        key_concurrency.map(|live| live.map(|jobs| u16::try_from(jobs).unwrap_or(u16::MAX)));
-    let put = KindPut { queue, rate, permits, key_concurrency };
+    let put = KindPut { queue: fields.text("queue"), limits: fields.limits::<KindSpec>() };
     let found = fields.end().err().unwrap_or_default();
     let (kind, new) = app.client.put_kind(call.path("kind"), &put, found, call.actor()).await?;
     json(if new { StatusCode::CREATED } else { StatusCode::OK }, &KindView::from(kind))
