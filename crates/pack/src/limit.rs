@@ -1,7 +1,7 @@
 //! Limits as routes and configuration have them: read, described and declared from the table in `core::limit`.
 
 use serde_json::{Value as Json, json};
-use windlass_core::limit::{Form, Lift, Limit, Limited, LiveChanges, NONE, Value};
+use windlass_core::limit::{Lift, Limit, LimitForm, LimitValue, Limited, LiveChanges, NONE};
 use windlass_core::store::Live;
 
 use crate::fields::{BACK, Fields, sort};
@@ -14,24 +14,24 @@ impl Fields<'_> {
         S::limits().filter_map(|limit| Some((limit.name, self.limit(limit)?))).collect()
     }
 
-    fn limit(&mut self, limit: &'static Limit) -> Option<Live<Option<Value>>> {
+    fn limit(&mut self, limit: &'static Limit) -> Option<Live<Option<LimitValue>>> {
         let text = self.raw(limit.name)?.get();
         let said = match (text, limit.form) {
-            (BACK, _) | ("null", Form::Duration) => Ok(Live::Configured),
-            ("null", Form::Number { .. }) if limit.lift != Lift::Never => Ok(Live::Set(None)),
+            (BACK, _) | ("null", LimitForm::Duration) => Ok(Live::Configured),
+            ("null", LimitForm::Number { .. }) if limit.lift != Lift::Never => Ok(Live::Set(None)),
             ("null", _) => return None,
-            (number, Form::Number { .. }) => limit.form.read(number).map(|value| Live::Set(Some(value))),
-            (text, Form::Duration | Form::Rate) => read_text(limit, text),
+            (number, LimitForm::Number { .. }) => limit.form.read(number).map(|value| Live::Set(Some(value))),
+            (text, LimitForm::Duration | LimitForm::Rate) => read_text(limit, text),
         };
         said.map_err(|rule| self.refuse(limit.name, rule + &further(limit))).ok()
     }
 }
 
-fn read_text(limit: &Limit, text: &str) -> Result<Live<Option<Value>>, String> {
+fn read_text(limit: &Limit, text: &str) -> Result<Live<Option<LimitValue>>, String> {
     match (serde_json::from_str::<String>(text), limit.form) {
         (Ok(text), _) if text == NONE && limit.lift != Lift::Never => Ok(Live::Set(None)),
         (Ok(text), form) => form.read(&text).map(|value| Live::Set(Some(value))),
-        (Err(_), Form::Rate) => Err(format!("must be text, not {}", sort(text.as_bytes()))),
+        (Err(_), LimitForm::Rate) => Err(format!("must be text, not {}", sort(text.as_bytes()))),
         (Err(_), form) => Err(form.rule()),
     }
 }
@@ -39,11 +39,11 @@ fn read_text(limit: &Limit, text: &str) -> Result<Live<Option<Value>>, String> {
 /// What may be said instead of a value.
 fn further(limit: &Limit) -> String {
     match (limit.form, limit.lift) {
-        (Form::Number { .. }, Lift::Never) => format!(", or {BACK} to go back"),
-        (Form::Number { .. }, _) => format!(", null for no bound, or {BACK} to go back"),
-        (Form::Duration, Lift::Never) => format!(", or null or {BACK} for the configuration's value"),
-        (Form::Duration, _) => format!(", or none, or null or {BACK} for the configuration's value"),
-        (Form::Rate, _) => format!(", none, or {BACK} to go back"),
+        (LimitForm::Number { .. }, Lift::Never) => format!(", or {BACK} to go back"),
+        (LimitForm::Number { .. }, _) => format!(", null for no bound, or {BACK} to go back"),
+        (LimitForm::Duration, Lift::Never) => format!(", or null or {BACK} for the configuration's value"),
+        (LimitForm::Duration, _) => format!(", or none, or null or {BACK} for the configuration's value"),
+        (LimitForm::Rate, _) => format!(", none, or {BACK} to go back"),
     }
 }
 
@@ -53,9 +53,9 @@ impl Object<'_> {
         for limit in S::limits() {
             let lifted = match (limit.form, limit.lift) {
                 (_, Lift::Never) => "",
-                (Form::Number { .. }, _) => "; null lifts it",
-                (Form::Duration, _) => "; `none` lifts it, null goes back to the configuration's value",
-                (Form::Rate, _) => "; `none` lifts it",
+                (LimitForm::Number { .. }, _) => "; null lifts it",
+                (LimitForm::Duration, _) => "; `none` lifts it, null goes back to the configuration's value",
+                (LimitForm::Rate, _) => "; `none` lifts it",
             };
             self.field(limit.name, schema(limit), &format!("{}{lifted}", limit.about));
         }
@@ -64,16 +64,16 @@ impl Object<'_> {
 
 fn schema(limit: &Limit) -> Json {
     match (limit.form, limit.lift) {
-        (Form::Number { max }, Lift::Never) => {
+        (LimitForm::Number { max }, Lift::Never) => {
             json!({ "type": ["integer", "string"], "minimum": 1, "maximum": max, "pattern": "^configured$" })
         }
-        (Form::Number { max }, _) => {
+        (LimitForm::Number { max }, _) => {
             json!({ "type": ["integer", "null", "string"], "minimum": 1, "maximum": max, "pattern": "^configured$" })
         }
-        (Form::Duration, _) => {
+        (LimitForm::Duration, _) => {
             json!({ "type": ["string", "null"], "examples": ["90s", "PT10M", "none", "configured"] })
         }
-        (Form::Rate, _) => {
+        (LimitForm::Rate, _) => {
             let pattern = "^([0-9]+/[smhd]|none|configured)$";
             json!({ "type": "string", "pattern": pattern, "examples": ["500/s", "30/m", "none", "configured"] })
         }
@@ -92,21 +92,21 @@ pub fn keys<S: Limited>(section: Section) -> Vec<Setting> {
 fn form(limit: &Limit) -> settings::Form {
     let none = limit.lift == Lift::Always;
     match limit.form {
-        Form::Number { max } if none => settings::Form::CountOrNone { min: 1, max },
-        Form::Number { max } => settings::Form::Count { min: 1, max },
-        Form::Duration if none => settings::Form::DurationOrNone { min_ms: 1 },
-        Form::Duration => settings::Form::Duration { min_ms: 1 },
-        Form::Rate => settings::Form::RateOrNone,
+        LimitForm::Number { max } if none => settings::Form::CountOrNone { min: 1, max },
+        LimitForm::Number { max } => settings::Form::Count { min: 1, max },
+        LimitForm::Duration if none => settings::Form::DurationOrNone { min_ms: 1 },
+        LimitForm::Duration => settings::Form::Duration { min_ms: 1 },
+        LimitForm::Rate => settings::Form::RateOrNone,
     }
 }
 
 impl SettingValue {
     /// As a limit; `none` is nothing.
-    pub fn limit(&self) -> Option<Value> {
+    pub fn limit(&self) -> Option<LimitValue> {
         match self {
-            SettingValue::Count(count) => Some(Value::Number(*count)),
-            SettingValue::Duration(duration) => Some(Value::Duration(*duration)),
-            SettingValue::Rate(rate) => Some(Value::Rate(*rate)),
+            SettingValue::Count(count) => Some(LimitValue::Number(*count)),
+            SettingValue::Duration(duration) => Some(LimitValue::Duration(*duration)),
+            SettingValue::Rate(rate) => Some(LimitValue::Rate(*rate)),
             SettingValue::Text(_)
             | SettingValue::Flag(_)
             | SettingValue::Money(_)
@@ -121,7 +121,10 @@ mod tests {
 
     use super::*;
 
-    fn read<S: Limited>(name: &'static str, value: &Json) -> Result<Option<Live<Option<Value>>>, String> {
+    fn read<S: Limited>(
+        name: &'static str,
+        value: &Json,
+    ) -> Result<Option<Live<Option<LimitValue>>>, String> {
         let body = json!({ name: value }).to_string();
         let mut fields = Fields::read(body.as_bytes(), "").unwrap();
         let said = fields.limits::<S>().get(name);

@@ -1,13 +1,13 @@
 //! Limits of queues, kinds and resources: the one place that writes what is in force.
 //!
-//! Owns the columns of the limits in `core::limit`, and the layers behind them, `configured` and `live`. Which of the two
-//! is in force is decided by `core`. Every change reads the layers under the row's lock, so that two changes never lose each
-//! other. Whoever locks several rows locks queues before kinds before resources, and each of these by name.
+//! Owns the columns of the limits in `core::limit`, and the layers behind them, `configured` and `live`. Which of the
+//! two is in force is decided by `core`. Every change reads the layers under the row's lock, so that two changes never
+//! lose each other. Several rows are always locked in one order: queues, kinds, resources, and each of these by name.
 
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres};
-use windlass_core::limit::{Form, Layers, Limit, Limited, Moved, Of, Overruled, Value};
+use windlass_core::limit::{LayerChange, Layers, Limit, LimitForm, LimitValue, Limited, Of, Overruled};
 use windlass_core::{KindSpec, QueueSpec, Rate, StoreError};
 
 use crate::PostgresStore;
@@ -51,10 +51,10 @@ pub(crate) fn read_limits<S: Limited>(row: &PgRow, spec: &mut S) -> Result<(), S
     Ok(())
 }
 
-fn value(row: &PgRow, limit: &Limit) -> Result<Option<Value>, StoreError> {
+fn value(row: &PgRow, limit: &Limit) -> Result<Option<LimitValue>, StoreError> {
     let stored = match limit.form {
-        Form::Number { .. } | Form::Duration => get::<Option<i64>>(row, limit.column)?.into(),
-        Form::Rate => get::<Option<String>>(row, limit.column)?.into(),
+        LimitForm::Number { .. } | LimitForm::Duration => get::<Option<i64>>(row, limit.column)?.into(),
+        LimitForm::Rate => get::<Option<String>>(row, limit.column)?.into(),
     };
     limit.form.kept(&stored)
 }
@@ -73,7 +73,7 @@ impl PostgresStore {
         of: Of,
         name: &str,
         change: impl FnOnce(&mut Layers),
-    ) -> Result<Option<Moved>, StoreError> {
+    ) -> Result<Option<LayerChange>, StoreError> {
         let row = sqlx::query(self.sql(lock(of))).bind(name).fetch_optional(&mut *conn).await;
         let Some(row) = row.map_err(failed("read limits"))? else { return Ok(None) };
         let before = layers(of, &row)?;
@@ -88,7 +88,7 @@ impl PostgresStore {
                 .fold(query, |query, limit| bind(query, limit, after.in_force(limit.name)));
             query.execute(conn).await.map_err(failed("write limits"))?;
         }
-        Ok(Some(Moved { before, after }))
+        Ok(Some(LayerChange { before, after }))
     }
 
     pub(crate) async fn do_overruled(&self) -> Result<Vec<Overruled>, StoreError> {
@@ -117,12 +117,14 @@ fn write(of: Of) -> String {
 fn bind<'q>(
     query: Query<'q, Postgres, PgArguments>,
     limit: &Limit,
-    value: Option<Value>,
+    value: Option<LimitValue>,
 ) -> Query<'q, Postgres, PgArguments> {
-    let stored = value.map(Value::stored);
+    let stored = value.map(LimitValue::stored);
     match limit.form {
-        Form::Number { .. } | Form::Duration => query.bind(stored.and_then(|stored| stored.as_i64())),
-        Form::Rate => query.bind(stored.and_then(|stored| stored.as_str().map(str::to_owned))),
+        LimitForm::Number { .. } | LimitForm::Duration => {
+            query.bind(stored.and_then(|stored| stored.as_i64()))
+        }
+        LimitForm::Rate => query.bind(stored.and_then(|stored| stored.as_str().map(str::to_owned))),
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use sqlx::PgConnection;
 use sqlx::postgres::PgRow;
 use windlass_core::audit::{Actor, Note};
-use windlass_core::limit::{KEY_CONCURRENCY, Layers, Limited, Moved, Of};
+use windlass_core::limit::{KEY_CONCURRENCY, LayerChange, Layers, Limited, Of};
 use windlass_core::resource::named;
 use windlass_core::store::{Backlog, DEPTH_SHOWN, KindMoved, KindUpdate, QueueState, QueueUpdate};
 use windlass_core::time::micros;
@@ -279,7 +279,7 @@ impl PostgresStore {
         of: Of,
         row: &PgRow,
         update: &S::Update,
-    ) -> Result<Vec<Moved>, StoreError> {
+    ) -> Result<Vec<LayerChange>, StoreError> {
         let mut moved = Vec::new();
         for (of, name) in [(of, Some(get(row, "name")?)), (Of::Resource, get(row, "resource")?)] {
             let (Some(name), changes): (Option<String>, _) = (name, S::changes(update, of)) else { continue };

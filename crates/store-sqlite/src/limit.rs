@@ -1,13 +1,13 @@
 //! Limits of queues, kinds and resources: the one place that writes what is in force.
 //!
-//! Owns the columns of the limits in `core::limit`, and the layers behind them, `configured` and `live`. Which of the two
-//! is in force is decided by `core`.
+//! Owns the columns of the limits in `core::limit`, and the layers behind them, `configured` and `live`. Which of the
+//! two is in force is decided by `core`.
 
 use rusqlite::types::Value as Bound;
 use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 use serde_json::Value as Json;
 use windlass_core::Rate;
-use windlass_core::limit::{Form, Layers, Limit, Limited, Moved, Of, Overruled, Value};
+use windlass_core::limit::{LayerChange, Layers, Limit, LimitForm, LimitValue, Limited, Of, Overruled};
 
 use crate::error::{Answer, Fault};
 
@@ -25,8 +25,10 @@ pub(crate) fn columns<S: Limited>() -> String {
 pub(crate) fn read_limits<S: Limited>(row: &Row<'_>, spec: &mut S) -> Answer<()> {
     for limit in S::limits() {
         let stored = match limit.form {
-            Form::Number { .. } | Form::Duration => Json::from(row.get::<_, Option<i64>>(limit.column)?),
-            Form::Rate => Json::from(row.get::<_, Option<String>>(limit.column)?),
+            LimitForm::Number { .. } | LimitForm::Duration => {
+                Json::from(row.get::<_, Option<i64>>(limit.column)?)
+            }
+            LimitForm::Rate => Json::from(row.get::<_, Option<String>>(limit.column)?),
         };
         spec.set_limit(limit.name, limit.form.kept(&stored)?);
     }
@@ -46,7 +48,7 @@ pub(crate) fn change(
     of: Of,
     name: &str,
     change: impl FnOnce(&mut Layers),
-) -> Answer<Option<Moved>> {
+) -> Answer<Option<LayerChange>> {
     let kept = connection
         .prepare_cached(&format!("select configured, live from windlass_{} where name = ?1", of.table()))?
         .query_row([name], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)))
@@ -61,7 +63,7 @@ pub(crate) fn change(
         values.extend(of.limits().iter().map(|limit| bound(after.in_force(limit.name))));
         connection.prepare_cached(&write(of))?.execute(params_from_iter(values))?;
     }
-    Ok(Some(Moved { before, after }))
+    Ok(Some(LayerChange { before, after }))
 }
 
 /// `update windlass_queues set configured = ?2, live = ?3, concurrency = ?4, … where name = ?1`.
@@ -71,8 +73,8 @@ fn write(of: Of) -> String {
     format!("update windlass_{} set configured = ?2, live = ?3{set} where name = ?1", of.table())
 }
 
-fn bound(value: Option<Value>) -> Bound {
-    match value.map(Value::stored) {
+fn bound(value: Option<LimitValue>) -> Bound {
+    match value.map(LimitValue::stored) {
         Some(Json::String(text)) => text.into(),
         Some(stored) => stored.as_i64().map_or(Bound::Null, Bound::Integer),
         None => Bound::Null,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, Row};
 use windlass_core::audit::{Actor, Note};
-use windlass_core::limit::{KEY_CONCURRENCY, Layers, Limited, Moved, Of};
+use windlass_core::limit::{KEY_CONCURRENCY, LayerChange, Layers, Limited, Of};
 use windlass_core::queue::MAX_PRIORITY;
 use windlass_core::resource::named;
 use windlass_core::store::{
@@ -195,7 +195,8 @@ pub(crate) fn kind_limits(connection: &Connection, kinds: &[KindId]) -> Answer<V
 pub(crate) fn queues(connection: &Connection, now: Time) -> Answer<Vec<QueueState>> {
     let mut statement = connection.prepare_cached(&format!(
         "select q.id, q.name, q.priority, q.cadence_us, q.sla_us, q.owner, q.colour, q.paused, r.name as resource, {},
-                coalesce((select sum(json_array_length(c.ids)) from windlass_claims c where c.queue = q.id), 0) as running
+                (select coalesce(sum(json_array_length(c.ids)), 0) from windlass_claims c where c.queue = q.id)
+                    as running
          from windlass_queues q left join windlass_resources r on r.name = q.resource order by q.id",
         columns::<QueueSpec>()
     ))?;
@@ -303,7 +304,7 @@ fn set_limits<S: Limited>(
     connection: &Connection,
     rows: [(Of, Option<&String>); 2],
     update: &S::Update,
-) -> Answer<Vec<Moved>> {
+) -> Answer<Vec<LayerChange>> {
     let mut moved = Vec::new();
     for (of, name) in rows {
         let (Some(name), changes) = (name, S::changes(update, of)) else { continue };

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
-use windlass_core::limit::{Form, Lift, Limit, Limited, LiveChanges, NONE, Value};
+use windlass_core::limit::{Lift, Limit, LimitForm, LimitValue, Limited, LiveChanges, NONE};
 use windlass_core::store::{CONFIGURED, Live};
 
 /// What was said of the limits of a queue or a kind. At least one is needed: all are in the group `change`.
@@ -25,7 +25,7 @@ impl<S: Limited> Args for LimitArgs<S> {
 impl<S: Limited> FromArgMatches for LimitArgs<S> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<LimitArgs<S>, clap::Error> {
         let said = |limit: &'static Limit| {
-            let live = matches.get_one::<Live<Option<Value>>>(limit.name)?;
+            let live = matches.get_one::<Live<Option<LimitValue>>>(limit.name)?;
             Some((limit.name, *live))
         };
         Ok(LimitArgs { said: S::limits().filter_map(said).collect(), of: PhantomData })
@@ -39,9 +39,9 @@ impl<S: Limited> FromArgMatches for LimitArgs<S> {
 
 fn option(limit: &'static Limit) -> Arg {
     let value = match limit.form {
-        Form::Number { .. } => "N",
-        Form::Duration => "DURATION",
-        Form::Rate => "RATE",
+        LimitForm::Number { .. } => "N",
+        LimitForm::Duration => "DURATION",
+        LimitForm::Rate => "RATE",
     };
     let none = if limit.lift == Lift::Never { String::new() } else { format!("|{NONE}") };
     Arg::new(limit.name)
@@ -53,7 +53,7 @@ fn option(limit: &'static Limit) -> Arg {
         .allow_negative_numbers(true)
 }
 
-/// Every limit of the table has its configuration key, its field over HTTP, its option and its line in `docs/limits.md`.
+/// Every limit of the table has its configuration key, its field over HTTP, its option and its line of the page.
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -66,7 +66,8 @@ mod tests {
     use crate::config::Keys;
 
     const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/limits.md");
-    const HEAD: &str = "| limit | of | counted over | value | said in | changed live | meaning |\n|---|---|---|---|---|---|---|\n";
+    const HEAD: &str = "| limit | of | counted over | value | said in | changed live | meaning |\n\
+        |---|---|---|---|---|---|---|\n";
 
     /// Where the limits of queues or kinds are said.
     struct Place {

@@ -1,7 +1,7 @@
 //! `queues list|pause|resume|set`.
 
 use serde_json::{Map, Value, json};
-use windlass_core::limit::{Form, Limit, Limited, LiveChanges, NONE, Value as LimitValue};
+use windlass_core::limit::{Limit, LimitForm, LimitValue, Limited, LiveChanges, NONE};
 use windlass_core::store::{CONFIGURED, Live};
 use windlass_core::{QueueSpec, duration};
 use windlass_pack::Method;
@@ -46,8 +46,8 @@ pub(super) fn said<S: Limited>(changes: &LiveChanges) -> Value {
 fn said_of(limit: &Limit, live: Live<Option<LimitValue>>) -> Value {
     match (live, limit.form) {
         (Live::Configured, _) => json!(CONFIGURED),
-        (Live::Set(None), Form::Number { .. }) => Value::Null,
-        (Live::Set(None), Form::Duration | Form::Rate) => json!(NONE),
+        (Live::Set(None), LimitForm::Number { .. }) => Value::Null,
+        (Live::Set(None), LimitForm::Duration | LimitForm::Rate) => json!(NONE),
         (Live::Set(Some(LimitValue::Number(number))), _) => json!(number),
         (Live::Set(Some(LimitValue::Duration(duration))), _) => json!(exact(duration)),
         (Live::Set(Some(LimitValue::Rate(rate))), _) => json!(rate.to_string()),

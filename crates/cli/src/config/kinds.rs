@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use windlass_core::kind::{DEFAULT_MAX_ATTEMPTS, DEFAULT_TIMEOUT};
-use windlass_core::limit::{Limited, PERMITS, Values};
+use windlass_core::limit::{LimitValues, Limited, PERMITS};
 use windlass_core::{Backoff, Invalid, KindSpec, QueueSpec, Resource};
 use windlass_pack::settings::SettingValue as Value;
 
@@ -32,7 +32,7 @@ struct Setting {
     backoff_base: Option<Duration>,
     backoff_cap: Option<Duration>,
     resource: Option<Option<String>>,
-    limits: Values,
+    limits: LimitValues,
     description: Option<String>,
 }
 

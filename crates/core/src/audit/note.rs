@@ -10,7 +10,7 @@ use super::words::{
     CLEANUP_RUN, JOB_CHANGE, KIND_CHANGE, KIND_REGISTER, QUEUE_CHANGE, SCHEDULE_DELETE, SCHEDULE_PAUSE,
     SCHEDULE_PUT, SCHEDULE_RESUME, SCHEDULE_RUN, TYPE_PUT, WORKFLOW_CANCEL, WORKFLOW_RETRY,
 };
-use crate::limit::{Limited, Moved, Of, Value};
+use crate::limit::{LayerChange, LimitValue, Limited, Of};
 use crate::store::{Bulk, Prune, ScheduleRecord};
 use crate::workflow::WorkflowState;
 use crate::{JobId, KindSpec, TypeSpec, WorkflowId};
@@ -38,15 +38,15 @@ impl Note {
     pub fn kind_registered(kind: &KindSpec) -> Option<Note> {
         let mut described = object(json!({ "queue": kind.queue, "max_attempts": kind.max_attempts }));
         for limit in Of::Kind.limits() {
-            described.insert(limit.audit_name(), json!(kind.limit(limit.name).map(Value::told)));
+            described.insert(limit.audit_name(), json!(kind.limit(limit.name).map(LimitValue::told)));
         }
         let detail = differences(&Map::new(), &described);
         Note::about(KIND_REGISTER, format!("kind/{}", kind.name), detail)
     }
 
     /// Paused before and after, and the layers of the queue and of its resource.
-    pub fn queue_changed(name: &str, [from, to]: [bool; 2], moved: &[Moved]) -> Option<Note> {
-        let mut detail = Moved::differences(moved);
+    pub fn queue_changed(name: &str, [from, to]: [bool; 2], moved: &[LayerChange]) -> Option<Note> {
+        let mut detail = LayerChange::differences(moved);
         if from != to {
             detail.insert("paused".to_owned(), json!({ "from": from, "to": to }));
         }
@@ -54,8 +54,8 @@ impl Note {
     }
 
     /// The layers of the kind and of its resource.
-    pub fn kind_changed(name: &str, moved: &[Moved]) -> Option<Note> {
-        Note::about(KIND_CHANGE, format!("kind/{name}"), Moved::differences(moved))
+    pub fn kind_changed(name: &str, moved: &[LayerChange]) -> Option<Note> {
+        Note::about(KIND_CHANGE, format!("kind/{name}"), LayerChange::differences(moved))
     }
 
     pub fn type_put(before: Option<&TypeSpec>, spec: &TypeSpec) -> Option<Note> {

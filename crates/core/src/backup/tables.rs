@@ -3,7 +3,7 @@
 
 use super::column::{bytes, column, flag, int, json, serial, text, time};
 use super::{Column, ColumnKind, Table};
-use crate::limit::{Form, KIND_LIMITS, Limited, Of, QUEUE_LIMITS, Row};
+use crate::limit::{KIND_LIMITS, LimitForm, LimitRow, Limited, Of, QUEUE_LIMITS};
 
 const QUEUES: [Column; 11 + kept(&QUEUE_LIMITS, Of::Queue)] = with_limits(
     &[
@@ -46,7 +46,7 @@ const RESOURCES: [Column; 3 + kept(&QUEUE_LIMITS, Of::Resource)] =
     with_limits(&[text("name"), text("configured"), text("live")], &QUEUE_LIMITS, Of::Resource);
 
 /// How many of these limits such a row keeps.
-const fn kept<S: Limited>(rows: &[Row<S>], of: Of) -> usize {
+const fn kept<S: Limited>(rows: &[LimitRow<S>], of: Of) -> usize {
     let (mut count, mut at) = (0, 0);
     while at < rows.len() {
         count += (rows[at].limit.of as u8 == of as u8) as usize;
@@ -56,7 +56,11 @@ const fn kept<S: Limited>(rows: &[Row<S>], of: Of) -> usize {
 }
 
 /// The columns of a table, and those of its limits.
-const fn with_limits<S: Limited, const N: usize>(plain: &[Column], rows: &[Row<S>], of: Of) -> [Column; N] {
+const fn with_limits<S: Limited, const N: usize>(
+    plain: &[Column],
+    rows: &[LimitRow<S>],
+    of: Of,
+) -> [Column; N] {
     let mut all = [text(""); N];
     let (mut count, mut at) = (0, 0);
     while count < plain.len() {
@@ -67,8 +71,8 @@ const fn with_limits<S: Limited, const N: usize>(plain: &[Column], rows: &[Row<S
         let limit = &rows[at].limit;
         if limit.of as u8 == of as u8 {
             all[count] = match limit.form {
-                Form::Rate => text(limit.column),
-                Form::Number { .. } | Form::Duration => int(limit.column),
+                LimitForm::Rate => text(limit.column),
+                LimitForm::Number { .. } | LimitForm::Duration => int(limit.column),
             };
             count += 1;
         }

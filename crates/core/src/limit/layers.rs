@@ -4,28 +4,28 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json, json};
 
-use super::{Of, PERMITS, Value};
+use super::{LimitValue, Of, PERMITS};
 use crate::store::{Live, StoreError};
 
-/// Values by the names of limits; a limit that is there with nothing is lifted.
-pub type Values = BTreeMap<&'static str, Option<Value>>;
+/// LimitValues by the names of limits; a limit that is there with nothing is lifted.
+pub type LimitValues = BTreeMap<&'static str, Option<LimitValue>>;
 
 /// What an operator says of limits, by their names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LiveChanges(BTreeMap<&'static str, Live<Option<Value>>>);
+pub struct LiveChanges(BTreeMap<&'static str, Live<Option<LimitValue>>>);
 
 impl LiveChanges {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub fn get(&self, name: &str) -> Option<Live<Option<Value>>> {
+    pub fn get(&self, name: &str) -> Option<Live<Option<LimitValue>>> {
         self.0.get(name).copied()
     }
 }
 
-impl FromIterator<(&'static str, Live<Option<Value>>)> for LiveChanges {
-    fn from_iter<I: IntoIterator<Item = (&'static str, Live<Option<Value>>)>>(said: I) -> LiveChanges {
+impl FromIterator<(&'static str, Live<Option<LimitValue>>)> for LiveChanges {
+    fn from_iter<I: IntoIterator<Item = (&'static str, Live<Option<LimitValue>>)>>(said: I) -> LiveChanges {
         LiveChanges(said.into_iter().collect())
     }
 }
@@ -34,13 +34,13 @@ impl FromIterator<(&'static str, Live<Option<Value>>)> for LiveChanges {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layers {
     of: Of,
-    configured: Values,
-    live: Values,
+    configured: LimitValues,
+    live: LimitValues,
 }
 
 /// The layers of a row before and after a change.
 #[derive(Clone, Debug)]
-pub struct Moved {
+pub struct LayerChange {
     pub before: Layers,
     pub after: Layers,
 }
@@ -56,14 +56,14 @@ impl Layers {
         self.configured.is_empty()
     }
 
-    pub fn configure(&mut self, values: Values) {
+    pub fn configure(&mut self, values: LimitValues) {
         self.configured = values;
     }
 
     /// What is said of a resource. Where only its name is said, what was said before stays; one permit at first.
     pub fn configure_permits(&mut self, permits: Option<u32>) {
         let permits = permits.or(self.is_new().then_some(1));
-        self.configured.extend(permits.map(|permits| (PERMITS, Some(Value::Number(permits.into())))));
+        self.configured.extend(permits.map(|permits| (PERMITS, Some(LimitValue::Number(permits.into())))));
     }
 
     pub fn set(&mut self, changes: &LiveChanges) {
@@ -75,17 +75,17 @@ impl Layers {
         }
     }
 
-    pub fn configured(&self, name: &str) -> Option<Value> {
+    pub fn configured(&self, name: &str) -> Option<LimitValue> {
         self.configured.get(name).copied().flatten()
     }
 
     /// What an operator set: `Some(None)` is lifted.
-    pub fn live(&self, name: &str) -> Option<Option<Value>> {
+    pub fn live(&self, name: &str) -> Option<Option<LimitValue>> {
         self.live.get(name).copied()
     }
 
     /// A live value wins.
-    pub fn in_force(&self, name: &str) -> Option<Value> {
+    pub fn in_force(&self, name: &str) -> Option<LimitValue> {
         self.live(name).unwrap_or_else(|| self.configured(name))
     }
 
@@ -104,26 +104,27 @@ impl Layers {
     }
 }
 
-impl Moved {
+impl LayerChange {
     pub fn rose(&self, name: &str) -> bool {
         let number = |layers: &Layers| match layers.in_force(name) {
-            Some(Value::Number(number)) => Some(number),
+            Some(LimitValue::Number(number)) => Some(number),
             _ => None,
         };
         number(&self.before).zip(number(&self.after)).is_some_and(|(before, after)| after > before)
     }
 
-    /// The detail of an audit line: what is in force before and after. Where that alone does not say who decides, because the
-    /// value was pinned as it is or was given back, `live` names the limit on the side where it is the operator's.
-    pub fn differences(moved: &[Moved]) -> Map<String, Json> {
+    /// The detail of an audit line: what is in force before and after. Where that alone does not say which layer holds,
+    /// because the value was pinned as it is or was given back, `live` names the limit on the side where it is the
+    /// operator's.
+    pub fn differences(moved: &[LayerChange]) -> Map<String, Json> {
         let mut detail = Map::new();
         let mut live = [Vec::new(), Vec::new()];
-        for Moved { before, after } in moved {
+        for LayerChange { before, after } in moved {
             for limit in before.of.limits() {
                 let sides = [before, after].map(|layers| layers.in_force(limit.name));
                 let set = [before, after].map(|layers| layers.live(limit.name).is_some());
                 if sides[0] != sides[1] {
-                    let [from, to] = sides.map(|value| value.map(Value::told));
+                    let [from, to] = sides.map(|value| value.map(LimitValue::told));
                     detail.insert(limit.audit_name(), json!({ "from": from, "to": to }));
                 }
                 if set[0] != set[1] && (set[0] || sides[0] == sides[1]) {
@@ -139,11 +140,11 @@ impl Moved {
     }
 }
 
-/// A layer as it is kept: an object of column and value. What this version has no limit for is left out.
-fn read(of: Of, text: &str) -> Result<Values, StoreError> {
+/// A layer as it is kept: an object of columns and values. What this version has no limit for is left out.
+fn read(of: Of, text: &str) -> Result<LimitValues, StoreError> {
     let corrupt = |error| StoreError::Corrupt { what: format!("limits are kept as `{text}`: {error}") };
     let kept: Map<String, Json> = serde_json::from_str(text).map_err(corrupt)?;
-    let mut values = Values::new();
+    let mut values = LimitValues::new();
     for limit in of.limits() {
         if let Some(value) = kept.get(limit.column) {
             values.insert(limit.name, limit.form.kept(value)?);
@@ -152,11 +153,11 @@ fn read(of: Of, text: &str) -> Result<Values, StoreError> {
     Ok(values)
 }
 
-fn text(of: Of, values: &Values) -> String {
+fn text(of: Of, values: &LimitValues) -> String {
     let mut kept = Map::new();
     for limit in of.limits() {
         if let Some(value) = values.get(limit.name) {
-            kept.insert(limit.column.to_owned(), json!(value.map(Value::stored)));
+            kept.insert(limit.column.to_owned(), json!(value.map(LimitValue::stored)));
         }
     }
     Json::Object(kept).to_string()

@@ -1,26 +1,26 @@
 //! Limits that an operator can set live: one description each.
 //!
-//! Owns the table of limits ([`QueueSpec::rows`], [`KindSpec::rows`]), which configuration, HTTP, command line, audit,
-//! backup and `docs/limits.md` follow, and the rule what is in force: the **live** value where an operator set one, else
+//! Owns the table of limits ([`QUEUE_LIMITS`], [`KIND_LIMITS`]), which configuration, HTTP, command line, audit, backup
+//! and `docs/limits.md` follow, and the rule what is in force: the **live** value where an operator set one, else
 //! the **configured** one ([`Layers`]). Pure; a store keeps both layers beside the columns that hold what is in force.
 //!
-//! To add a limit: a row in `table.rs`, a field in the spec and in the update, a column in the schema of both stores, and
-//! the code that keeps to it. Tests name the pages that lack it.
-//!
-//! [`QueueSpec::rows`]: crate::QueueSpec
-//! [`KindSpec::rows`]: crate::KindSpec
+//! To add a limit: a row in `table.rs`, a field in the spec and in the update, a column in the schema of both stores,
+//! and the code that keeps to it. Tests name the pages and the view that lack it.
 
+mod field;
 mod layers;
+mod limited;
 mod overruled;
 mod table;
 #[cfg(test)]
 mod tests;
 mod value;
 
-pub use layers::{Layers, LiveChanges, Moved, Values};
+pub use layers::{LayerChange, Layers, LimitValues, LiveChanges};
+pub use limited::{LimitRow, Limited};
 pub use overruled::Overruled;
-pub use table::{KIND_LIMITS, Limited, QUEUE_LIMITS, Row};
-pub use value::{Form, Value};
+pub use table::{KIND_LIMITS, QUEUE_LIMITS};
+pub use value::{LimitForm, LimitValue};
 
 use crate::store::{CONFIGURED, Live};
 
@@ -71,14 +71,14 @@ pub enum Lift {
     Always,
 }
 
-/// The description of one limit. It has the same name as a configuration key, a field over HTTP and, with dashes, an option.
+/// The description of one limit. Its name is that of a configuration key, a field over HTTP and, with dashes, an option.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
     pub name: &'static str,
     pub of: Of,
     /// Holds what is in force.
     pub column: &'static str,
-    pub form: Form,
+    pub form: LimitForm,
     pub lift: Lift,
     /// What it is counted over: `one process`.
     pub over: &'static str,
@@ -96,14 +96,14 @@ impl Limit {
     }
 
     /// As an operator writes it: a value, `none` where that is allowed, or `configured`. `Err` is the broken rule.
-    pub fn read_live(&self, text: &str) -> Result<Live<Option<Value>>, String> {
+    pub fn read_live(&self, text: &str) -> Result<Live<Option<LimitValue>>, String> {
         match text {
             CONFIGURED => Ok(Live::Configured),
             NONE if self.lift != Lift::Never => Ok(Live::Set(None)),
             text => self.form.read(text).map(|value| Live::Set(Some(value))).map_err(|rule| {
                 let none = match (self.form, self.lift) {
-                    (Form::Number { .. }, Lift::Live | Lift::Always) => ", none",
-                    (Form::Duration, Lift::Live | Lift::Always) => ", or none",
+                    (LimitForm::Number { .. }, Lift::Live | Lift::Always) => ", none",
+                    (LimitForm::Duration, Lift::Live | Lift::Always) => ", or none",
                     _ => "",
                 };
                 format!("{rule}{none}, or {CONFIGURED}")
@@ -112,23 +112,23 @@ impl Limit {
     }
 
     /// For people; nothing is `none`.
-    pub fn show(&self, value: Option<Value>) -> String {
+    pub fn show(&self, value: Option<LimitValue>) -> String {
         value.map_or_else(|| NONE.to_owned(), |value| value.to_string())
     }
 
     /// The name under which the audit has it: a duration is told in milliseconds.
     pub fn audit_name(&self) -> String {
         match self.form {
-            Form::Duration => format!("{}_ms", self.name),
-            Form::Number { .. } | Form::Rate => self.name.to_owned(),
+            LimitForm::Duration => format!("{}_ms", self.name),
+            LimitForm::Number { .. } | LimitForm::Rate => self.name.to_owned(),
         }
     }
 
     /// The name under which `GET` shows it: a duration is shown in seconds.
     pub fn shown_name(&self) -> String {
         match self.form {
-            Form::Duration => format!("{}_seconds", self.name),
-            Form::Number { .. } | Form::Rate => self.name.to_owned(),
+            LimitForm::Duration => format!("{}_seconds", self.name),
+            LimitForm::Number { .. } | LimitForm::Rate => self.name.to_owned(),
         }
     }
 }

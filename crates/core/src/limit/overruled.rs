@@ -20,7 +20,7 @@ impl Overruled {
             found.extend(match limit.name {
                 "concurrency_max" => None,
                 "concurrency_min" => {
-                    let pair = |of: &dyn Fn(&str) -> Option<super::Value>| {
+                    let pair = |of: &dyn Fn(&str) -> Option<super::LimitValue>| {
                         let bounds = of("concurrency_min").zip(of("concurrency_max"));
                         bounds.map_or(NONE.to_owned(), |(min, max)| format!("{min} to {max}"))
                     };

@@ -1,88 +1,20 @@
 //! The table of limits: each with its words, its rule, and the fields of spec and update that hold it.
 
-use super::value::{put, said, say};
-use super::{Form, KEY_CONCURRENCY, Lift, Limit, LiveChanges, Of, PERMITS, Value, Values};
+use super::field::{put, said, say};
+use super::{KEY_CONCURRENCY, Lift, Limit, LimitForm, LimitRow, LimitValue, Of, PERMITS};
 use crate::lane::MAX_KEY_CONCURRENCY;
 use crate::queue::{MAX_CONCURRENCY, MAX_DEPTH_CAP, MAX_GLOBAL_CONCURRENCY};
 use crate::resource::MAX_PERMITS;
 use crate::scale::Bounds;
-use crate::store::{KindUpdate, Live, QueueUpdate};
+use crate::store::Live;
 use crate::{KindSpec, QueueSpec};
-
-/// A queue or a kind: what limits are configured of and set through.
-pub trait Limited: Sized + 'static {
-    /// A live change of it.
-    type Update;
-
-    fn rows() -> &'static [Row<Self>];
-
-    fn limits() -> impl Iterator<Item = &'static Limit> {
-        Self::rows().iter().map(|row| &row.limit)
-    }
-
-    fn limit(&self, name: &str) -> Option<Value> {
-        Self::rows().iter().find(|row| row.limit.name == name).and_then(|row| (row.get)(self))
-    }
-
-    /// Leaves one that cannot be what is asked for.
-    fn set_limit(&mut self, name: &str, value: Option<Value>) {
-        if let Some(row) = Self::rows().iter().find(|row| row.limit.name == name) {
-            (row.set)(self, value);
-        }
-    }
-
-    /// Those that such a row keeps.
-    fn limits_of(&self, of: Of) -> Values {
-        let rows = Self::rows().iter().filter(|row| row.limit.of == of);
-        rows.map(|row| (row.limit.name, (row.get)(self))).collect()
-    }
-
-    /// What an update says of those that such a row keeps.
-    fn changes(update: &Self::Update, of: Of) -> LiveChanges {
-        let rows = Self::rows().iter().filter(|row| row.limit.of == of);
-        rows.filter_map(|row| Some((row.limit.name, (row.said)(update)?))).collect()
-    }
-
-    fn change(update: &mut Self::Update, changes: &LiveChanges) {
-        for row in Self::rows() {
-            if let Some(live) = changes.get(row.limit.name) {
-                (row.say)(update, live);
-            }
-        }
-    }
-}
-
-/// A limit, and where it is in the types of code.
-pub struct Row<S: Limited> {
-    pub limit: Limit,
-    get: fn(&S) -> Option<Value>,
-    set: fn(&mut S, Option<Value>),
-    said: fn(&S::Update) -> Option<Live<Option<Value>>>,
-    say: fn(&mut S::Update, Live<Option<Value>>),
-}
-
-impl Limited for QueueSpec {
-    type Update = QueueUpdate;
-
-    fn rows() -> &'static [Row<QueueSpec>] {
-        &QUEUE_LIMITS
-    }
-}
-
-impl Limited for KindSpec {
-    type Update = KindUpdate;
-
-    fn rows() -> &'static [Row<KindSpec>] {
-        &KIND_LIMITS
-    }
-}
 
 /// A field with the same name in spec and update.
 macro_rules! row {
     ($field:ident, $limit:expr) => {
-        Row {
+        LimitRow {
             limit: $limit,
-            get: |spec| super::value::Field::value(spec.$field),
+            get: |spec| super::field::Field::value(spec.$field),
             set: |spec, value| put(&mut spec.$field, value),
             said: |update| said(update.$field),
             say: |update, live| say(&mut update.$field, live),
@@ -93,19 +25,19 @@ macro_rules! row {
 /// The permits of the resource that the spec names.
 macro_rules! permits {
     ($default:literal, $about:literal) => {
-        Row {
+        LimitRow {
             limit: Limit {
                 name: PERMITS,
                 of: Of::Resource,
                 column: "permits",
-                form: Form::Number { max: MAX_PERMITS as u64 },
+                form: LimitForm::Number { max: MAX_PERMITS as u64 },
                 lift: Lift::Never,
                 over: "one process",
                 default: $default,
                 example: Some("3"),
                 about: $about,
             },
-            get: |spec| super::value::Field::value(spec.resource.as_ref()?.permits),
+            get: |spec| super::field::Field::value(spec.resource.as_ref()?.permits),
             set: |spec, value| {
                 if let Some(resource) = &mut spec.resource {
                     put(&mut resource.permits, value);
@@ -118,14 +50,14 @@ macro_rules! permits {
 }
 
 /// In the order in which they are listed everywhere.
-pub static QUEUE_LIMITS: [Row<QueueSpec>; 7] = [
+pub static QUEUE_LIMITS: [LimitRow<QueueSpec>; 7] = [
     row!(
         concurrency,
         Limit {
             name: "concurrency",
             of: Of::Queue,
             column: "concurrency",
-            form: Form::Number { max: MAX_CONCURRENCY as u64 },
+            form: LimitForm::Number { max: MAX_CONCURRENCY as u64 },
             lift: Lift::Never,
             over: "one process",
             default: "the family's, else 10",
@@ -133,7 +65,7 @@ pub static QUEUE_LIMITS: [Row<QueueSpec>; 7] = [
             about: "Jobs of this queue that one process runs at once",
         }
     ),
-    Row {
+    LimitRow {
         limit: Limit {
             name: "concurrency_min",
             column: "concurrency_min",
@@ -141,18 +73,20 @@ pub static QUEUE_LIMITS: [Row<QueueSpec>; 7] = [
             about: "With concurrency_max: each process moves its concurrency between the two",
             ..BOUND
         },
-        get: |queue| Some(Value::Number(queue.bounds?.min.into())),
+        get: |queue| Some(LimitValue::Number(queue.bounds?.min.into())),
         set: |queue, value| {
             queue.bounds = bounds(queue.bounds, value, |bounds, min| Bounds { min, ..bounds })
         },
-        said: |update| update.bounds.map(|live| live.map(|bounds| Some(Value::Number(bounds?.min.into())))),
+        said: |update| {
+            update.bounds.map(|live| live.map(|bounds| Some(LimitValue::Number(bounds?.min.into()))))
+        },
         say: |update, live| {
             let before = update.bounds.and_then(Live::set).flatten();
             update.bounds =
                 Some(live.map(|value| bounds(before, value, |bounds, min| Bounds { min, ..bounds })));
         },
     },
-    Row {
+    LimitRow {
         limit: Limit {
             name: "concurrency_max",
             column: "concurrency_max",
@@ -160,11 +94,13 @@ pub static QUEUE_LIMITS: [Row<QueueSpec>; 7] = [
             about: "Grows to this while the backlog would miss half the SLA and runs do not get slower",
             ..BOUND
         },
-        get: |queue| Some(Value::Number(queue.bounds?.max.into())),
+        get: |queue| Some(LimitValue::Number(queue.bounds?.max.into())),
         set: |queue, value| {
             queue.bounds = bounds(queue.bounds, value, |bounds, max| Bounds { max, ..bounds })
         },
-        said: |update| update.bounds.map(|live| live.map(|bounds| Some(Value::Number(bounds?.max.into())))),
+        said: |update| {
+            update.bounds.map(|live| live.map(|bounds| Some(LimitValue::Number(bounds?.max.into()))))
+        },
         say: |update, live| {
             let before = update.bounds.and_then(Live::set).flatten();
             update.bounds =
@@ -177,7 +113,7 @@ pub static QUEUE_LIMITS: [Row<QueueSpec>; 7] = [
             name: "global_concurrency",
             of: Of::Queue,
             column: "global_concurrency",
-            form: Form::Number { max: MAX_GLOBAL_CONCURRENCY as u64 },
+            form: LimitForm::Number { max: MAX_GLOBAL_CONCURRENCY as u64 },
             lift: Lift::Always,
             over: "all processes",
             default: "none",
@@ -195,7 +131,7 @@ pub static QUEUE_LIMITS: [Row<QueueSpec>; 7] = [
             name: "depth_cap",
             of: Of::Queue,
             column: "depth_cap",
-            form: Form::Number { max: MAX_DEPTH_CAP },
+            form: LimitForm::Number { max: MAX_DEPTH_CAP },
             lift: Lift::Always,
             over: "the database",
             default: "none",
@@ -209,7 +145,7 @@ pub static QUEUE_LIMITS: [Row<QueueSpec>; 7] = [
             name: "boost_after",
             of: Of::Queue,
             column: "boost_after_us",
-            form: Form::Duration,
+            form: LimitForm::Duration,
             lift: Lift::Always,
             over: "one process",
             default: "10m",
@@ -220,14 +156,14 @@ pub static QUEUE_LIMITS: [Row<QueueSpec>; 7] = [
 ];
 
 /// In the order in which they are listed everywhere.
-pub static KIND_LIMITS: [Row<KindSpec>; 3] = [
+pub static KIND_LIMITS: [LimitRow<KindSpec>; 3] = [
     row!(
         rate,
         Limit {
             name: "rate",
             of: Of::Kind,
             column: "rate",
-            form: Form::Rate,
+            form: LimitForm::Rate,
             lift: Lift::Always,
             over: "all processes",
             default: "none",
@@ -242,7 +178,7 @@ pub static KIND_LIMITS: [Row<KindSpec>; 3] = [
             name: KEY_CONCURRENCY,
             of: Of::Kind,
             column: "key_concurrency",
-            form: Form::Number { max: MAX_KEY_CONCURRENCY as u64 },
+            form: LimitForm::Number { max: MAX_KEY_CONCURRENCY as u64 },
             lift: Lift::Never,
             over: "all processes",
             default: "1",
@@ -257,7 +193,7 @@ const BOUND: Limit = Limit {
     name: "",
     of: Of::Queue,
     column: "",
-    form: Form::Number { max: MAX_CONCURRENCY as u64 },
+    form: LimitForm::Number { max: MAX_CONCURRENCY as u64 },
     lift: Lift::Live,
     over: "one process",
     default: "concurrency",
@@ -266,8 +202,12 @@ const BOUND: Limit = Limit {
 };
 
 /// The pair with one bound replaced. A bound alone is both of them; the other one follows.
-fn bounds(before: Option<Bounds>, value: Option<Value>, with: fn(Bounds, u32) -> Bounds) -> Option<Bounds> {
-    let Some(Value::Number(number)) = value else { return None };
+fn bounds(
+    before: Option<Bounds>,
+    value: Option<LimitValue>,
+    with: fn(Bounds, u32) -> Bounds,
+) -> Option<Bounds> {
+    let Some(LimitValue::Number(number)) = value else { return None };
     let number = u32::try_from(number).ok()?;
     Some(with(before.unwrap_or(Bounds { min: number, max: number }), number))
 }

@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Layers, Lift, Limited, Moved, Of, Overruled, Value};
+use super::{LayerChange, Layers, Lift, LimitValue, Limited, Of, Overruled};
 use crate::scale::Bounds;
 use crate::store::{KindUpdate, Live, QueueUpdate};
 use crate::{KindSpec, QueueSpec, Resource};
 
-fn some_value(form: super::Form) -> Value {
+fn some_value(form: super::LimitForm) -> LimitValue {
     form.read(match form {
-        super::Form::Number { .. } => "7",
-        super::Form::Duration => "90s",
-        super::Form::Rate => "500/s",
+        super::LimitForm::Number { .. } => "7",
+        super::LimitForm::Duration => "90s",
+        super::LimitForm::Rate => "500/s",
     })
     .unwrap()
 }
@@ -44,8 +44,8 @@ fn every_limit_has_its_field_in_spec_and_update() {
 #[test]
 fn bounds_are_one_pair() {
     let mut queue = QueueSpec::named("Q");
-    queue.set_limit("concurrency_min", Some(Value::Number(2)));
-    queue.set_limit("concurrency_max", Some(Value::Number(5)));
+    queue.set_limit("concurrency_min", Some(LimitValue::Number(2)));
+    queue.set_limit("concurrency_max", Some(LimitValue::Number(5)));
     assert_eq!(queue.bounds, Some(Bounds { min: 2, max: 5 }));
     queue.set_limit("concurrency_max", None);
     assert_eq!(queue.bounds, None);
@@ -60,20 +60,20 @@ fn queue_layers() -> Layers {
     layers
 }
 
-fn moved(before: &Layers, said: &[(&'static str, Live<Option<Value>>)]) -> Moved {
+fn moved(before: &Layers, said: &[(&'static str, Live<Option<LimitValue>>)]) -> LayerChange {
     let mut after = before.clone();
     after.set(&said.iter().copied().collect());
-    Moved { before: before.clone(), after }
+    LayerChange { before: before.clone(), after }
 }
 
 #[test]
 fn a_live_value_wins_until_it_is_given_back() {
     let configured = queue_layers();
-    assert_eq!(configured.in_force("depth_cap"), Some(Value::Number(7)));
+    assert_eq!(configured.in_force("depth_cap"), Some(LimitValue::Number(7)));
     let lifted = moved(&configured, &[("depth_cap", Live::Set(None))]).after;
     assert_eq!(
         (lifted.in_force("depth_cap"), lifted.configured("depth_cap")),
-        (None, Some(Value::Number(7)))
+        (None, Some(LimitValue::Number(7)))
     );
     let kept = Layers::read(Of::Queue, &lifted.configured_text(), &lifted.live_text()).unwrap();
     assert_eq!(kept, lifted, "there and back");
@@ -81,24 +81,26 @@ fn a_live_value_wins_until_it_is_given_back() {
 }
 
 #[test]
-fn the_audit_tells_values_and_who_decides() {
+fn the_audit_tells_values_and_which_layer_holds() {
     let layers = queue_layers();
-    let told = |moved: &Moved| serde_json::Value::Object(Moved::differences(std::slice::from_ref(moved)));
+    let told = |moved: &LayerChange| {
+        serde_json::Value::Object(LayerChange::differences(std::slice::from_ref(moved)))
+    };
     let cap = |live| [("depth_cap", live)];
-    let raised = moved(&layers, &cap(Live::Set(Some(Value::Number(9)))));
+    let raised = moved(&layers, &cap(Live::Set(Some(LimitValue::Number(9)))));
     assert_eq!(told(&raised), json!({ "depth_cap": { "from": 7, "to": 9 } }));
     let back = moved(&raised.after, &cap(Live::Configured));
     let given_back =
         json!({ "depth_cap": { "from": 9, "to": 7 }, "live": { "from": ["depth_cap"], "to": [] } });
     assert_eq!(told(&back), given_back);
-    let pinned = moved(&layers, &cap(Live::Set(Some(Value::Number(7)))));
+    let pinned = moved(&layers, &cap(Live::Set(Some(LimitValue::Number(7)))));
     assert_eq!(told(&pinned), json!({ "live": { "from": [], "to": ["depth_cap"] } }));
-    assert_eq!(told(&moved(&pinned.after, &cap(Live::Set(Some(Value::Number(7)))))), json!({}));
+    assert_eq!(told(&moved(&pinned.after, &cap(Live::Set(Some(LimitValue::Number(7)))))), json!({}));
     assert!(raised.rose("depth_cap") && !back.rose("depth_cap") && !pinned.rose("depth_cap"));
 }
 
 #[test]
-fn what_nobody_set_is_not_listed() {
+fn what_is_not_set_live_is_not_listed() {
     let layers = queue_layers();
     assert_eq!(Overruled::of("Q", &layers), []);
     let none = Live::Set(None);
@@ -106,7 +108,7 @@ fn what_nobody_set_is_not_listed() {
         ("concurrency_min", none),
         ("concurrency_max", none),
         ("depth_cap", none),
-        ("boost_after", Live::Set(Some(Value::Duration(Duration::from_secs(90))))),
+        ("boost_after", Live::Set(Some(LimitValue::Duration(Duration::from_secs(90))))),
     ];
     let told: Vec<String> = Overruled::of("Q", &moved(&layers, &said).after)
         .into_iter()

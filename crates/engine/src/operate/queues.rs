@@ -2,7 +2,7 @@
 
 use windlass_core::audit::Actor;
 use windlass_core::input::shown;
-use windlass_core::limit::{Limited, LiveChanges, PERMITS, Value};
+use windlass_core::limit::{LimitValue, Limited, LiveChanges, PERMITS};
 use windlass_core::scale::{Bounds, Refused};
 use windlass_core::store::{Live, QueueUpdate};
 use windlass_core::{Invalid, QueueSpec};
@@ -65,7 +65,7 @@ fn bounds(queue: &QueueSpec, said: &LiveChanges) -> Result<Option<Live<Option<Bo
     let number = |name| {
         said.get(name).map(|live| {
             live.map(|value| match value {
-                Some(Value::Number(number)) => u32::try_from(number).ok(),
+                Some(LimitValue::Number(number)) => u32::try_from(number).ok(),
                 _ => None,
             })
         })

@@ -1,11 +1,11 @@
 //! Limits: for every limit of the table, what is in force is what claims, lists and the audit have.
 
 use serde_json::{Value as Json, json};
-use windlass_core::limit::{Form, Lift, Limit, Limited, Value};
+use windlass_core::limit::{Lift, Limit, LimitForm, LimitValue, Limited};
 use windlass_core::store::{KindUpdate, Live, QueueUpdate};
 use windlass_core::{KindSpec, QueueSpec, Resource};
 
-use super::witness::me;
+use super::audit_fixture::me;
 use super::{Harness, KIND, QUEUE};
 
 /// Sets every limit there is, so that the next one needs no line here.
@@ -16,17 +16,17 @@ pub(super) fn filled<S: Limited>(mut spec: S) -> S {
     spec
 }
 
-fn value(limit: &Limit, [number, duration, rate]: [&str; 3]) -> Value {
+fn value(limit: &Limit, [number, duration, rate]: [&str; 3]) -> LimitValue {
     let text = match limit.form {
-        Form::Number { .. } => number,
-        Form::Duration => duration,
-        Form::Rate => rate,
+        LimitForm::Number { .. } => number,
+        LimitForm::Duration => duration,
+        LimitForm::Rate => rate,
     };
     limit.form.read(text).unwrap()
 }
 
 /// Another value, the same one pinned over it, back, pinned as it is configured, back again, lifted, and back.
-fn steps(limit: &Limit) -> Vec<Live<Option<Value>>> {
+fn steps(limit: &Limit) -> Vec<Live<Option<LimitValue>>> {
     let configured = Live::Set(Some(value(limit, ["7", "77s", "7/s"])));
     let other = Live::Set(Some(value(limit, ["9", "99s", "9/m"])));
     let mut steps = vec![other, configured, Live::Configured, configured, other, Live::Configured];
@@ -51,10 +51,15 @@ async fn kind(h: &Harness) -> KindSpec {
 }
 
 /// One line per step. It has the values in force, and names the limit as live where the value alone does not say so.
-async fn told(h: &Harness, limit: &Limit, [before, after]: [Option<Value>; 2], live: Live<Option<Value>>) {
-    let lines = h.told().await;
+async fn told(
+    h: &Harness,
+    limit: &Limit,
+    [before, after]: [Option<LimitValue>; 2],
+    live: Live<Option<LimitValue>>,
+) {
+    let lines = h.audit_lines().await;
     let detail = &lines.last().unwrap()[2];
-    let side = |value: Option<Value>| json!(value.map(Value::told));
+    let side = |value: Option<LimitValue>| json!(value.map(LimitValue::told));
     let of = format!("{} {live:?}: {detail}", limit.name);
     let expected = match before == after {
         true => Json::Null,
@@ -79,7 +84,7 @@ pub async fn every_limit_of_a_queue_is_told_as_it_is_in_force(h: Harness) {
             assert!(h.store.update_queue(h.queue, &update).await.unwrap());
             lines += 1;
             sync(&h).await;
-            assert_eq!(h.told().await.len(), lines, "{} {live:?}", limit.name);
+            assert_eq!(h.audit_lines().await.len(), lines, "{} {live:?}", limit.name);
             let after = queue(&h).await;
             told(&h, limit, [before.limit(limit.name), after.limit(limit.name)], live).await;
             let expected = live.set().unwrap_or(Some(value(limit, ["7", "77s", "7/s"])));
@@ -105,7 +110,7 @@ pub async fn every_limit_of_a_kind_is_told_as_it_is_in_force(h: Harness) {
             assert!(h.store.update_kind(h.kind, &update).await.unwrap());
             lines += 1;
             sync(&h).await;
-            assert_eq!(h.told().await.len(), lines, "{} {live:?}", limit.name);
+            assert_eq!(h.audit_lines().await.len(), lines, "{} {live:?}", limit.name);
             let after = kind(&h).await;
             told(&h, limit, [before.limit(limit.name), after.limit(limit.name)], live).await;
             let expected = live.set().unwrap_or(Some(value(limit, ["7", "77s", "7/s"])));
