@@ -149,7 +149,7 @@ fn every_column_is_used() {
             .into_iter()
             .filter(|path| path.starts_with(&folder) && !path.contains("/schema/"))
             .map(|path| read(&path))
-            .chain([views])
+            .chain([views, read("crates/core/src/limit/table.rs")])
             .collect();
         let words: BTreeSet<&str> = source.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
         for (table, columns) in columns(&schema) {

@@ -43,7 +43,9 @@ impl Client {
         }
         let bounds = bounds(&queue.spec, limits).unwrap_or_else(|(field, rule)| {
             // A rule about both bounds cannot be checked where one could not be parsed.
-            if !found.problems.iter().any(|problem| problem.field.starts_with("concurrency")) {
+            let unread = found.problems.iter().any(|problem| problem.field.starts_with("concurrency"));
+            let both = limits.get("concurrency_min").is_some() && limits.get("concurrency_max").is_some();
+            if !unread || both {
                 found.add(field, rule);
             }
             None
@@ -60,10 +62,10 @@ impl Client {
     }
 }
 
-/// The two bounds as one value, checked against what is in force and what else is said.
-fn bounds(queue: &QueueSpec, said: &LiveChanges) -> Result<Option<Live<Option<Bounds>>>, Refused> {
+/// The two bounds as one value, checked against the values in force and the other changes.
+fn bounds(queue: &QueueSpec, changes: &LiveChanges) -> Result<Option<Live<Option<Bounds>>>, Refused> {
     let number = |name| {
-        said.get(name).map(|live| {
+        changes.get(name).map(|live| {
             live.map(|value| match value {
                 Some(LimitValue::Number(number)) => u32::try_from(number).ok(),
                 _ => None,
