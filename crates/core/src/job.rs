@@ -4,7 +4,9 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::lane::Lane;
-use crate::{JobId, JobState, KindId, LaneId, QueueId, Time, Token, WorkerId, WorkflowId};
+use crate::{
+    JobId, JobState, KindId, LaneId, QueueId, Time, Token, Unique, UniqueUntil, WorkerId, WorkflowId,
+};
 
 /// A checked job on its way into a store. Kind and queue are already resolved against the registry.
 #[derive(Clone, Debug)]
@@ -47,63 +49,14 @@ pub enum RunAt {
     At(Time),
 }
 
-/// At most one job per key, until it starts or until it has finished.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unique {
-    pub key: String,
-    pub until: UniqueUntil,
-    pub on_conflict: OnConflict,
-    /// From the moment it is accepted, another that asks for a window under its key is a duplicate for this long,
-    /// whatever becomes of it. A waiting one can still be replaced, which does not prolong it.
-    pub window: Option<Duration>,
-}
-
-impl Unique {
-    /// Until it has started, without a window.
-    pub fn until_started(key: impl Into<String>, on_conflict: OnConflict) -> Unique {
-        Unique { until: UniqueUntil::Started, ..Unique::new(key, on_conflict) }
-    }
-
-    /// Until it has finished, without a window.
-    pub fn new(key: impl Into<String>, on_conflict: OnConflict) -> Unique {
-        Unique { key: key.into(), until: UniqueUntil::Finished, on_conflict, window: None }
-    }
-}
-
-/// How long a job keeps its unique key.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum UniqueUntil {
-    /// Another job with the key may wait while this one runs. A job that comes back and meets that one ends superseded.
-    Started,
-    /// No other job with the key is accepted before this one has ended.
-    #[default]
-    Finished,
-}
-
-impl UniqueUntil {
-    pub const ALL: [UniqueUntil; 2] = [UniqueUntil::Started, UniqueUntil::Finished];
-
-    pub fn name(self) -> &'static str {
+impl RunAt {
+    pub fn from(self, now: Time) -> Time {
         match self {
-            UniqueUntil::Started => "started",
-            UniqueUntil::Finished => "finished",
+            RunAt::Now => now,
+            RunAt::In(delay) => now.plus(delay),
+            RunAt::At(at) => at.max(now),
         }
     }
-
-    pub fn from_name(name: &str) -> Option<UniqueUntil> {
-        UniqueUntil::ALL.into_iter().find(|until| until.name() == name)
-    }
-}
-
-/// What happens to a new job that meets a waiting one with its unique key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnConflict {
-    /// The waiting job becomes `superseded`; the new one takes its `run_at` if that is earlier.
-    Replace,
-    /// The waiting job stays and is returned as the duplicate.
-    Keep,
-    /// The enqueue is refused.
-    Reject,
 }
 
 /// Same key and fingerprint: the first answer is given again. Same key, other fingerprint: refused. Jobs and writes of

@@ -45,6 +45,7 @@ pub mod statement;
 pub mod store;
 pub mod sweep;
 pub mod time;
+pub mod unique;
 pub mod workflow;
 
 pub use backoff::Backoff;
@@ -53,8 +54,7 @@ pub use entity::{EntityWrite, Strategy, TypeSpec};
 pub use id::{JobId, KindId, LaneId, QueueId, ReservationId, Token, TypeId, WorkerId, WorkflowId};
 pub use input::{Invalid, Problem};
 pub use job::{
-    Attempt, EntityRef, Idempotency, JobRecord, KeyUse, LeasedJob, LogLine, NewJob, OnConflict, Progress,
-    RunAt, Unique, UniqueUntil,
+    Attempt, EntityRef, Idempotency, JobRecord, KeyUse, LeasedJob, LogLine, NewJob, Progress, RunAt,
 };
 pub use kind::KindSpec;
 pub use outcome::{Outcome, Settlement, Verdict};
@@ -64,3 +64,4 @@ pub use resource::Resource;
 pub use state::JobState;
 pub use store::{Store, StoreError, TxRef};
 pub use time::Time;
+pub use unique::{Existing, Meeting, OnConflict, Unique, UniqueUntil};

@@ -38,9 +38,7 @@ impl PostgresStore {
         for (priority, limit) in longest_due(&late, claim.limit) {
             jobs.extend(self.claim_of(&Claim { limit, ..claim.clone() }, Some(priority)).await?);
         }
-        jobs.sort_unstable_by_key(|job| (job.run_at, job.priority, job.id));
-        let waiting = jobs.len() < late.len();
-        Ok(LateJobs { jobs, waiting })
+        Ok(LateJobs::leased(jobs, late.len()))
     }
 
     async fn late(&self, claim: &Claim, after: Duration) -> Result<Vec<(u8, Time)>, StoreError> {

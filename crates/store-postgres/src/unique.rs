@@ -1,7 +1,7 @@
 //! Unique keys that a job holds until it has ended.
 //!
-//! Owns `unique_keys`. A row is the lock as well: a racing loser waits for the winner's transaction, and takes over when that
-//! rolls back. The end of the job removes the row (`end`). Never ends a job.
+//! Owns `unique_keys`. A row is the lock as well: of two racing transactions the second waits for the first, and takes
+//! the key if that rolls back. The end of the job removes the row (`end`). Never ends a job.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,7 +1,7 @@
-//! Windows of unique keys: for so long from its acceptance on, a job has no second of its key.
+//! Windows of unique keys: for this long after a job was accepted, another job with the key is a duplicate.
 //!
-//! Owns the rows of windows. Only jobs that ask for a window look here or leave one. A row is the lock as well: a racing
-//! loser waits for the winner's transaction, and takes over when that rolls back. Never ends a job.
+//! Owns `unique_windows`. Only jobs that ask for a window read or write it. A row is the lock as well: of two racing
+//! transactions the second waits for the first, and takes the key if that rolls back. Never ends a job.
 
 use std::collections::{HashMap, HashSet};
 
@@ -27,19 +27,20 @@ const READ: &str = "select key, job_id from windlass.unique_windows where key = 
 
 const POINT: &str = "update windlass.unique_windows set job_id = $2 where key = $1";
 
-/// Nothing was accepted after all: the key waits for its twin alone.
+/// The job that opened the window was not accepted. Until it starts, the existing job keeps the key without a window.
 const CLOSE: &str = "
     update windlass.unique_windows
-    set job_id = $3, until = statement_timestamp() + $1::bigint * interval '1 microsecond' where key = $2";
+    set job_id = $4, until = statement_timestamp() + $1::bigint * interval '1 microsecond'
+    where key = $2 and job_id = $3";
 
 const OP: &str = "enqueue";
 
-/// A job that wants a window, and the id it gets if it is written.
+/// A job, and the id it gets if it is written.
 pub(crate) type Wanted<'a> = (&'a NewJob, i64);
 
 impl PostgresStore {
-    /// Opens the windows of jobs whose keys are in none; each key at most once. Answers with the keys that are, and the
-    /// jobs these are of.
+    /// Opens the windows of jobs that ask for one, each key at most once. Returns the keys whose window lasts, with the
+    /// job of each window.
     pub(crate) async fn take_windows(
         &self,
         conn: &mut PgConnection,
@@ -65,7 +66,7 @@ impl PostgresStore {
         rows.iter().map(|row| Ok((get(row, "key")?, JobId(get(row, "job_id")?)))).collect()
     }
 
-    /// Another took the place of the job the window is of.
+    /// Another job took the place of the one that opened the window.
     pub(crate) async fn point_window(
         &self,
         conn: &mut PgConnection,
@@ -81,9 +82,11 @@ impl PostgresStore {
         &self,
         conn: &mut PgConnection,
         key: &str,
-        twin: i64,
+        opened_by: i64,
+        existing: JobId,
     ) -> Result<(), StoreError> {
-        let query = sqlx::query(self.sql(CLOSE)).bind(self.offset()).bind(key).bind(twin);
+        let query =
+            sqlx::query(self.sql(CLOSE)).bind(self.offset()).bind(key).bind(opened_by).bind(existing.0);
         query.execute(conn).await.map_err(failed(OP))?;
         Ok(())
     }

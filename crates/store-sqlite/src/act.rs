@@ -12,7 +12,7 @@ use windlass_core::{JobId, JobState, KindId, LaneId, QueueId, StoreError, Time, 
 
 use crate::SqliteStore;
 use crate::end::{End, finish};
-use crate::enqueue::{INSERT_READY, twin_of};
+use crate::enqueue::{INSERT_READY, waiting_with};
 use crate::entity::box_waits_again;
 use crate::error::Answer;
 use crate::lane::{check, release, stored_queue};
@@ -193,7 +193,7 @@ fn retry(scope: &mut Scope<'_>, id: JobId, bulk: &mut Bulk) -> Answer<()> {
     }
     if let Some(key) = &unique_key {
         let holds = until == Some(UniqueUntil::Finished);
-        if twin_of(scope.connection, key)?.is_some() || holds && unique::holder(scope, key)?.is_some() {
+        if waiting_with(scope.connection, key)?.is_some() || holds && unique::holder(scope, key)?.is_some() {
             supersede_finished(scope, id)?;
             bulk.superseded += 1;
             return Ok(());

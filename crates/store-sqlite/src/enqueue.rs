@@ -8,7 +8,7 @@ use windlass_core::lane::Lane;
 use windlass_core::store::{Enqueued, Wake};
 use windlass_core::time::micros;
 use windlass_core::{
-    Idempotency, JobId, JobState, KeyUse, KindId, LaneId, NewJob, OnConflict, RunAt, StoreError, Time,
+    Existing, Idempotency, JobId, JobState, KeyUse, KindId, LaneId, Meeting, NewJob, StoreError, Time,
     Unique, UniqueUntil,
 };
 
@@ -89,25 +89,27 @@ fn idempotent<'c>(
 
 /// Inserts the job unless its unique key says otherwise.
 fn admit<'c>(scope: &mut Scope<'c>, inserts: &mut Inserts<'c>, job: &NewJob) -> Answer<Enqueued> {
-    let mut run_at = start(job.run_at, scope.now);
+    let mut run_at = job.run_at.from(scope.now);
     let Some(unique) = &job.unique else {
         return Ok(Enqueued { id: insert(scope, inserts, job, run_at)?, duplicate: false });
     };
-    let twin = twin_of(scope.connection, &unique.key)?;
-    let met = match &twin {
-        Some(twin) => Some(twin.id),
-        None => held(scope, unique)?,
+    let waiting = waiting_with(scope.connection, &unique.key)?;
+    let met = match &waiting {
+        Some(waiting) => Some((waiting.id, Existing::Waiting)),
+        None => held(scope, unique)?.map(|id| (id, Existing::Claimed)),
     };
-    match (met, unique.on_conflict, twin) {
-        (None, ..) => {}
-        (Some(_), OnConflict::Replace, Some(twin)) => {
-            run_at = run_at.min(twin.run_at);
-            supersede(scope, &twin)?;
+    match met.map(|(id, existing)| (id, unique.meets(existing))) {
+        None => {}
+        Some((_, Meeting::Replace)) => {
+            if let Some(waiting) = &waiting {
+                run_at = run_at.min(waiting.run_at);
+                supersede(scope, waiting)?;
+            }
         }
-        (Some(existing), OnConflict::Reject, _) => {
+        Some((id, Meeting::Duplicate)) => return Ok(Enqueued { id, duplicate: true }),
+        Some((existing, Meeting::Refuse)) => {
             return Err(StoreError::UniqueRejected { key: unique.key.clone(), existing }.into());
         }
-        (Some(id), OnConflict::Keep | OnConflict::Replace, _) => return Ok(Enqueued { id, duplicate: true }),
     }
     let id = insert(scope, inserts, job, run_at)?;
     unique::hold(scope, unique, id)?;
@@ -115,7 +117,7 @@ fn admit<'c>(scope: &mut Scope<'c>, inserts: &mut Inserts<'c>, job: &NewJob) -> 
     Ok(Enqueued { id, duplicate: false })
 }
 
-/// The job that has the key although it does not wait: it runs and holds the key until its end, or its window lasts.
+/// The job that has the key and does not wait: it runs and holds the key until its end, or its window lasts.
 fn held(scope: &Scope<'_>, unique: &Unique) -> Answer<Option<JobId>> {
     let holder = match unique.until {
         UniqueUntil::Finished => unique::holder(scope, &unique.key)?,
@@ -170,17 +172,8 @@ fn insert<'c>(scope: &mut Scope<'c>, inserts: &mut Inserts<'c>, job: &NewJob, ru
     Ok(JobId(id))
 }
 
-/// A time in the past means now.
-fn start(run_at: RunAt, now: Time) -> Time {
-    match run_at {
-        RunAt::Now => now,
-        RunAt::In(delay) => now.plus(delay),
-        RunAt::At(at) => at.max(now),
-    }
-}
-
 /// The waiting job with a unique key.
-pub(crate) struct Twin {
+pub(crate) struct Waiting {
     pub(crate) id: JobId,
     pub(crate) run_at: Time,
     pub(crate) attempt: u16,
@@ -189,15 +182,15 @@ pub(crate) struct Twin {
     holds_slot: bool,
 }
 
-pub(crate) fn twin_of(connection: &Connection, key: &str) -> Answer<Option<Twin>> {
-    let twin = connection
+pub(crate) fn waiting_with(connection: &Connection, key: &str) -> Answer<Option<Waiting>> {
+    let waiting = connection
         .prepare_cached(
             "select id, run_at, attempt, lane, kind, queue > 0 from windlass_ready where unique_key = ?1",
         )?
         .query_row([key], |row| {
             let kind = KindId(row.get(4)?);
             let lane = row.get::<_, Option<i64>>(3)?.map(|id| Lane { id: LaneId(id), kind });
-            Ok(Twin {
+            Ok(Waiting {
                 id: JobId(row.get(0)?),
                 run_at: Time(row.get(1)?),
                 attempt: row.get(2)?,
@@ -206,15 +199,15 @@ pub(crate) fn twin_of(connection: &Connection, key: &str) -> Answer<Option<Twin>
             })
         })
         .optional()?;
-    Ok(twin)
+    Ok(waiting)
 }
 
 /// Ends a waiting job in favour of a newer one.
-pub(crate) fn supersede(scope: &mut Scope<'_>, twin: &Twin) -> Answer<()> {
-    scope.connection.prepare_cached("delete from windlass_ready where id = ?1")?.execute([twin.id.0])?;
-    if let Some(lane) = twin.lane.filter(|_| twin.holds_slot) {
+pub(crate) fn supersede(scope: &mut Scope<'_>, waiting: &Waiting) -> Answer<()> {
+    scope.connection.prepare_cached("delete from windlass_ready where id = ?1")?.execute([waiting.id.0])?;
+    if let Some(lane) = waiting.lane.filter(|_| waiting.holds_slot) {
         release(scope, lane)?;
         scope.wake(Wake::Any);
     }
-    finish(scope, &End::waiting(twin.id, JobState::Superseded, twin.attempt))
+    finish(scope, &End::waiting(waiting.id, JobState::Superseded, waiting.attempt))
 }

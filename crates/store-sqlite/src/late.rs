@@ -15,18 +15,17 @@ use crate::scope::Scope;
 
 /// Those that have been due for longer than `after`, the longest first.
 pub(crate) fn claim_late(scope: &mut Scope<'_>, claim: &Claim, after: Duration) -> Answer<LateJobs> {
-    let Some(May { limit, limited, .. }) = may_claim(scope.connection, claim)? else {
-        return Ok(LateJobs { jobs: Vec::new(), waiting: true });
-    };
-    let cut = limit < claim.limit;
-    let claim = &Claim { limit, ..claim.clone() };
     let before = scope.now.minus(after);
     let mut late: Vec<Due> = Vec::new();
     let mut from = 0;
     while let Some(priority) = next_priority(scope.connection, claim.queue, from)? {
-        late.append(&mut walk(scope.connection, claim, priority, before, limit as usize)?);
+        late.append(&mut walk(scope.connection, claim, priority, before, claim.limit as usize)?);
         from = priority + 1;
     }
+    let found = late.len();
+    let Some(May { limit, limited, .. }) = may_claim(scope.connection, claim)? else {
+        return Ok(LateJobs::leased(Vec::new(), found));
+    };
     let places: Vec<(u8, Time)> = late.iter().map(|job| (job.priority, job.run_at)).collect();
     let mut shares = longest_due(&places, limit);
     late.retain(|job| match shares.iter_mut().find(|(priority, _)| *priority == job.priority) {
@@ -36,8 +35,6 @@ pub(crate) fn claim_late(scope: &mut Scope<'_>, claim: &Claim, after: Duration) 
         }
         _ => false,
     });
-    let mut jobs = take_all(scope, claim, limited, &late)?;
-    jobs.sort_unstable_by_key(|job| (job.run_at, job.priority, job.id));
-    let waiting = cut && jobs.len() == limit as usize;
-    Ok(LateJobs { jobs, waiting })
+    let jobs = take_all(scope, &Claim { limit, ..claim.clone() }, limited, &late)?;
+    Ok(LateJobs::leased(jobs, found))
 }

@@ -11,7 +11,7 @@ use windlass_core::store::{Settled, Wake};
 use windlass_core::{JobId, JobState, KindId, LaneId, QueueId, Settlement, UniqueUntil, Verdict};
 
 use crate::end::{End, INSERT_FINISHED, Run, finish, finish_with};
-use crate::enqueue::{INSERT_READY, twin_of};
+use crate::enqueue::{INSERT_READY, waiting_with};
 use crate::error::{Answer, Fault};
 use crate::lane::{self, Lanes, check, of_job, release, stored_queue};
 use crate::lease::Leases;
@@ -112,7 +112,7 @@ pub(crate) fn come_back<'c>(
     let Back { id, attempt, run, why, suspect } = back;
     let Waiting { kind, queue, priority, unique_key, lane, .. } = waiting_columns(scope.connection, *id)?;
     if let Some(key) = &unique_key
-        && twin_of(scope.connection, key)?.is_some()
+        && waiting_with(scope.connection, key)?.is_some()
     {
         let error = why.error.as_deref();
         let state = JobState::Superseded;

@@ -1,6 +1,6 @@
-//! Windows of unique keys: for so long from its acceptance on, a job has no second of its key.
+//! Windows of unique keys: for this long after a job was accepted, another job with the key is a duplicate.
 //!
-//! Owns: the rows of windows. Only jobs that ask for a window look here or leave one. Never ends a job.
+//! Owns `unique_windows`. Only jobs that ask for a window read or write it. Never ends a job.
 
 use rusqlite::OptionalExtension;
 use windlass_core::{JobId, Unique};
@@ -8,7 +8,7 @@ use windlass_core::{JobId, Unique};
 use crate::error::Answer;
 use crate::scope::Scope;
 
-/// The job whose window the key is still in.
+/// The job whose window of the key lasts.
 pub(crate) fn lasting(scope: &Scope<'_>, unique: &Unique) -> Answer<Option<JobId>> {
     if unique.window.is_none() {
         return Ok(None);
@@ -21,7 +21,7 @@ pub(crate) fn lasting(scope: &Scope<'_>, unique: &Unique) -> Answer<Option<JobId
     Ok(job)
 }
 
-/// The job was accepted; one that took another's place is in its window.
+/// The job was accepted. Where it replaced another, that job's window goes on.
 pub(crate) fn open(scope: &Scope<'_>, unique: &Unique, job: JobId) -> Answer<()> {
     let Some(window) = unique.window else { return Ok(()) };
     scope

@@ -26,13 +26,21 @@ pub struct Claim {
     pub suspect: bool,
 }
 
-/// What a claim for late jobs brought.
+/// What a claim for late jobs brought, the longest due first.
 #[derive(Clone, Debug, Default)]
 pub struct LateJobs {
     pub jobs: Vec<LeasedJob>,
-    /// There may be more that are late and got none of the slots: others hold them, or the queue's global concurrency is
-    /// used up.
+    /// More late jobs were found than leased: other workers hold the slots, or the queue's global concurrency is used
+    /// up.
     pub waiting: bool,
+}
+
+impl LateJobs {
+    /// `found` late jobs were seen, and these of them leased.
+    pub fn leased(mut jobs: Vec<LeasedJob>, found: usize) -> LateJobs {
+        jobs.sort_unstable_by_key(|job| (job.run_at, job.priority, job.id));
+        LateJobs { waiting: jobs.len() < found, jobs }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use windlass_core::{JobId, Strategy, TypeId};
 
 use super::{keys, read};
 use crate::audit;
-use crate::enqueue::{enqueue, supersede, twin_of};
+use crate::enqueue::{enqueue, supersede, waiting_with};
 use crate::error::{Answer, Fault};
 use crate::scope::Scope;
 
@@ -213,12 +213,14 @@ fn write_row(
 
 /// A box that waits has nothing left to do.
 fn end_box(scope: &mut Scope<'_>, write: &EntityWrite) -> Answer<()> {
-    let Some(twin) = twin_of(scope.connection, &box_key(&write.spec.name, &write.id))? else { return Ok(()) };
+    let Some(waiting) = waiting_with(scope.connection, &box_key(&write.spec.name, &write.id))? else {
+        return Ok(());
+    };
     scope
         .connection
         .prepare_cached("delete from windlass_cancels where job_id = ?1")?
-        .execute([twin.id.0])?;
-    supersede(scope, &twin)
+        .execute([waiting.id.0])?;
+    supersede(scope, &waiting)
 }
 
 pub(super) fn put_vector(

@@ -571,6 +571,7 @@ macro_rules! conformance_cases {
                 no_job_waits_behind_a_running_one
                 a_cancelled_job_holds_its_key_and_a_deleted_one_does_not
                 replacing_a_waiting_job_keeps_its_window
+                a_replacement_takes_over_both_the_key_and_the_window
                 a_job_that_waits_beyond_its_window_holds_its_key
                 an_enqueue_without_a_window_ignores_windows
                 duplicates_in_one_call

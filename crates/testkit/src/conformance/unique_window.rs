@@ -81,6 +81,21 @@ pub async fn replacing_a_waiting_job_keeps_its_window(h: Harness) {
     assert!(!again(&h, OnConflict::Keep).await.duplicate, "ten minutes after the first");
 }
 
+pub async fn a_replacement_takes_over_both_the_key_and_the_window(h: Harness) {
+    let until_finished = || {
+        let unique = Unique { window: Some(10 * MINUTE), ..Unique::new("k", OnConflict::Replace) };
+        NewJob { unique: Some(unique), ..h.job() }
+    };
+    h.put(until_finished()).await;
+    let second = h.put(until_finished()).await;
+    let leased = h.claim_one(h.worker().await).await;
+    assert_eq!(leased.id, second);
+    let duplicate = vec![Enqueued { id: second, duplicate: true }];
+    assert_eq!(h.store.enqueue(&[until_finished()]).await.unwrap(), duplicate, "it runs");
+    h.done(&leased).await;
+    assert_eq!(h.store.enqueue(&[until_finished()]).await.unwrap(), duplicate, "its window lasts");
+}
+
 /// A job that waits beyond its window still holds its key, and opens no new window.
 pub async fn a_job_that_waits_beyond_its_window_holds_its_key(h: Harness) {
     let first = h.put(windowed(&h, "k", OnConflict::Keep)).await;
