@@ -1,7 +1,7 @@
 //! Leasing jobs that have been due too long, whatever their priority.
 //!
-//! Which of them come first is decided by `windlass_core::order`. Never follows lane checks: a claim of all priorities comes
-//! right after.
+//! `windlass_core::order` decides which of them come first. Never follows lane checks: a claim of all priorities
+//! comes right after.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::claim::{Due, May, may_claim, next_priority, take_all, walk};
 use crate::error::Answer;
 use crate::scope::Scope;
 
-/// Those that have been due for longer than `after`, the longest first.
+/// Jobs that have been due for longer than `after`, the longest first.
 pub(crate) fn claim_late(scope: &mut Scope<'_>, claim: &Claim, after: Duration) -> Answer<LateJobs> {
     let Some(May { limit, limited, .. }) = may_claim(scope.connection, claim)? else {
         return Ok(LateJobs { jobs: Vec::new(), waiting: true });
