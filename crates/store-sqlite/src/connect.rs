@@ -115,10 +115,10 @@ pub(crate) fn wait_until(deadline: Option<Instant>) {
 /// The busy handler: SQLite calls it while another connection holds the lock.
 pub(crate) fn retry_busy(tries: i32) -> bool {
     const NAP: Duration = Duration::from_millis(1);
-    let (begun, told) = WAIT.get();
+    let (begun, deadline) = WAIT.get();
     let begun = begun.filter(|_| tries > 0).unwrap_or_else(Instant::now);
-    WAIT.set((Some(begun), told));
-    if Instant::now() >= told.unwrap_or(begun + PATIENCE) {
+    WAIT.set((Some(begun), deadline));
+    if Instant::now() >= deadline.unwrap_or(begun + PATIENCE) {
         return false;
     }
     thread::sleep(NAP);

@@ -27,7 +27,7 @@ pub(crate) fn reclaim(scope: &mut Scope<'_>, beat: &Beat) -> Answer<Option<Recla
         return Ok(None);
     }
     let mut tally = Reclaimed::default();
-    let mut cancels = Cancels::look(scope.connection)?;
+    let mut cancels = Cancels::load(scope.connection)?;
     let mut lanes = None;
     for held in lease::of_worker(scope.connection, beat.worker)? {
         for (id, place) in held.ids.iter().zip(held.places()?) {

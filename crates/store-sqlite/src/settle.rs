@@ -21,7 +21,7 @@ use crate::workflow;
 pub(crate) fn settle(scope: &mut Scope<'_>, settlements: &[Settlement]) -> Answer<Vec<Settled>> {
     let mut leases = Leases::default();
     let connection = scope.connection;
-    let mut cancels = Cancels::look(connection)?;
+    let mut cancels = Cancels::load(connection)?;
     let mut insert = connection.prepare_cached(INSERT_FINISHED)?;
     let mut lanes = None;
     let mut answers = Vec::with_capacity(settlements.len());
@@ -208,7 +208,7 @@ pub(crate) struct Cancels {
 }
 
 impl Cancels {
-    pub(crate) fn look(connection: &Connection) -> Answer<Cancels> {
+    pub(crate) fn load(connection: &Connection) -> Answer<Cancels> {
         let any = connection
             .prepare_cached("select exists (select 1 from windlass_cancels)")?
             .query_row([], |row| row.get(0))?;

@@ -104,7 +104,7 @@ impl SqliteStore {
                 return;
             }
             // A dropped receiver wants neither more rows nor an error.
-            if let Err(Some(fault)) = pour(&connection, &holdings.tables, &send) {
+            if let Err(Some(fault)) = send_rows(&connection, &holdings.tables, &send) {
                 let _ = send.blocking_send(Err(fault.named(OP)));
             }
         };
@@ -128,7 +128,11 @@ fn columns(connection: &Connection) -> Answer<Vec<(String, String)>> {
 type Batches = mpsc::Sender<Result<Batch, StoreError>>;
 
 /// `Err(None)` when the receiver was dropped.
-fn pour(connection: &Connection, tables: &[&'static Table], batches: &Batches) -> Result<(), Option<Fault>> {
+fn send_rows(
+    connection: &Connection,
+    tables: &[&'static Table],
+    batches: &Batches,
+) -> Result<(), Option<Fault>> {
     for &table in tables {
         let send = |rows| batches.blocking_send(Ok(Batch { table, rows })).map_err(|_| None);
         let mut gather = Gather::default();

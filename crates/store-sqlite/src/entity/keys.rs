@@ -10,7 +10,7 @@ use crate::error::Answer;
 use crate::scope::Scope;
 
 /// The stored answer to a write with this key; `None` when the key is free.
-pub(super) fn look(connection: &Connection, key: &Idempotency) -> Answer<Option<Saved>> {
+pub(super) fn find(connection: &Connection, key: &Idempotency) -> Answer<Option<Saved>> {
     let known = connection
         .prepare_cached("select fingerprint, answer from windlass_idempotency where key = ?1")?
         .query_row([&key.key], |row| Ok((row.get::<_, Vec<u8>>(0)?, row.get::<_, Option<String>>(1)?)))

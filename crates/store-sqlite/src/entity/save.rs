@@ -46,7 +46,7 @@ pub(super) fn save(scope: &mut Scope<'_>, boxes: &BoxKinds, writes: &[EntityWrit
     let mut answers = Vec::with_capacity(writes.len());
     for write in writes {
         let known =
-            write.idempotency.as_ref().map(|key| keys::look(scope.connection, key)).transpose()?.flatten();
+            write.idempotency.as_ref().map(|key| keys::find(scope.connection, key)).transpose()?.flatten();
         let answer = match known {
             Some(answer) => answer,
             None => save_one(scope, boxes, write, seq)?,

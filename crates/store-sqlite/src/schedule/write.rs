@@ -16,9 +16,9 @@ pub(super) fn put(scope: &mut Scope<'_>, spec: &ScheduleSpec, actor: Option<&Act
     if let Some(record) = before.as_ref().filter(|row| row.kept == kept && row.payload == spec.payload) {
         return Ok(SchedulePut { record: record.clone(), what: Put::Same });
     }
-    let stood = before.as_ref().map(|row| (row.created_at, row.last_tick));
+    let progress = before.as_ref().map(|row| (row.created_at, row.last_tick));
     let standing = spec
-        .stand(stood, scope.now)
+        .stand(progress, scope.now)
         .map_err(|invalid| StoreError::Corrupt { what: format!("an unchecked schedule: {invalid}") })?;
     scope
         .connection

@@ -88,18 +88,18 @@ async fn a_killed_process_is_gone_at_once() {
 #[tokio::test]
 async fn a_commit_of_another_process_wakes_this_one() {
     let setup = Setup::new().await;
-    let (tell, told) = std::sync::mpsc::channel();
-    setup.store.on_wake(Box::new(move |wake| tell.send(wake).is_ok()));
+    let (send, wakes) = std::sync::mpsc::channel();
+    setup.store.on_wake(Box::new(move |wake| send.send(wake).is_ok()));
     let other = rusqlite::Connection::open(setup.path()).unwrap();
     // A new value each time: SQLite commits nothing when nothing changes.
     let write = || other.execute("update windlass_queues set owner = hex(randomblob(4))", []).unwrap();
     // The first check only reads the number: a commit before it wakes no one.
     let heard = || {
-        std::iter::repeat_with(write).take(100).any(|_| told.recv_timeout(Duration::from_millis(50)).is_ok())
+        std::iter::repeat_with(write).take(100).any(|_| wakes.recv_timeout(Duration::from_millis(50)).is_ok())
     };
     assert!(heard());
-    while told.recv_timeout(Duration::from_millis(100)).is_ok() {}
+    while wakes.recv_timeout(Duration::from_millis(100)).is_ok() {}
     write();
-    assert_eq!(told.recv_timeout(Duration::from_secs(5)).unwrap(), windlass_core::store::Wake::Any);
-    assert!(told.recv_timeout(Duration::from_millis(100)).is_err(), "no wake-up without a commit");
+    assert_eq!(wakes.recv_timeout(Duration::from_secs(5)).unwrap(), windlass_core::store::Wake::Any);
+    assert!(wakes.recv_timeout(Duration::from_millis(100)).is_err(), "no wake-up without a commit");
 }
