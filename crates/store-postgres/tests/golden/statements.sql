@@ -35,21 +35,16 @@ returning id
 ;
 
 insert into windlass.kinds as k (name, queue, priority, max_attempts, timeout_us, backoff_base_us,
-                                 backoff_cap_us, description, key_concurrency, configured_key_concurrency,
-                                 rate, resource)
-select $1, q.id, $3, $4, $5, $6, $7, $8, $9, $9, $10, $11 from windlass.queues q where q.name = $2
+                                 backoff_cap_us, description, resource)
+select $1, q.id, $3, $4, $5, $6, $7, $8, $9 from windlass.queues q where q.name = $2
 on conflict (name) do update
 set priority = excluded.priority, max_attempts = excluded.max_attempts, timeout_us = excluded.timeout_us,
     backoff_base_us = excluded.backoff_base_us, backoff_cap_us = excluded.backoff_cap_us,
-    description = excluded.description, rate = excluded.rate, resource = excluded.resource,
-    configured_key_concurrency = excluded.key_concurrency,
-    key_concurrency = coalesce(k.live_key_concurrency, excluded.key_concurrency)
+    description = excluded.description, resource = excluded.resource
 where k.queue = excluded.queue
-  and (k.priority, k.max_attempts, k.timeout_us, k.backoff_base_us, k.backoff_cap_us, k.description,
-       k.configured_key_concurrency, k.rate, k.resource)
+  and (k.priority, k.max_attempts, k.timeout_us, k.backoff_base_us, k.backoff_cap_us, k.description, k.resource)
     is distinct from (excluded.priority, excluded.max_attempts, excluded.timeout_us, excluded.backoff_base_us,
-                      excluded.backoff_cap_us, excluded.description, excluded.key_concurrency, excluded.rate,
-                      excluded.resource)
+                      excluded.backoff_cap_us, excluded.description, excluded.resource)
 returning k.xmax = 0 as new
 ;
 
@@ -59,30 +54,21 @@ from windlass.ready r join windlass.kinds k on k.id = r.kind
 where -r.queue > 0 and k.name = any ($2)
 ;
 
-insert into windlass.queues as q (name, priority, concurrency, cadence_us, sla_us, owner, colour, depth_cap,
-                                  concurrency_min, concurrency_max, resource, global_concurrency, boost_after_us)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $10, $11, $12, $13, $14)
+insert into windlass.queues as q (name, priority, cadence_us, sla_us, owner, colour, resource)
+values ($1, $2, $3, $4, $5, $6, $7)
 on conflict (name) do update
-set priority = excluded.priority, concurrency = excluded.concurrency, cadence_us = excluded.cadence_us,
-    sla_us = excluded.sla_us, owner = excluded.owner, colour = excluded.colour, depth_cap = excluded.depth_cap,
-    concurrency_min = excluded.concurrency_min, concurrency_max = excluded.concurrency_max,
-    resource = excluded.resource, global_concurrency = excluded.global_concurrency,
-    boost_after_us = excluded.boost_after_us
-where $9 and (q.priority, q.concurrency, q.cadence_us, q.sla_us, q.owner, q.colour, q.depth_cap,
-              q.concurrency_min, q.concurrency_max, q.resource, q.global_concurrency, q.boost_after_us)
-    is distinct from (excluded.priority, excluded.concurrency, excluded.cadence_us, excluded.sla_us,
-                      excluded.owner, excluded.colour, excluded.depth_cap, excluded.concurrency_min,
-                      excluded.concurrency_max, excluded.resource, excluded.global_concurrency,
-                      excluded.boost_after_us)
+set priority = excluded.priority, cadence_us = excluded.cadence_us, sla_us = excluded.sla_us,
+    owner = excluded.owner, colour = excluded.colour, resource = excluded.resource
+where $8 and (q.priority, q.cadence_us, q.sla_us, q.owner, q.colour, q.resource)
+    is distinct from (excluded.priority, excluded.cadence_us, excluded.sla_us, excluded.owner, excluded.colour,
+                      excluded.resource)
 ;
 
 insert into windlass.reservations (budget, month, job_id, token, kind, user_id, amount, tokens, at)
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9) returning id
 ;
 
-insert into windlass.resources as r (name, permits) values ($1, coalesce($2, 1))
-on conflict (name) do update set permits = excluded.permits
-where $2 is not null and r.permits <> excluded.permits
+    insert into windlass.resources (name) values ($1) on conflict (name) do nothing
 ;
 
 insert into windlass.rollups (minute, queue, kind, completed, retried, dead, run_us, latency)
@@ -167,11 +153,6 @@ not exists (select from windlass.jobs_default)
     and not exists (select from windlass.finished_default) as default_empty
 ;
 
-select coalesce(k.live_rate, k.rate) as rate, r.given_until,
-       statement_timestamp() + $2::bigint * interval '1 microsecond' as now
-from windlass.kinds k left join windlass.rates r on r.kind = k.id where k.id = $1
-;
-
 select currency from windlass.budgets b where name = $1 and currency <> $2
 and exists (select from windlass.budget_months m
             where m.budget = b.id and (m.settled_amount > 0 or m.reserved_amount > 0))
@@ -197,8 +178,7 @@ from windlass.workers order by id
 ;
 
 select k.id, k.queue, k.name, q.name as queue_name, k.priority, k.max_attempts, k.timeout_us,
-       k.backoff_base_us, k.backoff_cap_us, k.description, k.key_concurrency,
-       coalesce(k.live_rate, k.rate) as rate, r.name as resource, coalesce(r.live_permits, r.permits) as permits
+       k.backoff_base_us, k.backoff_cap_us, k.description, r.name as resource, k.rate, r.permits, k.key_concurrency
 from windlass.kinds k join windlass.queues q on q.id = k.queue
 left join windlass.resources r on r.name = coalesce(k.resource, q.resource) order by k.name
 ;
@@ -217,9 +197,18 @@ cross join lateral (
     from windlass.entities where type = k.type and id = k.id for update) e
 ;
 
+select k.name, coalesce(k.resource, q.resource) as resource
+from windlass.kinds k join windlass.queues q on q.id = k.queue where k.id = $1 for no key update of k
+;
+
 select k.name, j.tags from windlass.claims c
 join windlass.jobs j on j.id = $1 join windlass.kinds k on k.id = j.kind
 where c.token = $2 and $1 = any (c.ids)
+;
+
+select k.rate, r.given_until,
+       statement_timestamp() + $2::bigint * interval '1 microsecond' as now
+from windlass.kinds k left join windlass.rates r on r.kind = k.id where k.id = $1
 ;
 
 select key, requests, tokens_in, tokens_out, amount from windlass.budget_costs
@@ -264,9 +253,6 @@ select month, limit_amount, limit_tokens, settled_amount, settled_tokens, reserv
 from windlass.budget_months where budget = $1 and month = $2 for update
 ;
 
-    select name, key_concurrency from windlass.kinds where name = any ($1) and live_key_concurrency is null
-;
-
 select p.name, p.job_id, p.state, f.result
 from windlass.workflow_jobs m
 join windlass.workflow_jobs p
@@ -278,8 +264,7 @@ where m.job_id = $1 order by p.no
     select percent, level, at from windlass.budget_alerts where budget = $1 and month = $2 order by percent
 ;
 
-select q.limited_claims as claims,
-       case when q.live_global_concurrency_set then q.live_global_concurrency else q.global_concurrency end as most,
+select q.limited_claims as claims, q.global_concurrency as most,
        coalesce((select sum(cardinality(c.ids)) from windlass.claims c where c.queue = q.id), 0)::bigint as leased
 from windlass.queues q where q.id = $1
 ;
@@ -344,29 +329,6 @@ where budget = $1 and month = $2
 update windlass.entities
 set state = 2, waiting = null, error = null, indexed_version = version, changed = pg_current_xact_id()
 where no = any ($1)
-;
-
-update windlass.kinds k
-set live_rate = case when $2 then $3 else k.live_rate end,
-    live_key_concurrency = case when $4 then $5 else k.live_key_concurrency end,
-    key_concurrency = case when $4 then coalesce($5, k.configured_key_concurrency) else k.key_concurrency end
-from windlass.queues q where k.id = $1 and q.id = k.queue
-returning coalesce(k.resource, q.resource) as resource, k.name
-;
-
-update windlass.queues
-set paused = coalesce($2, paused),
-    live_concurrency = case when $3 then $4 else live_concurrency end,
-    live_concurrency_min = case when $5 then $7 else live_concurrency_min end,
-    live_concurrency_max = case when $6 then coalesce($4, live_concurrency, concurrency)
-                                when $5 then $8 else live_concurrency_max end,
-    live_depth_cap = case when $9 then $11 else live_depth_cap end,
-    live_depth_cap_set = case when $9 then $10 else live_depth_cap_set end,
-    live_global_concurrency = case when $12 then $14 else live_global_concurrency end,
-    live_global_concurrency_set = case when $12 then $13 else live_global_concurrency_set end,
-    live_boost_after_us = case when $15 then $16 else live_boost_after_us end
-where id = $1
-returning resource
 ;
 
 update windlass.schedules
@@ -492,16 +454,8 @@ returning w.key
 ;
 
 with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now)
-select q.id, q.name, q.priority, coalesce(q.live_concurrency, q.concurrency) as concurrency, q.cadence_us,
-       q.sla_us, q.owner, q.colour, q.paused,
-       case when q.live_concurrency_max is null then q.concurrency_min else q.live_concurrency_min end as concurrency_min,
-       case when q.live_concurrency_max is null then q.concurrency_max
-          when q.live_concurrency_min is not null then q.live_concurrency_max end as concurrency_max, r.name as resource,
-       coalesce(r.live_permits, r.permits) as permits,
-       case when q.live_depth_cap_set then q.live_depth_cap else q.depth_cap end as depth_cap,
-       case when q.live_global_concurrency_set then q.live_global_concurrency else q.global_concurrency end
-           as global_concurrency,
-       nullif(coalesce(q.live_boost_after_us, q.boost_after_us), 0) as boost_after_us,
+select q.id, q.name, q.priority, q.cadence_us, q.sla_us, q.owner, q.colour, q.paused, r.name as resource,
+       q.concurrency, q.concurrency_min, q.concurrency_max, q.global_concurrency, r.permits, q.depth_cap, q.boost_after_us,
        coalesce((select sum(cardinality(c.ids)) from windlass.claims c where c.queue = q.id), 0)::bigint as running,
        (select count(*) from (
             select from unnest(array[q.id, -q.id]) s (queue), generate_series(0, 10) p, lateral (
@@ -583,13 +537,8 @@ s as materialized (
     select s.asked, s.queue, s.kinds::int[] as kinds, s.checks
     from unnest((select $3::int[]), (select $4::text[]), (select $9::timestamptz[]))
          with ordinality s (queue, kinds, checks, asked))
-select n.now, s.asked, q.id as queue, q.paused, coalesce(q.live_concurrency, q.concurrency) as concurrency,
-       case when q.live_concurrency_max is null then q.concurrency_min else q.live_concurrency_min end as concurrency_min,
-       case when q.live_concurrency_max is null then q.concurrency_max
-          when q.live_concurrency_min is not null then q.live_concurrency_max end as concurrency_max,
-       case when q.live_global_concurrency_set then q.live_global_concurrency else q.global_concurrency end
-           as global_concurrency,
-       nullif(coalesce(q.live_boost_after_us, q.boost_after_us), 0) as boost_after_us,
+select n.now, s.asked, q.id as queue, q.paused, q.concurrency, q.concurrency_min, q.concurrency_max,
+       q.global_concurrency, q.boost_after_us,
        case when exists (select from windlass.cancels) then array(
             select x.job_id from windlass.cancels x
             join windlass.claims c on c.worker = $2 and x.job_id = any (c.ids)) else '{}' end as cancel,
@@ -613,11 +562,11 @@ select n.now, s.asked, q.id as queue, q.paused, coalesce(q.live_concurrency, q.c
                  and r.kind = any (s.kinds)) as suspect,
        l.kinds as limited, l.rates, l.resources, l.permits
 from n cross join (
-    select array_agg(k.id) as kinds, array_agg(coalesce(k.live_rate, k.rate)) as rates,
-           array_agg(r.name) as resources, array_agg(coalesce(r.live_permits, r.permits)) as permits
+    select array_agg(k.id) as kinds, array_agg(k.rate) as rates,
+           array_agg(r.name) as resources, array_agg(r.permits) as permits
     from windlass.kinds k join windlass.queues q on q.id = k.queue
     left join windlass.resources r on r.name = coalesce(k.resource, q.resource)
-    where k.id = any ((select $8::int[])::int[]) and (k.rate is not null or k.live_rate is not null or r.name is not null)) l
+    where k.id = any ((select $8::int[])::int[]) and (k.rate is not null or r.name is not null)) l
 left join s on true left join windlass.queues q on q.id = s.queue
 order by s.asked
 ;
@@ -791,6 +740,15 @@ select array_agg(id) from windlass.ready where unique_key = $1
 select attempt, at, line from windlass.logs where job_id = $1 order by seq
 ;
 
+select configured, live from windlass.kinds where name = $1 for no key update
+;
+
+select configured, live from windlass.queues where name = $1 for no key update
+;
+
+select configured, live from windlass.resources where name = $1 for no key update
+;
+
 select d.*, l.later
 from (select (select s.next_at from windlass.schedules s
               where not s.paused and s.next_at is not null and s.next_at > $1
@@ -829,7 +787,10 @@ select key, job_id from windlass.unique_windows where key = any ($1)
 select key, job_id, fingerprint from windlass.idempotency where key = any($1)
 ;
 
-select name, coalesce(live_permits, permits) as permits from windlass.resources
+select name, paused, resource from windlass.queues where id = $1 for no key update
+;
+
+select name, permits from windlass.resources
 ;
 
 select name, spec::text as spec, payload, revision, paused, last_tick, next_at, missed, created_at, updated_at from windlass.schedules where name = $1
@@ -872,6 +833,9 @@ from unnest($2::bigint[], $3::text[], $4::bytea[], $5::smallint[], $6::smallint[
 ;
 
 update windlass.jobs set priority = $2 where id = $1 and priority <> $2
+;
+
+update windlass.queues set paused = $2 where id = $1
 ;
 
 update windlass.rates set given_until = $3 where kind = $1 and given_until = $2
@@ -934,8 +898,8 @@ given as materialized (
     select * from unnest($2::bigint[], $3::bigint[], $4::smallint[], $5::timestamptz[], $6::bytea[], $7::smallint[],
                          $8::text[], $9::text[], $10::smallint[], $11::bigint[], $12::timestamptz[], $13::bigint[],
                          $14::int[])
-        with ordinality g (id, token, attempt, started_at, result, state, error, outcome, used, delay, place, lane, kind,
-                           ord)),
+        with ordinality g (id, token, attempt, started_at, result, state, error, outcome, used, delay, place, lane,
+                           kind, ord)),
 claimed as materialized (
     select c.token, c.worker, c.ids, c.slots, case when c.alone or c.crashes > 0 then c.crashes end as crashes
     from windlass.claims c
@@ -995,7 +959,8 @@ attempts as (
     insert into windlass.attempts (id, token, attempt, worker, started_at, ended_at, outcome, error)
     select e.id, e.token, e.attempt, e.worker, e.started_at, clock.now, e.outcome, e.error
     from ends e, clock where e.ended is null)
-select g.ord, case when e.ord is null then 'stale' when e.ended = 7 then 'superseded' else 'cancelled' end as answer
+select g.ord,
+       case when e.ord is null then 'stale' when e.ended = 7 then 'superseded' else 'cancelled' end as answer
 from given g left join ends e on e.ord = g.ord
 where e.ord is null or (e.state is null and e.ended is not null)
 ;
@@ -1017,8 +982,7 @@ returning c.kind, c.lane, c.at, c.freed
 
 with clock as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
 lanes as materialized (
-    select u.lane, u.kind, k.key_concurrency,
-           nullif(coalesce(q.live_boost_after_us, q.boost_after_us), 0) as boost_after_us,
+    select u.lane, u.kind, k.key_concurrency, q.boost_after_us,
            array(select s.slot from windlass.lane_slots s where s.lane = u.lane) as taken,
            first.address, first.id, first.priority as first_priority, first.run_at,
            (select r.priority from windlass.ready r where -r.queue > 0 and r.lane = u.lane
@@ -1030,7 +994,8 @@ lanes as materialized (
         where -r.queue > 0 and r.lane = u.lane
         order by r.priority, r.run_at, r.id limit 1) first on true),
 open as materialized (
-    select l.*, l.key_concurrency = 1 and l.first_priority = l.last_priority and l.run_at <= clock.now as first_is_next,
+    select l.*,
+           l.key_concurrency = 1 and l.first_priority = l.last_priority and l.run_at <= clock.now as first_is_next,
            array(select s.slot::smallint from generate_series(1, l.key_concurrency::int) s (slot)
                  where s.slot <> all (l.taken) order by s.slot
                  limit greatest(l.key_concurrency - cardinality(l.taken), 0)) as free
@@ -1107,8 +1072,7 @@ with gate as materialized (
            exists (select from windlass.lane_checks c
                    where c.kind = any ($5::int[]) and c.at >= $7::timestamptz
                      and c.at <= statement_timestamp() + $1::bigint * interval '1 microsecond') as checks,
-           case when q.live_global_concurrency_set then q.live_global_concurrency
-                else q.global_concurrency end is not null as limited
+           q.global_concurrency is not null as limited
     from windlass.workers w cross join windlass.queues q
     where w.id = $2 and q.id = $3 and not q.paused
     for key share of w),
@@ -1156,8 +1120,7 @@ where j.id = any (array(select id from taken))
 
 with gate as materialized (
     select statement_timestamp() + $1::bigint * interval '1 microsecond' as now, false as checks,
-           case when q.live_global_concurrency_set then q.live_global_concurrency
-                else q.global_concurrency end is not null as limited
+           q.global_concurrency is not null as limited
     from windlass.workers w cross join windlass.queues q
     where w.id = $2 and q.id = $3 and not q.paused
     for key share of w),
