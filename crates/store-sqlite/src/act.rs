@@ -220,7 +220,7 @@ fn retry(scope: &mut Scope<'_>, id: JobId, bulk: &mut Bulk) -> Answer<()> {
     Ok(())
 }
 
-/// A replayed job whose unique key is already held by a waiting job. Its record of the last run is kept.
+/// A retried job whose unique key is already held by a waiting job. Its record of the last run is kept.
 fn supersede_finished(scope: &Scope<'_>, id: JobId) -> Answer<()> {
     copy_last_attempt(scope, id)?;
     scope

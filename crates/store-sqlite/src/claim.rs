@@ -38,7 +38,7 @@ impl Due {
 }
 
 pub(crate) fn claim(scope: &mut Scope<'_>, claim: &Claim) -> Answer<Vec<LeasedJob>> {
-    let Some(May { limit, limited, checks }) = may_claim(scope.connection, claim)? else {
+    let Some(ClaimLimits { limit, limited, checks }) = claim_limits(scope.connection, claim)? else {
         return Ok(Vec::new());
     };
     let claim = &Claim { limit, ..claim.clone() };
@@ -77,7 +77,7 @@ pub(crate) fn take_all(
 }
 
 /// What a claim may take.
-pub(crate) struct May {
+pub(crate) struct ClaimLimits {
     pub(crate) limit: u32,
     /// The queue has a global concurrency.
     pub(crate) limited: bool,
@@ -86,20 +86,20 @@ pub(crate) struct May {
 }
 
 /// `None` when the queue is paused or full, or the worker was declared dead. One statement checks all of it.
-pub(crate) fn may_claim(connection: &Connection, claim: &Claim) -> Answer<Option<May>> {
-    let may: Option<(Option<u32>, bool)> = connection
+pub(crate) fn claim_limits(connection: &Connection, claim: &Claim) -> Answer<Option<ClaimLimits>> {
+    let limits: Option<(Option<u32>, bool)> = connection
         .prepare_cached(
             "select q.global_concurrency, exists (select 1 from windlass_lane_checks)
              from windlass_queues q, windlass_workers w where q.id = ?1 and not q.paused and w.id = ?2",
         )?
         .query_row((claim.queue.0, claim.worker.0), |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
-    let Some((most, checks)) = may else { return Ok(None) };
+    let Some((most, checks)) = limits else { return Ok(None) };
     let limit = match most {
         None => claim.limit,
         Some(most) => room(most, leased(connection, claim.queue)?, claim.limit),
     };
-    Ok((limit > 0).then_some(May { limit, limited: most.is_some(), checks }))
+    Ok((limit > 0).then_some(ClaimLimits { limit, limited: most.is_some(), checks }))
 }
 
 fn leased(connection: &Connection, queue: QueueId) -> Answer<u64> {

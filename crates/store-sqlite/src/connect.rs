@@ -37,7 +37,7 @@ pub(crate) fn prepare(path: &Path, create: bool) -> Result<(), StoreError> {
     }
     if !path.exists() {
         if !create {
-            return Err(refuse(path, "there is no such file; check the path or set `create`"));
+            return Err(refuse(path, "there is no such file; check the path, or allow it to be created"));
         }
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder).map_err(|error| refuse(path, folder_trouble(folder, &error)))?;

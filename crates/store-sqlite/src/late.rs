@@ -9,13 +9,13 @@ use windlass_core::Time;
 use windlass_core::order::longest_due;
 use windlass_core::store::{Claim, LateJobs};
 
-use crate::claim::{Due, May, may_claim, next_priority, take_all, walk};
+use crate::claim::{ClaimLimits, Due, claim_limits, next_priority, take_all, walk};
 use crate::error::Answer;
 use crate::scope::Scope;
 
 /// Jobs that have been due for longer than `after`, the longest first.
 pub(crate) fn claim_late(scope: &mut Scope<'_>, claim: &Claim, after: Duration) -> Answer<LateJobs> {
-    let Some(May { limit, limited, .. }) = may_claim(scope.connection, claim)? else {
+    let Some(ClaimLimits { limit, limited, .. }) = claim_limits(scope.connection, claim)? else {
         return Ok(LateJobs { jobs: Vec::new(), waiting: true });
     };
     let cut = limit < claim.limit;

@@ -15,7 +15,7 @@ use crate::error::{Answer, Fault};
 use crate::lane::Lanes;
 use crate::lease::{self, Held};
 use crate::scope::Scope;
-use crate::settle::{Back, Cancels, come_back, free_slot, settle};
+use crate::settle::{Cancels, ReturningJob, free_slot, return_to_queue, settle};
 use crate::workflow;
 
 pub(crate) fn reclaim(scope: &mut Scope<'_>, beat: &Beat) -> Answer<Option<Reclaimed>> {
@@ -73,8 +73,8 @@ fn take_back<'c>(
         Lost::Suspect { attempts_used, crashes } => {
             let why =
                 Return { why: ReturnWhy::Lost, attempts_used, run_at: ReturnAt::Place(place), error: None };
-            let back = Back { id, attempt: held.attempt, run, why: &why, suspect: Some(crashes) };
-            match come_back(scope, lanes, &back)? {
+            let back = ReturningJob { id, attempt: held.attempt, run, why: &why, suspect: Some(crashes) };
+            match return_to_queue(scope, lanes, &back)? {
                 Settled::Superseded => tally.superseded += 1,
                 _ => tally.suspects += 1,
             }

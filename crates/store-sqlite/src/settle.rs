@@ -55,8 +55,8 @@ pub(crate) fn settle(scope: &mut Scope<'_>, settlements: &[Settlement]) -> Answe
                 Settled::Accepted
             }
             Verdict::Return(back) => {
-                let left = Left { run, crashes, cancelled };
-                go_back(scope, &mut lanes, settlement, back, left)?
+                let left = EndedRun { run, crashes, cancelled };
+                return_settled(scope, &mut lanes, settlement, back, left)?
             }
         };
         answers.push(answer);
@@ -66,19 +66,19 @@ pub(crate) fn settle(scope: &mut Scope<'_>, settlements: &[Settlement]) -> Answe
     Ok(answers)
 }
 
-/// The settings of a returning job's ended run.
-struct Left {
+/// The ended run of a job that returns to its queue.
+struct EndedRun {
     run: Run,
     crashes: Option<u16>,
     cancelled: bool,
 }
 
-fn go_back<'c>(
+fn return_settled<'c>(
     scope: &mut Scope<'c>,
     lanes: &mut Option<Lanes<'c>>,
     settlement: &Settlement,
     back: &Return,
-    Left { run, crashes, cancelled }: Left,
+    EndedRun { run, crashes, cancelled }: EndedRun,
 ) -> Answer<Settled> {
     let (id, attempt) = (settlement.id, settlement.attempt);
     if cancelled {
@@ -90,11 +90,11 @@ fn go_back<'c>(
     }
     // A suspect that was handed back did not run to its end, so it is still unknown whether it kills its process.
     let suspect = crashes.filter(|_| back.why == ReturnWhy::HandBack);
-    come_back(scope, lanes, &Back { id, attempt, run, why: back, suspect })
+    return_to_queue(scope, lanes, &ReturningJob { id, attempt, run, why: back, suspect })
 }
 
 /// A leased job that returns to its queue.
-pub(crate) struct Back<'a> {
+pub(crate) struct ReturningJob<'a> {
     pub(crate) id: JobId,
     pub(crate) attempt: u16,
     pub(crate) run: Run,
@@ -104,12 +104,12 @@ pub(crate) struct Back<'a> {
 }
 
 /// Puts the job back, or ends it when another job with its unique key is already waiting.
-pub(crate) fn come_back<'c>(
+pub(crate) fn return_to_queue<'c>(
     scope: &mut Scope<'c>,
     lanes: &mut Option<Lanes<'c>>,
-    back: &Back<'_>,
+    back: &ReturningJob<'_>,
 ) -> Answer<Settled> {
-    let Back { id, attempt, run, why, suspect } = back;
+    let ReturningJob { id, attempt, run, why, suspect } = back;
     let Waiting { kind, queue, priority, unique_key, lane, .. } = waiting_columns(scope.connection, *id)?;
     if let Some(key) = &unique_key
         && twin_of(scope.connection, key)?.is_some()
