@@ -1,8 +1,8 @@
-//! What an operator does: cancel, retry, delete, change.
+//! Operator actions: cancel, retry, delete, change.
 //!
-//! Owns bulk actions in one transaction each. The jobs are picked first and each action looks again under lock, so a
-//! job that moved meanwhile is counted as skipped, never forced. Entities are told of their boxes, and locked before
-//! them; so are workflows. Never waits for a handler.
+//! Owns bulk actions, one transaction each. The jobs are selected first and each action checks them again under lock,
+//! so a job that changed meanwhile counts as skipped. Entities and workflows of the jobs are locked before the jobs,
+//! and updated. Never waits for a handler.
 
 use serde_json::{Map, Value};
 use sqlx::PgConnection;
@@ -27,7 +27,7 @@ const CANCEL_WAITING: &str = "
                select id, {cancelled}, attempt, statement_timestamp() + $1::bigint * interval '1 microsecond' from d)
     select id, lane, kind, slot from d";
 
-/// The share lock waits for a settlement under way, after which the job is no longer among the ids.
+/// The share lock waits for a running settlement, after which the job is no longer among the ids.
 const CANCEL_RUNNING: &str = "
     with c as materialized (
         select c.ids from windlass.claims c where c.ids && $2::bigint[] order by c.token for share),
@@ -48,8 +48,8 @@ const RUN_NOW: &str = "
         select distinct kind, run_at, lane, false from r where lane is not null)
     select id from r";
 
-/// The last attempt moves from the finished row into the history, as it ended. One that meets a waiting twin ends
-/// superseded and still says when it ran and what went wrong.
+/// Moves the last attempt from the finished row to `attempts`. A job whose unique key is held by a waiting job ends as
+/// superseded and keeps its record of the last run.
 const REPLAY: &str = "
     with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
     f as materialized (
@@ -86,7 +86,7 @@ const REPLAY: &str = "
     select (select array_agg(id) from f where id not in (select id from r)) as superseded,
            (select array_agg(id) from r) as replayed";
 
-/// With everything the job left, its idempotency key included: the same request makes a new job.
+/// Deletes everything that belongs to the job, its idempotency key included: the same request then creates a new job.
 const DELETE: &str = "
     with d as (delete from windlass.finished where id = any ($1) returning id),
     j as (delete from windlass.jobs where id in (select id from d)),
@@ -98,7 +98,7 @@ const DELETE: &str = "
     w as (delete from windlass.unique_windows where job_id in (select id from d))
     select count(*) from d";
 
-/// A job of a lane whose time is moved ahead gives its slot up and is blocked.
+/// A job of a lane that is moved into the future gives up its slot and is blocked.
 const CHANGE: &str = "
     with w as materialized (
         select id, slot from windlass.ready where id = $2 and (queue <> 0 or $4::timestamptz is null) for update)
@@ -113,11 +113,11 @@ const CHANGE: &str = "
 
 const CHECK: &str = "insert into windlass.lane_checks (kind, at, lane, freed) values ($1, $2, $3, false)";
 
-/// So that a retry comes back with the priority the operator gave it.
+/// A retry then returns with the priority that the operator set.
 const KEEP_PRIORITY: &str = "update windlass.jobs set priority = $2 where id = $1 and priority <> $2";
 
-const HOLD_WAITING: &str = "select from windlass.ready where id = any ($1) order by id for update";
-const HOLD_FINISHED: &str = "select from windlass.finished where id = any ($1) order by id for update";
+const LOCK_WAITING: &str = "select from windlass.ready where id = any ($1) order by id for update";
+const LOCK_FINISHED: &str = "select from windlass.finished where id = any ($1) order by id for update";
 
 const NAMES: &str = "
     select (select name from windlass.queues where id = $1) as queue,
@@ -141,9 +141,9 @@ impl PostgresStore {
         let mut skipped = self.pick(&mut tx, filter, unfit, limit).await?.len() as u64;
         let mut before = Vec::new();
         if actor.is_some() && !named_jobs(filter).is_empty() {
-            before = self.hold_jobs(&mut tx, &ids).await?;
+            before = self.lock_jobs(&mut tx, &ids).await?;
             before.retain(|(_, state, _)| action.fits(*state));
-            // The others moved since they were picked.
+            // The other jobs changed state since they were selected.
             let there: Vec<i64> = before.iter().map(|(id, ..)| id.0).collect();
             skipped += (ids.len() - there.len()) as u64;
             ids = there;
@@ -168,7 +168,7 @@ impl PostgresStore {
             self.note(&mut tx, actor, on_jobs(filter, words, action, &bulk).as_ref()).await?;
         }
         for (id, _, before) in before {
-            let note = on_job(filter, action, id, &before, &self.figures_of(&mut tx, id).await?);
+            let note = on_job(filter, action, id, &before, &self.snapshot(&mut tx, id).await?);
             self.note(&mut tx, actor, note.as_ref()).await?;
         }
         tx.commit().await.map_err(failed(OP))?;
@@ -183,15 +183,15 @@ impl PostgresStore {
         Ok(bulk)
     }
 
-    /// Jobs as they stand, so that they stay so: what they wait in is locked, in the order in which the actions do it. One that
-    /// runs may still end.
-    async fn hold_jobs(
+    /// Locks the rows of waiting and finished jobs, in the order of the actions, and returns the states of all. A
+    /// running job may still end.
+    async fn lock_jobs(
         &self,
         conn: &mut PgConnection,
         ids: &[i64],
     ) -> Result<Vec<(JobId, JobState, Map<String, Value>)>, StoreError> {
         self.lock_ends(conn, ids, ids).await?;
-        for statement in [HOLD_WAITING, HOLD_FINISHED] {
+        for statement in [LOCK_WAITING, LOCK_FINISHED] {
             sqlx::query(self.sql(statement)).bind(ids).execute(&mut *conn).await.map_err(failed(OP))?;
         }
         let mut held = Vec::with_capacity(ids.len());
@@ -202,8 +202,8 @@ impl PostgresStore {
         Ok(held)
     }
 
-    /// Nothing where there is no such job.
-    async fn figures_of(&self, conn: &mut PgConnection, id: JobId) -> Result<Map<String, Value>, StoreError> {
+    /// Empty when there is no such job.
+    async fn snapshot(&self, conn: &mut PgConnection, id: JobId) -> Result<Map<String, Value>, StoreError> {
         let found = self.job_on(conn, id).await?;
         Ok(found.map(|(job, cancel)| job_figures(&job, cancel)).unwrap_or_default())
     }
@@ -224,7 +224,7 @@ impl PostgresStore {
         Ok(filter_words(filter, &picked, get(&row, "queue")?, get(&row, "kind")?))
     }
 
-    /// Jobs that match and stand in one of `states`, newest first; none when there is no such state.
+    /// Matching jobs in one of `states`, newest first; none when `states` is empty.
     async fn pick(
         &self,
         conn: &mut PgConnection,
@@ -244,7 +244,7 @@ impl PostgresStore {
         ids(&rows)
     }
 
-    /// First what waits, then what runs: a job claimed in between is found running.
+    /// Waiting jobs first, then running ones: a job claimed in between is found running.
     pub(crate) async fn cancel(
         &self,
         conn: &mut PgConnection,
@@ -307,9 +307,9 @@ impl PostgresStore {
         let mut tx = self.pool.begin().await.map_err(failed(op))?;
         let mut before = None;
         if actor.is_some() {
-            let hold = sqlx::query(self.sql(HOLD_WAITING)).bind(vec![id.0]);
+            let hold = sqlx::query(self.sql(LOCK_WAITING)).bind(vec![id.0]);
             hold.execute(&mut *tx).await.map_err(failed(op))?;
-            before = Some(self.figures_of(&mut tx, id).await?);
+            before = Some(self.snapshot(&mut tx, id).await?);
         }
         let row = sqlx::query(self.sql(CHANGE))
             .bind(self.offset())
@@ -336,11 +336,11 @@ impl PostgresStore {
                 .map_err(failed(op))?;
         }
         if let Some(before) = before {
-            let note = Note::job_changed(id, &before, &self.figures_of(&mut tx, id).await?);
+            let note = Note::job_changed(id, &before, &self.snapshot(&mut tx, id).await?);
             self.note(&mut tx, actor, note.as_ref()).await?;
         }
         tx.commit().await.map_err(failed(op))?;
-        // Another priority may have to be looked through from below: the job keeps its time when only its priority moved.
+        // The job keeps its time when only its priority changed, so it may be below the hint of its new priority.
         self.waker.jobs([(QueueId(get(&row, "queue")?), BOTTOM)]);
         Ok(true)
     }
@@ -354,7 +354,7 @@ fn ids(rows: &[PgRow]) -> Result<Vec<i64>, StoreError> {
 mod tests {
     use super::*;
 
-    /// Which states an action fits is core's rule; the statement names the same ones.
+    /// Core decides which states a retry fits. The statement has to name the same ones.
     #[test]
     fn replay_takes_the_states_that_a_retry_fits() {
         let fit = JobState::ALL.into_iter().filter(|state| state.is_finished() && Action::Retry.fits(*state));

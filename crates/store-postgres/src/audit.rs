@@ -1,6 +1,6 @@
-//! What operators did: one line per act, written in the transaction that did it, and read newest first.
+//! The audit log: one record per action of an operator, written in the transaction of the action, read newest first.
 //!
-//! Owns the audit's table. What a line says is `core::audit`'s word.
+//! Owns the audit table. What a record contains is decided by `core::audit`.
 
 use async_trait::async_trait;
 use sqlx::PgConnection;
@@ -30,7 +30,7 @@ impl AuditStore for PostgresStore {
 }
 
 impl PostgresStore {
-    /// Nothing where nobody is named, or nothing changed.
+    /// Writes nothing without an actor or without a change.
     pub(crate) async fn note(
         &self,
         conn: &mut PgConnection,
@@ -69,7 +69,7 @@ impl PostgresStore {
         given(family.is_some(), "act collate \"C\" >= $6 and act collate \"C\" < $7");
         given(filter.from.is_some(), "at >= $8");
         given(filter.to.is_some(), "at < $9");
-        // The type of every parameter is fixed here, whether its condition is there or not.
+        // Fixes the type of every parameter, whether its condition is present or not.
         let sql = self.dynamic(&format!(
             "with given as (select $3::text, $4::text, $5::text, $6::text, $7::text, $8::timestamptz, $9::timestamptz)
              select seq, at, actor, act, subject, detail::text from windlass.audit where {} order by seq desc limit $2",

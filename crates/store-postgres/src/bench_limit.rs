@@ -1,7 +1,7 @@
-//! The yardstick of `bench queue`: the least SQL a fenced queue needs on this server.
+//! The reference loop of `bench queue`: the least SQL that a fenced queue needs on this server.
 //!
-//! Owns: a bare loop in a schema of its own, with the same durability, a lease with a token per batch and a row per
-//! finished job; no kinds, no limits, no attempts, no recovery. Never touches the store's own tables.
+//! Owns: a bare loop in its own schema, with the same durability, one lease token per batch and one row per finished
+//! job. It has no kinds, limits, attempts or recovery. Never touches the store's tables.
 
 use std::time::Instant;
 
@@ -50,7 +50,7 @@ const SETTLE: &str = "
     insert into windlass_limit.done select unnest(ids), now(), 2, attempt from c";
 
 impl PostgresStore {
-    /// Fills and empties a queue in the schema `windlass_limit`, which is made for it and dropped.
+    /// Fills and drains a queue in the schema `windlass_limit`, which is created for it and then dropped.
     pub async fn measure_limit(&self, jobs: u64) -> Result<BenchLimit, StoreError> {
         let failed = |error| translate("measure the bare loop", error);
         sqlx::raw_sql(DROP).execute(&self.pool).await.map_err(failed)?;
@@ -60,9 +60,9 @@ impl PostgresStore {
         limit
     }
 
-    /// Of the whole server, however long it takes; false where the role may not.
+    /// Checkpoints the whole server, without a timeout. Returns false when the role lacks the privilege.
     pub async fn checkpoint(&self) -> Result<bool, StoreError> {
-        let failed = |error| translate("write back what was loaded", error);
+        let failed = |error| translate("checkpoint the server", error);
         let mut tx = self.pool.begin().await.map_err(failed)?;
         sqlx::query("set local statement_timeout = 0").execute(&mut *tx).await.map_err(failed)?;
         match sqlx::query("checkpoint").execute(&mut *tx).await {
@@ -71,7 +71,7 @@ impl PostgresStore {
         }
     }
 
-    /// A transaction that pins the oldest row version vacuum may remove, as a long report would. Ends when dropped.
+    /// Opens a transaction that keeps vacuum from removing rows, as a long report would. It ends when dropped.
     pub async fn hold_snapshot(&self) -> Result<HeldSnapshot, StoreError> {
         let failed = |error| translate("hold a snapshot", error);
         let mut tx = self.pool.begin_with("begin isolation level repeatable read").await.map_err(failed)?;
@@ -79,7 +79,7 @@ impl PostgresStore {
         Ok(HeldSnapshot(tx))
     }
 
-    /// Removes the store's schema with everything in it: for scratch schemas only.
+    /// Drops the store's schema with everything in it. For scratch schemas only.
     pub async fn drop_schema(&self) -> Result<(), StoreError> {
         let statement = AssertSqlSafe(format!("drop schema if exists {} cascade", self.schema));
         let dropped = sqlx::raw_sql(statement).execute(&self.pool).await;
@@ -87,7 +87,7 @@ impl PostgresStore {
     }
 }
 
-/// Kept for as long as the snapshot is to be held.
+/// Keeps the snapshot until it is dropped.
 pub struct HeldSnapshot(
     #[expect(dead_code, reason = "it is held, not used")] sqlx::Transaction<'static, sqlx::Postgres>,
 );

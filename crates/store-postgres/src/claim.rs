@@ -1,8 +1,8 @@
 //! Leasing due jobs.
 //!
-//! Owns the claim statements and the hints that keep them short. One statement takes the rows out of `ready` and
-//! writes their lease; a worker whose row is gone, or a paused queue, gets nothing. Never leases more than asked or than
-//! the queue's global concurrency leaves, a kind that was not asked for, or (unless asked) a suspect.
+//! Owns the claim statements, and the hints that keep them fast. One statement removes the rows from `ready` and
+//! writes their lease. A worker whose row is gone, or a paused queue, gets nothing. Never leases more than was asked
+//! for or than the queue's global concurrency allows, a kind that was not asked for, or (unless asked) a suspect.
 
 use std::collections::HashMap;
 
@@ -30,7 +30,7 @@ impl PostgresStore {
         self.claim_of(claim, None).await
     }
 
-    /// Of one priority, or of all.
+    /// Claims jobs of one priority, or of all.
     pub(crate) async fn claim_of(
         &self,
         claim: &Claim,
@@ -45,8 +45,8 @@ impl PostgresStore {
         self.claim_within(claim, only).await
     }
 
-    /// `counted` is the state of the queue in which the caller counted what is leased. `None` when a global concurrency
-    /// prevents the claim: the queue has one and nothing was counted, or another claim came first.
+    /// `counted` is the queue's number of claims when the caller counted its leased jobs. `None` when a global
+    /// concurrency prevents the claim: the queue has one and nothing was counted, or another claim came first.
     pub(crate) async fn claim_once(
         &self,
         claim: &Claim,
@@ -94,7 +94,7 @@ impl PostgresStore {
         leased(claim, &query.fetch_all(&self.pool).await.map_err(failed(OP))?)
     }
 
-    /// The worker promises to run nothing else meanwhile, so it gets one job, whatever the limit.
+    /// The worker runs nothing else meanwhile, so it gets one job, whatever the limit.
     async fn claim_suspect(&self, claim: &Claim, counted: Option<i64>) -> Result<Answer, StoreError> {
         let query = sqlx::query(self.sql(CLAIM_SUSPECT))
             .bind(self.offset())
@@ -111,7 +111,7 @@ impl PostgresStore {
             .bind(token.0)
             .execute(&self.pool)
             .await
-            .map_err(failed("let others run beside a suspect"))?;
+            .map_err(failed("end the solitary run of a suspect"))?;
         Ok(done.rows_affected() == 1)
     }
 }
@@ -120,7 +120,7 @@ fn kinds(claim: &Claim) -> Vec<i32> {
     claim.kinds.iter().map(|k| k.0).collect()
 }
 
-/// What `ready` knew of a leased job.
+/// Columns of `ready` for a leased job.
 struct Taken {
     kind: i32,
     priority: i16,
@@ -132,13 +132,13 @@ struct Taken {
 
 #[derive(Default)]
 struct Answer {
-    /// The database's time, when it answered at all.
+    /// The database's time, if it returned any row.
     now: Option<Time>,
     /// In claim order.
     jobs: Vec<LeasedJob>,
-    /// A lane check is due, and nothing was taken.
+    /// A lane check is due, and no job was taken.
     checks: bool,
-    /// A global concurrency is why nothing was taken.
+    /// No job was taken because of a global concurrency.
     blocked: bool,
 }
 

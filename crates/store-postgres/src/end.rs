@@ -1,7 +1,7 @@
-//! The steps that every end of a job takes, in the transaction of the end.
+//! The steps of every end of a job, in the same transaction.
 //!
-//! Differs from SQLite, where the one writer is the lock: entities, then workflows, are locked before the jobs' own rows, so
-//! that two ends never wait for each other in a circle.
+//! Differs from SQLite, where there is one writer: entities, then workflows, are locked before the rows of the jobs,
+//! so that two ends never deadlock.
 
 use sqlx::PgConnection;
 use windlass_core::StoreError;
@@ -15,7 +15,7 @@ use crate::workflow::Woken;
 
 const FREE_KEYS: &str = "delete from windlass.unique_keys where job_id = any ($1)";
 
-/// What the end of some jobs concerns, under lock.
+/// The locked entities and workflows that the end of some jobs concerns.
 #[derive(Default)]
 pub(crate) struct EndLocks {
     pub(crate) waiting: Waiting,
@@ -23,7 +23,7 @@ pub(crate) struct EndLocks {
 }
 
 impl PostgresStore {
-    /// Before the jobs are locked: `boxes` are those that may be boxes of entities, `members` those that may belong to workflows.
+    /// Called before the jobs are locked. `boxes` may be boxes of entities, `members` may belong to workflows.
     pub(crate) async fn lock_ends(
         &self,
         conn: &mut PgConnection,
@@ -35,7 +35,7 @@ impl PostgresStore {
         Ok(EndLocks { waiting, workflows })
     }
 
-    /// Takes every step for jobs that ended, and answers the queues into which that released others.
+    /// Takes every step for jobs that ended. Returns the queues into which that released others.
     pub(crate) async fn end_steps(
         &self,
         conn: &mut PgConnection,

@@ -1,17 +1,17 @@
-//! From the driver's errors to [`StoreError`].
+//! Maps the driver's errors to [`StoreError`].
 //!
-//! Owns the reading of SQLSTATE codes: what is worth trying again, what an operator must mend. Never retries.
+//! Owns the meaning of SQLSTATE codes: what is worth a retry, what an operator has to fix. Never retries.
 
 use windlass_core::StoreError;
 
 pub(crate) const STORE: &str = "Postgres";
-/// The driver tries again while the server refuses, and knows no cause when its time is up.
-const NO_CONNECTION: &str = "no connection came free within `database.acquire_timeout`: the server does not answer, or all \
+/// The driver retries while the server refuses, and reports no cause when its time is up.
+const NO_CONNECTION: &str = "no connection was free within `database.acquire_timeout`: the server does not answer, or all \
                              connections of the pool are in use (`database.pool`)";
-const TOO_LONG: &str = "the server stopped it: statement timeout (`database.statement_timeout`); somebody may hold a lock it \
-                        needs (`pg_blocking_pids` tells who)";
+const TOO_LONG: &str = "the server stopped it: statement timeout (`database.statement_timeout`); another session may hold a lock it \
+                        needs (`pg_blocking_pids` shows which)";
 
-/// For `map_err`: says what was being done.
+/// For `map_err`: adds the name of the operation.
 pub(crate) fn failed(op: &'static str) -> impl Fn(sqlx::Error) -> StoreError {
     move |error| translate(op, error)
 }
@@ -36,15 +36,15 @@ pub(crate) fn translate(op: &'static str, error: sqlx::Error) -> StoreError {
 fn from_code(op: &'static str, code: &str, source: Box<sqlx::Error>) -> StoreError {
     match code {
         "53100" => StoreError::Full { op, source },
-        // An I/O error the server reports instead of crashing on: what it wrote last is not known to be kept.
+        // The server reports an I/O error instead of crashing. It is unknown whether its last writes are durable.
         "58030" | "XX001" | "XX002" => StoreError::Broken { op, source },
-        // The same code is an operator's cancel.
+        // An operator's cancel has the same code.
         "57014" if source.to_string().contains("statement timeout") => {
             StoreError::Busy { op, source: TOO_LONG.into() }
         }
-        // Lock timeout, deadlock, serialization failure, statement timeout: the same call may pass later.
+        // Lock timeout, deadlock, serialization failure, statement timeout: the same call may succeed later.
         "55P03" | "40P01" | "40001" | "57014" => StoreError::Busy { op, source },
-        // A table, a schema or a column that is not there.
+        // A missing table, schema or column.
         "42P01" | "3F000" | "42703" => StoreError::SchemaMissing,
         // Shutting down, starting up, out of connections or memory, or a standby after a failover.
         "57P01" | "57P02" | "57P03" | "53300" | "53200" | "25006" => {
@@ -56,17 +56,17 @@ fn from_code(op: &'static str, code: &str, source: Box<sqlx::Error>) -> StoreErr
     }
 }
 
-/// The SQLSTATE, empty when the error is not the server's.
+/// The SQLSTATE; empty when the error is not from the server.
 pub(crate) fn code(error: &sqlx::Error) -> String {
     error.as_database_error().and_then(|e| e.code()).map(|c| c.into_owned()).unwrap_or_default()
 }
 
-/// Another session won a race that a second try settles.
+/// Another session won a race; a retry succeeds.
 pub(crate) fn is_conflict(error: &StoreError) -> bool {
     matches!(busy_code(error).as_str(), "40P01" | "40001")
 }
 
-/// It waited for a lock for as long as it may.
+/// The lock timeout expired.
 pub(crate) fn is_locked_out(error: &StoreError) -> bool {
     busy_code(error) == "55P03"
 }
@@ -78,8 +78,8 @@ fn busy_code(error: &StoreError) -> String {
     }
 }
 
-/// A new job drew an id that is in use, which happens after the database's clock stepped back. The next try draws
-/// others. Keys that the caller chose are none of this.
+/// A new job got an id that is in use, which happens after the database's clock was set back. The next try gets other
+/// ids. Does not match keys that the caller chose.
 pub(crate) fn is_id_taken(error: &StoreError) -> bool {
     let StoreError::Constraint { source, .. } = error else { return false };
     source

@@ -1,7 +1,6 @@
-//! What `doctor` says about the database.
+//! Findings about the database for `doctor`.
 //!
-//! Owns a handful of looks at the server's own catalogs. Every line that is not well says how to mend it. Never
-//! mends anything itself.
+//! Owns a few queries on the server's catalogs. Every finding that is not ok has a remedy. Never repairs anything.
 
 use windlass_core::StoreError;
 use windlass_core::store::Finding;
@@ -11,7 +10,7 @@ use crate::error::failed;
 use crate::row::{count, get};
 
 const OLDEST_SUPPORTED: i32 = 140_000;
-/// A snapshot held this long keeps every row that died since, and claims have to step over them.
+/// A snapshot held this long keeps every row deleted since, and claims have to skip them.
 const LONG_SNAPSHOT_SECONDS: f64 = 300.0;
 const MANY_DEAD_ROWS: i64 = 200_000;
 
@@ -28,9 +27,9 @@ const TABLES: &str = "
            not exists (select from windlass.jobs_default)
                and not exists (select from windlass.finished_default) as default_empty";
 
-/// Slots without a job, jobs without a slot, slots above the limit, and blocked jobs that no check will find. Nothing is known
-/// to cause one.
-const ASTRAY: &str = "
+/// Slots without a job, jobs without a slot, slots above the limit, and blocked jobs that no check will find. No cause
+/// is known.
+const INCONSISTENT: &str = "
     with clock as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
     holders as materialized (
         select lane, slot, count(*) as jobs
@@ -117,44 +116,45 @@ impl PostgresStore {
                 "dead rows",
                 dead < MANY_DEAD_ROWS,
                 format!("{dead} in ready, claims and lanes"),
-                "look for a long transaction, then run `vacuum` on those tables",
+                "find and end a long transaction, then run `vacuum` on those tables",
             ),
             finding(
                 "partitions",
                 empty,
-                if empty { "every job has its day" } else { "the default partition holds jobs" }.to_owned(),
-                "keep `windlass cleanup` or a worker running so that day partitions are made ahead; \
+                if empty { "every job is in a day partition" } else { "the default partition holds jobs" }
+                    .to_owned(),
+                "keep `windlass cleanup` or a worker running so that day partitions are created ahead; \
                  the jobs there are safe and are removed row by row",
             ),
         ])
     }
 
     async fn workflow_finding(&self) -> Result<Finding, StoreError> {
-        let astray = self.stray_workflows().await?.len();
-        let text = match astray {
-            0 => "every job that waits has somebody to wait for".to_owned(),
-            some => format!("{some} stand otherwise than their jobs do"),
+        let inconsistent = self.inconsistent_workflows().await?.len();
+        let text = match inconsistent {
+            0 => "every waiting job has an unfinished parent".to_owned(),
+            some => format!("{some} do not match the states of their jobs"),
         };
-        let remedy = "keep a worker of the newest version running: it puts them right within a minute";
-        Ok(finding("workflows", astray == 0, text, remedy))
+        let remedy = "keep a worker of the newest version running: it corrects them within a minute";
+        Ok(finding("workflows", inconsistent == 0, text, remedy))
     }
 
     async fn lanes_finding(&self) -> Result<Finding, StoreError> {
-        let query = sqlx::query(self.sql(ASTRAY)).bind(self.offset());
+        let query = sqlx::query(self.sql(INCONSISTENT)).bind(self.offset());
         let row = query.fetch_one(&self.pool).await.map_err(failed("examine the lanes"))?;
         let (slots, holders) = (count(&row, "slots")?, count(&row, "holders")?);
         let blocked = count(&row, "blocked")?;
         let ok = slots + holders + blocked == 0;
         let text = match ok {
-            true => "every slot has its job, every blocked job will be looked at".to_owned(),
+            true => "every slot has its job, every blocked job will be checked".to_owned(),
             false => format!(
                 "{slots} slots without a job, {holders} jobs without a slot, {blocked} jobs blocked for ever"
             ),
         };
         let one = get::<Option<String>>(&row, "one")?.unwrap_or("ID --priority P".to_owned());
         let remedy = format!(
-            "for one job of each lane, run `windlass jobs set {one}` with the priority it has: a claim then looks at its \
-             lane; and report it"
+            "for one job of each lane, run `windlass jobs set {one}` with its present priority: a claim then checks its \
+             lane; then report the bug"
         );
         Ok(finding("lanes", ok, text, &remedy))
     }
@@ -167,7 +167,7 @@ impl PostgresStore {
                 alive,
                 if alive { "listening" } else { "not listening; polling until the connection is back" }
                     .to_owned(),
-                "connect straight to the server or through a pooler in session mode: LISTEN needs a session",
+                "connect directly to the server or through a pooler in session mode: LISTEN needs a session",
             ),
         }
     }

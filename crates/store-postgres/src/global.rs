@@ -1,10 +1,10 @@
-//! Global concurrency: of a limited queue never more than so many jobs are leased, whoever claims.
+//! Global concurrency: a limit on the leased jobs of a queue, over all workers.
 //!
-//! Owns the claims of queues that are known to be limited. What is leased is counted in `claims`, then
-//! claimed if no other claim of the queue came in between; settlements in between only make room. So no lock outlives a
-//! statement. Locking the queue's row, counting and claiming in one transaction would let a process that stops in the
-//! middle stop the queue everywhere; in one statement the count would be of before the wait. Queues without a limit never
-//! come here.
+//! Owns the claims of queues that are known to be limited. Leased jobs are counted in `claims`; the claim then
+//! succeeds only if no other claim of the queue came in between. Settlements in between only make room. So no lock
+//! outlives a statement. Locking the queue's row, counting and claiming in one transaction would let a stalled process
+//! stop the queue everywhere. In a single statement the count would predate the wait for the lock. Queues without a
+//! limit are claimed elsewhere.
 
 use windlass_core::queue::room;
 use windlass_core::store::Claim;
@@ -19,11 +19,11 @@ const STANDING: &str = "
            coalesce((select sum(cardinality(c.ids)) from windlass.claims c where c.queue = q.id), 0)::bigint as leased
     from windlass.queues q where q.id = $1";
 
-/// Each failure is another's success; after so many the next poll is soon enough.
+/// Each failure is a success of another claim; after this many the next poll is soon enough.
 const TRIES: usize = 50;
 
 struct Standing {
-    /// Claims of the queue so far, as a mark to see the next one by.
+    /// The number of claims of the queue so far; a changed number means that another claim came first.
     claims: i64,
     most: Option<u32>,
     leased: u64,

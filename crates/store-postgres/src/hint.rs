@@ -1,10 +1,10 @@
-//! Hints: below which `run_at` a claim need not look, and what is noted of a queue.
+//! Hints: the `run_at` from which a claim has to scan, and which queues are limited.
 //!
-//! Rows that were claimed leave dead index entries at the low end of each priority until vacuum comes; while some other
-//! transaction holds a snapshot they stay. A hint starts the scan above them. It is only a hint: it keeps a second of
-//! slack for late commits, whatever puts a job below it lowers it, and claims and polls scan from the bottom once a
-//! second, or less often where that takes long: never more than a fiftieth of the time. So a job that nobody announced
-//! is missed for a second at most on a healthy database.
+//! Claimed rows leave dead index entries at the low end of each priority until vacuum removes them, which it cannot do
+//! while another transaction holds a snapshot. A hint starts the scan above them. It keeps a second of slack for late
+//! commits, and anything that puts a job below it lowers it. Claims and polls also scan from the bottom once a second,
+//! or less often where that takes long: at most a fiftieth of the time. So an unannounced job is missed for at most a
+//! second on a healthy database.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
@@ -17,13 +17,13 @@ use crate::schedule::floor::Floor;
 pub(crate) const PRIORITIES: usize = 11;
 const SLACK: Duration = Duration::from_secs(1);
 const FULL_SCAN: Duration = Duration::from_secs(1);
-/// Below any time a job can have.
+/// Before any job's time.
 pub(crate) const BOTTOM: Time = Time(0);
-/// Nothing stands from here on.
+/// After any job's time: nothing is scanned.
 pub(crate) const NEVER: Time = Time(i64::MAX);
 
-/// Queues that had a global concurrency when this process last looked. It says which statement to try first, and whether a
-/// settlement makes room for waiting jobs.
+/// Queues that had a global concurrency when this process last checked. Decides which statement is tried first, and
+/// whether a settlement makes room for waiting jobs.
 #[derive(Default)]
 pub(crate) struct Noted {
     queues: RwLock<HashSet<QueueId>>,
@@ -47,7 +47,7 @@ impl Noted {
     }
 }
 
-/// Workers that handle other kinds leave other rows behind, so hints are kept per set of kinds.
+/// Workers with different kinds skip different rows, so there are hints for each set of kinds.
 type Key = (QueueId, Vec<KindId>);
 
 #[derive(Default)]
@@ -59,14 +59,13 @@ pub(crate) struct Hints {
 
 struct Marks {
     low: Low,
-    /// When the next claim starts from the bottom.
+    /// When the next claim scans from the bottom.
     full_scan: Instant,
-    /// When the next poll does; kept here and not once for all, so that workers of one process with other queues each
-    /// have theirs.
+    /// When the next poll does. Kept per set of kinds, so that each worker of a process gets its full scans.
     poll_scan: Instant,
-    /// Grows when something lowered a mark, so that a claim under way does not raise it again.
+    /// Grows when a mark is lowered, so that a concurrent claim does not raise it again.
     lowered: u64,
-    /// The latest time a claim looked up to; a job below it came late, whatever the marks say now.
+    /// The latest time that a claim scanned up to. A job before it came late, whatever the marks are now.
     looked: Time,
 }
 
@@ -108,26 +107,26 @@ impl Low {
     }
 }
 
-/// What a claim started from, to be handed back with what it found.
+/// Where a claim started; returned with what it found.
 pub(crate) struct Start {
     pub(crate) low: Low,
     lowered: u64,
-    /// Set for a claim from the bottom.
+    /// Set for a scan from the bottom.
     full_since: Option<Instant>,
 }
 
 /// What a claim saw at `now`.
 pub(crate) struct Saw<'a> {
     pub(crate) now: Time,
-    /// More may be due than it took.
+    /// More jobs may be due than it took.
     pub(crate) full: bool,
     /// No lane check was due.
     pub(crate) no_checks: bool,
     pub(crate) taken: &'a [LeasedJob],
 }
 
-/// A scan from the bottom that took this long may be repeated after fifty times as long.
-fn rest_after(took: Duration) -> Duration {
+/// After a scan from the bottom the next one waits fifty times as long as it took.
+fn pause_after(took: Duration) -> Duration {
     FULL_SCAN.max(took * 50)
 }
 
@@ -136,7 +135,7 @@ impl Hints {
         self.marks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where the marks stand.
+    /// The current marks.
     pub(crate) fn low(&self, queue: QueueId, kinds: &[KindId]) -> Low {
         self.lock().get(&(queue, kinds.to_vec())).map_or(Low::BOTTOM, |marks| marks.low)
     }
@@ -148,7 +147,7 @@ impl Hints {
         if now < marks.full_scan {
             return Start { low: marks.low, lowered: marks.lowered, full_since: None };
         }
-        // Until it is known how long this one takes, no other claim does the same.
+        // No other claim scans from the bottom until it is known how long this one takes.
         marks.full_scan = now + FULL_SCAN;
         Start { low: Low::BOTTOM, lowered: marks.lowered, full_since: Some(now) }
     }
@@ -161,7 +160,7 @@ impl Hints {
         }
     }
 
-    /// Where a poll at `now` starts, and whether it is this queue's turn for a look from the bottom.
+    /// Where a poll at `now` starts, and whether it scans this queue from the bottom.
     pub(crate) fn start_poll(&self, queue: QueueId, kinds: &[KindId], now: Instant) -> (Low, bool) {
         let mut map = self.lock();
         let marks = map.entry((queue, kinds.to_vec())).or_insert_with(|| Marks::new(now));
@@ -172,15 +171,15 @@ impl Hints {
         (Low::BOTTOM, true)
     }
 
-    /// A poll that looked at this queue from the bottom is over.
+    /// A poll that scanned this queue from the bottom has ended.
     pub(crate) fn end_poll(&self, queue: QueueId, kinds: &[KindId], begun: Instant, ended: Instant) {
         if let Some(marks) = self.lock().get_mut(&(queue, kinds.to_vec())) {
-            // A poll comes every second; a little less than that lets each be a full one while they are cheap.
+            // A little less than the poll interval, so that every poll scans from the bottom while that is cheap.
             marks.poll_scan = ended + (FULL_SCAN / 2).max((ended - begun) * 50);
         }
     }
 
-    /// Raises the marks by what one claim saw: priorities before the last one reached hold nothing due.
+    /// Raises the marks by what one claim saw: priorities before the last one reached have no due jobs.
     pub(crate) fn raise(&self, queue: QueueId, kinds: &[KindId], start: &Start, saw: Saw<'_>) {
         let Saw { now, full, no_checks, taken } = saw;
         let mut map = self.lock();
@@ -188,7 +187,7 @@ impl Hints {
         marks.looked = marks.looked.max(now);
         if let Some(since) = start.full_since {
             let ended = Instant::now();
-            marks.full_scan = ended + rest_after(ended - since);
+            marks.full_scan = ended + pause_after(ended - since);
         }
         if marks.lowered != start.lowered {
             return;
@@ -198,7 +197,7 @@ impl Hints {
             _ => PRIORITIES,
         };
         if start.full_since.is_some() && full {
-            // More may lie behind what this claim took, and the priorities after it were not looked at.
+            // More jobs may follow those that this claim took, and later priorities were not scanned.
             marks.low.ready[reached..].fill(BOTTOM);
         }
         if no_checks {
@@ -214,7 +213,7 @@ impl Hints {
         }
     }
 
-    /// A job came to stand at `run_at`: no mark of its queue stands above it.
+    /// A job was put at `run_at`: lowers all marks of its queue to that.
     pub(crate) fn lower(&self, queue: QueueId, run_at: Time) {
         for ((of, _), marks) in self.lock().iter_mut() {
             if *of == queue {
@@ -223,7 +222,7 @@ impl Hints {
         }
     }
 
-    /// The same where the kind is known: scans of other kinds start where they did.
+    /// The same when the kinds are known. Scans of other kinds keep their marks.
     pub(crate) fn lower_of(&self, queue: QueueId, kinds: &[KindId], run_at: Time) {
         if let Some(marks) = self.lock().get_mut(&(queue, kinds.to_vec())) {
             marks.lower(run_at);
@@ -262,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_under_way_does_not_undo_a_lowering() {
+    fn a_concurrent_claim_does_not_undo_a_lowering() {
         let hints = Hints::default();
         let start = hints.start(QUEUE, &KINDS);
         hints.raise(QUEUE, &KINDS, &start, nothing(9_000_000));
@@ -272,7 +271,7 @@ mod tests {
         assert_eq!(hints.start(QUEUE, &KINDS).low, low(3));
     }
 
-    /// What waits for its limit must not make claims of other kinds walk over it again and again.
+    /// Jobs that wait for a limit must not be scanned by every claim of other kinds.
     #[test]
     fn a_poll_lowers_only_the_kinds_it_asked_about() {
         let (hints, others) = (Hints::default(), [KindId(2)]);
@@ -285,9 +284,9 @@ mod tests {
         assert_eq!(hints.start(QUEUE, &others).low, low(8_000_000));
     }
 
-    /// Workers of one process poll with the same rhythm: the one that always comes second must have its turn too.
+    /// Workers of one process poll at the same rate; the one that always comes second needs full scans too.
     #[test]
-    fn each_set_of_kinds_is_polled_from_the_bottom_in_its_own_time() {
+    fn each_set_of_kinds_has_its_own_full_scans() {
         let hints = Hints::default();
         let start = hints.start(QUEUE, &KINDS);
         hints.raise(QUEUE, &KINDS, &start, nothing(9_000_000));
@@ -299,13 +298,13 @@ mod tests {
             hints.end_poll(QUEUE, &KINDS, now, now + Duration::from_millis(1));
             assert!(hints.start_poll(QueueId(2), &KINDS, now).1, "another queue, second {second}");
             assert!(hints.start_poll(QUEUE, &[KindId(7)], now).1, "other kinds, second {second}");
-            assert_eq!(hints.start_poll(QUEUE, &KINDS, now), (low(8_000_000), false), "no second one");
+            assert_eq!(hints.start_poll(QUEUE, &KINDS, now), (low(8_000_000), false), "no second full scan");
         }
         let late = now + Duration::from_secs(9);
         hints.end_poll(QUEUE, &KINDS, late, late + Duration::from_secs(1));
         assert!(
             !hints.start_poll(QUEUE, &KINDS, late + Duration::from_secs(40)).1,
-            "a slow one rests longer"
+            "a slow scan is followed by a longer pause"
         );
     }
 }

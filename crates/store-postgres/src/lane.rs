@@ -1,8 +1,8 @@
 //! Lanes: giving free slots to blocked jobs.
 //!
-//! Owns `lane_slots` and `lane_checks`. A settle fills the lanes of its jobs in its own transaction; whatever else frees a slot
-//! or blocks a job leaves a lane check, and claims follow those. Which job is next is decided by `windlass_core::order`. Never
-//! waits for a row that another session holds: such a job is left for the next check.
+//! Owns `lane_slots` and `lane_checks`. A settle fills the lanes of its jobs in its own transaction. Any other change
+//! that frees a slot or blocks a job leaves a lane check, which claims follow. `windlass_core::order` decides which
+//! job is next. Never waits for a row that another session has locked: such a job is left for the next check.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -43,15 +43,15 @@ const CHECK_ALL: &str = "
 
 /// Checks that one claim follows.
 const MOST_CHECKS: i64 = 10_000;
-/// When a lane is looked at again whose next job another session holds.
+/// When a lane is checked again if another session has locked its next job.
 const RETRY_AFTER: Duration = Duration::from_millis(50);
 const OP: &str = "fill lanes";
 
 /// Why lanes are filled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cause {
-    /// A settle freed slots. A slot without a taker leaves a check: a job that is enqueued at this moment is not seen here, and
-    /// a claim that follows its check may still see the slot taken.
+    /// A settle freed slots. A slot that no job takes leaves a check: a job enqueued at this moment is not visible
+    /// here, and a claim that follows that job's check may still see the slot as taken.
     Settle,
     /// Checks were due.
     Checks,
@@ -64,7 +64,7 @@ struct Open {
     free: Vec<i16>,
     /// Due, and locked by this transaction.
     candidates: Vec<Candidate>,
-    /// A due job is held by another session.
+    /// Another session has locked a due job.
     held: bool,
 }
 
@@ -75,7 +75,7 @@ struct Candidate {
     address: PgAddress,
 }
 
-/// What to write for a set of lanes.
+/// Changes to write for a set of lanes.
 #[derive(Default)]
 struct Moves {
     addresses: Vec<PgAddress>,
@@ -87,12 +87,12 @@ struct Moves {
 }
 
 impl PostgresStore {
-    /// Follows the due checks of the claim's kinds, in a transaction of its own.
+    /// Follows the due checks of the claim's kinds, in its own transaction.
     pub(crate) async fn follow_checks(&self, claim: &Claim, low: Time) -> Result<(), StoreError> {
         self.follow_most(MOST_CHECKS, &claim.kinds, claim.queue, low).await.map(drop)
     }
 
-    /// How many jobs became ready.
+    /// Returns how many jobs became ready.
     async fn follow_most(
         &self,
         most: i64,
@@ -123,13 +123,14 @@ impl PostgresStore {
         tx.commit().await.map_err(failed(OP))?;
         self.announce(&ready);
         if rows.len() as i64 >= most {
-            // There may be more than one claim follows.
+            // More checks may be due than one claim follows.
             self.waker.jobs([(queue, NEVER)]);
         }
         Ok(ready.iter().map(|(_, _, jobs)| jobs).sum())
     }
 
-    /// Gives the slots that a settle freed to the next jobs of their lanes. The caller announces the result after its commit.
+    /// Gives the slots that a settle freed to the next jobs of their lanes. The caller announces the result after its
+    /// commit.
     pub(crate) async fn refill(
         &self,
         conn: &mut PgConnection,
@@ -140,7 +141,7 @@ impl PostgresStore {
         self.fill(conn, &lanes, Cause::Settle).await
     }
 
-    /// Jobs came to stand at these times.
+    /// Announces jobs that became ready at these times.
     pub(crate) fn announce(&self, ready: &[(QueueId, Time, u64)]) {
         for (queue, run_at, _) in ready {
             self.hints.lower(*queue, *run_at);
@@ -150,8 +151,8 @@ impl PostgresStore {
         }
     }
 
-    /// Fills the free slots of these lanes, each with the moment since when a slot is free. Answers, per queue, the earliest
-    /// place of the jobs that became ready and how many there are.
+    /// Fills the free slots of these lanes, given with the time since which a slot is free. Returns, per queue, the
+    /// earliest time of the jobs that became ready and their number.
     async fn fill(
         &self,
         conn: &mut PgConnection,
@@ -206,7 +207,8 @@ impl PostgresStore {
         rows.iter().map(read).collect()
     }
 
-    /// Gives back the slots of jobs that were taken out of `ready`: rows with `kind`, `lane`, and `slot` if the job held one.
+    /// Frees the slots of jobs that were removed from `ready`: rows with `kind`, `lane`, and `slot` if the job held
+    /// one.
     pub(crate) async fn release(&self, conn: &mut PgConnection, gone: &[PgRow]) -> Result<(), StoreError> {
         let (mut lanes, mut slots, mut kinds) = (Vec::new(), Vec::new(), Vec::new());
         for row in gone {
@@ -220,11 +222,11 @@ impl PostgresStore {
             return Ok(());
         }
         let query = sqlx::query(self.sql(RELEASE)).bind(self.offset()).bind(lanes).bind(slots).bind(kinds);
-        query.execute(conn).await.map_err(failed("give back slots"))?;
+        query.execute(conn).await.map_err(failed("free slots"))?;
         Ok(())
     }
 
-    /// The limit of these kinds was raised: there may be room in every lane.
+    /// The limit of these kinds was raised, so every lane may have room.
     pub(crate) async fn check_all_lanes(
         &self,
         conn: &mut PgConnection,

@@ -1,6 +1,6 @@
 //! Leasing jobs that have been due too long, whatever their priority.
 //!
-//! Which of them come first is decided by `windlass_core::order`; each is then leased by the claim of its priority. Never
+//! `windlass_core::order` decides which of them come first; each is then leased by a claim of its priority. Never
 //! follows lane checks: a claim of all priorities comes right after.
 
 use std::time::Duration;
@@ -13,8 +13,8 @@ use crate::PostgresStore;
 use crate::error::failed;
 use crate::row::{PgTime, delay_in, priority, time};
 
-/// The first of each priority, each straight from its index range: at most eleven times as many rows as are wanted, and
-/// nothing is sorted here, however many wait.
+/// The first jobs of each priority, each read from its index range: at most eleven times as many rows as wanted,
+/// without a sort, however many wait.
 pub(crate) const LATE: &str = "
     with n as materialized (
         select statement_timestamp() + ($1::bigint - $2::bigint) * interval '1 microsecond' as before)

@@ -1,8 +1,8 @@
 //! The job store on Postgres.
 //!
-//! Owns every Postgres statement of the engine: one module per group of verbs, one schema (`windlass` unless the
-//! address says otherwise), names always qualified so that the same SQL runs on a caller's connection. Never decides
-//! rules: legal moves, backoff and crash counting come in from `windlass-core`.
+//! Owns every Postgres statement of the engine: one module per group of methods, one schema (`windlass` unless the
+//! address names another). Names are always qualified, so that the same SQL runs on a caller's connection. Never
+//! decides rules: legal transitions, backoff and crash counting come from `windlass-core`.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! Limits of queues, kinds and resources: the one place that writes what is in force.
+//! Limits of queues, kinds and resources.
 //!
-//! Owns the columns of the limits in `core::limit`, and the layers behind them, `configured` and `live`. Which of the
-//! two is in force is decided by `core`. Every change reads the layers under the row's lock, so that two changes never
-//! lose each other. Several rows are always locked in one order: queues, kinds, resources, and each of these by name.
+//! Owns the limit columns listed in `core::limit`, and the layers behind them, `configured` and `live`. Only this
+//! module writes them. `core` decides which layer is in force. Every change reads the layers under the row's lock, so
+//! that no change is lost. Several rows are always locked in one order: queues, kinds, resources, each by name.
 
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
@@ -28,7 +28,7 @@ fn lock(of: Of) -> &'static str {
     }
 }
 
-/// Puts the columns of limits into a statement that reads queues as `q`, kinds as `k` and their resources as `r`.
+/// Inserts the limit columns into a statement that reads queues as `q`, kinds as `k` and their resources as `r`.
 pub(crate) fn render(statement: &str) -> String {
     statement
         .replace("{queue limits}", &columns(QueueSpec::limits(), "q"))
@@ -43,7 +43,7 @@ fn columns(limits: impl Iterator<Item = &'static Limit>, own: &str) -> String {
     limits.map(column).collect::<Vec<_>>().join(", ")
 }
 
-/// From the columns that [`render`] put into the statement.
+/// Reads the columns that [`render`] inserted.
 pub(crate) fn read_limits<S: Limited>(row: &PgRow, spec: &mut S) -> Result<(), StoreError> {
     for limit in S::limits() {
         spec.set_limit(limit.name, value(row, limit)?);
@@ -59,14 +59,14 @@ fn value(row: &PgRow, limit: &Limit) -> Result<Option<LimitValue>, StoreError> {
     limit.form.kept(&stored)
 }
 
-/// The column `rate`.
+/// Reads the column `rate`.
 pub(crate) fn parse_rate(text: Option<String>) -> Result<Option<Rate>, StoreError> {
     let read = text.map(|text| text.parse::<Rate>()).transpose();
     read.map_err(|error| StoreError::Corrupt { what: error.to_string() })
 }
 
 impl PostgresStore {
-    /// Changes the layers of one row, and with them what is in force. Nothing where there is no such row.
+    /// Changes the layers of one row and the values in force. Does nothing when there is no such row.
     pub(crate) async fn change_limits(
         &self,
         conn: &mut PgConnection,

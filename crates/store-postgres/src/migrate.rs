@@ -1,7 +1,7 @@
-//! The schema's migrations and those of packs: numbered, checked against their checksum, each in its own transaction.
+//! Migrations of the schema and of packs: numbered, verified by checksum, each in its own transaction.
 //!
-//! Owns the tables that record them and the order of changes. Several processes may run it at once: they take turns on an
-//! advisory lock. Never guesses: a schema that is newer, or a migration that was changed after release, is an error.
+//! Owns the tables that record them and the order of changes. Several processes may migrate at once: an advisory lock
+//! serializes them. Never guesses: a newer schema, or a migration that was changed after its release, is an error.
 
 use std::time::{Duration, Instant};
 
@@ -18,17 +18,17 @@ use crate::error::{code, failed, is_conflict, is_locked_out, translate};
 use crate::row::{PgTime, get};
 use crate::sql::refused;
 
-/// How long a step tries to get at tables that others use. In between it leaves them alone for as long as it waited, but no
-/// shorter than this.
+/// How long a step tries to lock tables that are in use. Between tries it pauses for as long as it waited, but at
+/// least `PAUSE`.
 const PATIENCE: Duration = Duration::from_secs(300);
 const PAUSE: Duration = Duration::from_millis(100);
 
-const LOCKED_OUT: &str = "others use its tables without a break for five minutes: end transactions that are open for long \
+const LOCKED_OUT: &str = "its tables were in use for five minutes without a break: end long-running transactions \
                           (`select pid, query from pg_stat_activity order by xact_start`), then migrate again";
 
-/// Half of what a session waits before it looks for a deadlock, and half a second at most: whoever waits for the step looks
-/// later than it gives way, unless told to be quicker than the server's other sessions.
-const GIVE_WAY: &str = "
+/// Half the time after which a session checks for a deadlock, at most half a second. A session that waits for the step
+/// then checks only after the step has given way, unless its own deadlock timeout is shorter.
+const SET_LOCK_TIMEOUT: &str = "
     select set_config('lock_timeout', greatest(least(setting::bigint / 2, 500), 1)::text, true)
     from pg_settings where name = 'deadlock_timeout'";
 
@@ -38,7 +38,7 @@ enum Way {
     Down,
 }
 
-/// The name of a step is that of its file behind the number.
+/// A step is named after its file, without the number.
 macro_rules! step {
     ($version:literal, $file:literal) => {
         Step {
@@ -52,10 +52,9 @@ macro_rules! step {
 
 const STEPS: &[Step] = &[step!(1, "0001_schema")];
 
-/// The one that brings the record of packs.
+/// The step that creates the table of pack migrations.
 const PACKS: i64 = 1;
 
-/// The schema's own.
 fn core() -> Steps {
     Steps { pack: None, steps: STEPS.to_vec() }
 }
@@ -73,11 +72,11 @@ impl PostgresStore {
     }
 
     pub(crate) async fn do_migrations(&self) -> Result<Vec<Migration>, StoreError> {
-        Ok(core().list(&self.look(None).await?))
+        Ok(core().list(&self.read_applied(None).await?))
     }
 
     pub(crate) async fn do_check_schema(&self) -> Result<(), StoreError> {
-        core().check(&self.look(None).await?)
+        core().check(&self.read_applied(None).await?)
     }
 
     pub(crate) async fn do_migrate_up(&self, to: Option<i64>) -> Result<Vec<i64>, StoreError> {
@@ -90,9 +89,9 @@ impl PostgresStore {
 
     pub(crate) async fn do_migrate_down(&self, to: i64) -> Result<Vec<i64>, StoreError> {
         if to < PACKS {
-            // Before the first step goes: a refusal leaves the schema as it was.
+            // Checked before the first step, so that a refusal leaves the schema unchanged.
             let mut conn = self.pool.session().await.map_err(failed(OP))?;
-            self.nobody_left(&mut conn).await?;
+            self.refuse_with_packs(&mut conn).await?;
             conn.commit().await.map_err(failed(OP))?;
         }
         let done = self.step_down(&core(), to).await?;
@@ -103,7 +102,7 @@ impl PostgresStore {
     async fn step_up(&self, steps: &Steps, to: Option<i64>) -> Result<Vec<i64>, StoreError> {
         let mut done = Vec::new();
         for step in steps.steps.iter().filter(|s| to.is_none_or(|to| s.version <= to)) {
-            if self.insist(steps, step, Way::Up).await.map_err(|error| stopped(error, &done))? {
+            if self.retry_until_unlocked(steps, step, Way::Up).await.map_err(|error| stopped(error, &done))? {
                 done.push(step.version);
             }
         }
@@ -113,19 +112,23 @@ impl PostgresStore {
     async fn step_down(&self, steps: &Steps, to: i64) -> Result<Vec<i64>, StoreError> {
         let mut done = Vec::new();
         for step in steps.steps.iter().rev().filter(|s| s.version > to) {
-            if self.insist(steps, step, Way::Down).await.map_err(|error| stopped(error, &done))? {
+            if self
+                .retry_until_unlocked(steps, step, Way::Down)
+                .await
+                .map_err(|error| stopped(error, &done))?
+            {
                 done.push(step.version);
             }
         }
         Ok(done)
     }
 
-    /// A step locks tables in its own order, statements under way in theirs, and a caller's transaction keeps them for as
-    /// long as it likes. The step lets go of what it has and begins anew, so that nobody else is ended for it or waits for
-    /// longer than it does.
-    async fn insist(&self, steps: &Steps, step: &Step, way: Way) -> Result<bool, StoreError> {
+    /// A step locks tables in its own order, other statements in theirs, and a caller's transaction keeps its locks
+    /// for as long as it likes. A step that cannot get a lock releases all of its locks and starts again, so that it
+    /// neither aborts other transactions nor blocks them for long.
+    async fn retry_until_unlocked(&self, steps: &Steps, step: &Step, way: Way) -> Result<bool, StoreError> {
         let begun = Instant::now();
-        let mut told = false;
+        let mut warned = false;
         loop {
             let tried = Instant::now();
             let answer = match way {
@@ -138,7 +141,7 @@ impl PostgresStore {
                         let why = format!("{}: {LOCKED_OUT}", steps.name_of(step));
                         return Err(StoreError::Busy { op: "migrate", source: why.into() });
                     }
-                    if !std::mem::replace(&mut told, true) {
+                    if !std::mem::replace(&mut warned, true) {
                         let step = steps.name_of(step);
                         tracing::warn!(step, "a migration waits for transactions that use its tables");
                     }
@@ -149,7 +152,7 @@ impl PostgresStore {
         }
     }
 
-    /// One transaction: the lock, a second look, the change, its record.
+    /// One transaction: the lock, a check whether the step is still needed, the change, its record.
     async fn apply(&self, steps: &Steps, step: &Step) -> Result<bool, StoreError> {
         let op = "apply a migration";
         let mut tx = self.pool.begin().await.map_err(failed(op))?;
@@ -205,7 +208,7 @@ impl PostgresStore {
         let there = applied.iter().any(|a| a.version == step.version);
         if there {
             if steps.pack.is_none() && step.version == PACKS {
-                self.nobody_left(&mut tx).await?;
+                self.refuse_with_packs(&mut tx).await?;
             }
             self.run_step(&mut tx, steps, step, step.down).await?;
             let forget = match &steps.pack {
@@ -229,7 +232,7 @@ impl PostgresStore {
     ) -> Result<(), StoreError> {
         let op = "migrate";
         let done = match &steps.pack {
-            // Ours name tables in literals too.
+            // Our own steps name tables in string literals too.
             None => sqlx::raw_sql(self.dynamic(text)).execute(conn).await.map_err(failed(op)),
             Some(_) => {
                 let text = render(text, Dialect::Postgres { schema: &self.schema });
@@ -246,8 +249,8 @@ impl PostgresStore {
         done.map(drop)
     }
 
-    /// Without their record nobody would know of the tables that packs have.
-    async fn nobody_left(&self, conn: &mut PgConnection) -> Result<(), StoreError> {
+    /// Refuses to drop the record of packs while any pack has tables.
+    async fn refuse_with_packs(&self, conn: &mut PgConnection) -> Result<(), StoreError> {
         if !self.applied(conn, None).await?.iter().any(|row| row.version == PACKS) {
             return Ok(());
         }
@@ -256,21 +259,21 @@ impl PostgresStore {
         if packs.is_empty() { Ok(()) } else { Err(StoreError::PacksLeft { packs }) }
     }
 
-    /// Waits for other migrating processes, as long as it takes; for everybody else only as [`GIVE_WAY`] says. A step
-    /// may take longer than a statement usually may.
+    /// Waits for other migrating processes without limit, and for all other locks as [`SET_LOCK_TIMEOUT`] says. A step
+    /// may exceed the usual statement timeout.
     async fn take_turn(&self, conn: &mut PgConnection) -> Result<(), StoreError> {
         let script = format!(
             "set local statement_timeout = '15min';
              set local lock_timeout = 0;
              select pg_advisory_xact_lock(hashtextextended('windlass migrations {}', 0));
-             {GIVE_WAY}",
+             {SET_LOCK_TIMEOUT}",
             self.schema
         );
         sqlx::raw_sql(self.dynamic(&script)).execute(conn).await.map_err(failed("wait to migrate"))?;
         Ok(())
     }
 
-    /// As the connection's transaction sees them.
+    /// Reads inside the connection's transaction.
     pub(crate) async fn packs_in(&self, conn: &mut PgConnection) -> Result<Vec<PackMigration>, StoreError> {
         let sql =
             "select pack, version, name, applied_at from windlass.pack_migrations order by pack, version";
@@ -284,15 +287,15 @@ impl PostgresStore {
             .collect()
     }
 
-    async fn look(&self, pack: Option<&str>) -> Result<Vec<Applied>, StoreError> {
+    async fn read_applied(&self, pack: Option<&str>) -> Result<Vec<Applied>, StoreError> {
         let mut conn = self.pool.session().await.map_err(failed(OP))?;
         let applied = self.applied(&mut conn, pack).await?;
         conn.commit().await.map_err(failed(OP))?;
         Ok(applied)
     }
 
-    /// What the database says was applied, oldest first; nothing when the schema has no record yet. Without the schema there
-    /// is none of packs, which is an error.
+    /// Applied steps, oldest first. Empty when the schema has no record yet; an error for a pack, whose table comes
+    /// with the schema.
     async fn applied(&self, conn: &mut PgConnection, pack: Option<&str>) -> Result<Vec<Applied>, StoreError> {
         let there = sqlx::query(self.sql("select to_regclass('windlass.migrations') is not null as there"))
             .fetch_one(&mut *conn)
@@ -350,15 +353,15 @@ impl PackStore for PostgresStore {
     }
 
     async fn check_pack(&self, pack: &str, steps: &[PackStep]) -> Result<(), StoreError> {
-        pack::steps(pack, steps, SqlText::on_postgres).check(&self.look(Some(pack)).await?)
+        pack::steps(pack, steps, SqlText::on_postgres).check(&self.read_applied(Some(pack)).await?)
     }
 }
 
-/// Steps before the one that found its tables in use are done, and stay so.
+/// Steps that were applied before the failed one stay applied.
 fn stopped(error: StoreError, done: &[i64]) -> StoreError {
     match error {
         StoreError::Busy { op, source } if !done.is_empty() => {
-            StoreError::Busy { op, source: format!("{source} (done before that: {done:?})").into() }
+            StoreError::Busy { op, source: format!("{source} (applied before that: {done:?})").into() }
         }
         error => error,
     }

@@ -1,6 +1,6 @@
 //! Opening the store: address, pool, schema name, clock offset.
 //!
-//! Owns [`PostgresStore`] and the rendering of statements for its schema. Never runs a job verb itself.
+//! Owns [`PostgresStore`] and the rendering of statements for its schema. Never implements a method of the contract.
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -20,17 +20,18 @@ use crate::warm::TRUSTED_IDLE;
 
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Connections in the pool; the one that listens comes on top, and as many again at most, opened when they are
-    /// needed, for the transactions that `begin` hands out.
+    /// Connections in the pool. The listening connection is additional, and so are the connections for transactions
+    /// from `begin`, at most as many again, opened when needed.
     pub pool_size: u32,
-    /// LISTEN and NOTIFY between processes. Off, work is found by polling alone.
+    /// LISTEN and NOTIFY between processes. Without them work is found only by polling.
     pub notify: bool,
     /// How long a call waits for a free connection before it fails.
     pub acquire_timeout: Duration,
     /// How long one statement may run before the server stops it.
     pub statement_timeout: Duration,
-    /// The address is that of a pooler that may give each transaction another session (PgBouncer, in session mode too: it
-    /// takes no settings at the start of one). LISTEN and NOTIFY are off then, whatever `notify` says.
+    /// The address is a pooler that may run each transaction in another session, such as PgBouncer. Needed in session
+    /// mode too, because PgBouncer rejects settings in the startup message. Turns LISTEN and NOTIFY off, whatever
+    /// `notify` says.
     pub pooler: bool,
 }
 
@@ -50,8 +51,9 @@ impl Default for Options {
 #[derive(Clone)]
 pub struct PostgresStore {
     pub(crate) pool: Pool,
-    /// For callers' transactions: as the server and the address set it up, without what suits our own statements. Apart
-    /// also because a plan made there would be kept, and because callers must not take the connections heartbeats need.
+    /// Connections for callers' transactions, with the settings of the server and the address instead of ours. They
+    /// are separate because a plan made there would be cached, and because callers must not take the connections that
+    /// heartbeats need.
     pub(crate) callers: Pool,
     pub(crate) schema: String,
     pub(crate) waker: Arc<Waker>,
@@ -66,8 +68,8 @@ pub struct PostgresStore {
 /// Statements for this schema, by address and length of their text.
 type Rendered = HashMap<(usize, usize), Arc<str>>;
 
-/// While any clone is there. The waker's tasks hold the pool: without this a handle dropped without `close` keeps its
-/// sessions for ever.
+/// Stops the waker with the last clone. The waker's tasks hold the pool: a handle dropped without `close` would
+/// otherwise keep its sessions for ever.
 struct Listens(Arc<Waker>);
 
 impl Drop for Listens {
@@ -77,16 +79,16 @@ impl Drop for Listens {
 }
 
 const DEFAULT_SCHEMA: &str = "windlass";
-/// How PgBouncer answers a session that wants settings of its own. No server says so.
+/// PgBouncer's answer to settings in the startup message. No Postgres server sends it.
 const POOLER_REFUSES: &str = "unsupported startup parameter";
 const A_POOLER: &str =
-    "the address is a pooler's (PgBouncer): set `database.pooler = true`, in session mode too";
-/// How long a connection may be refused before the server counts as not there.
+    "the address is a pooler (PgBouncer): set `database.pooler = true`, in session mode too";
+/// How long connections may be refused before the server counts as down.
 const REFUSED_FOR: Duration = Duration::from_secs(2);
-const BETWEEN_KNOCKS: Duration = Duration::from_millis(200);
+const BETWEEN_TRIES: Duration = Duration::from_millis(200);
 
 impl PostgresStore {
-    /// `url` is a Postgres address; `schema=NAME` among its parameters names our schema.
+    /// `url` is a Postgres address. Its parameter `schema=NAME` names our schema.
     pub async fn connect(url: &str, options: Options) -> Result<PostgresStore, StoreError> {
         let (url, schema) = split_schema(url)?;
         let open = |why: String| StoreError::Open { what: "Postgres".to_owned(), why };
@@ -115,7 +117,7 @@ impl PostgresStore {
             }
             other => open(other.to_string()),
         };
-        // What a session would remember is said in each transaction; a pooler refuses to be told more at the start.
+        // A pooler rejects these settings at startup, so each transaction sets them instead.
         let connect = match options.pooler {
             true => connect.statement_cache_capacity(0).extra_float_digits(None),
             false => connect,
@@ -127,7 +129,7 @@ impl PostgresStore {
                 false => connect.options(settings.clone()),
             },
         );
-        knock(&ours, options.acquire_timeout).await?;
+        check_reachable(&ours, options.acquire_timeout).await?;
         let pool = pooled().connect_with(ours.clone()).await.map_err(opened)?;
         let (pool, callers) = match options.pooler {
             true => (Pool::through_pooler(pool, &settings), Pool::through_pooler(callers, &[])),
@@ -163,7 +165,7 @@ impl PostgresStore {
         self.hints.forget();
     }
 
-    /// A statement written against `windlass.` for this store's schema, rendered once.
+    /// Renders a statement written for `windlass.` for this store's schema, once.
     pub(crate) fn sql(&self, statement: &'static str) -> AssertSqlSafe<Arc<str>> {
         let key = (statement.as_ptr() as usize, statement.len());
         if let Some(text) = self.rendered.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
@@ -174,14 +176,14 @@ impl PostgresStore {
         AssertSqlSafe(text)
     }
 
-    /// What was sent so far, with the schema's usual name; for the golden file of the tests.
+    /// All statements sent so far, with the default schema name; for the golden file of the tests.
     #[doc(hidden)]
     pub fn statements(&self) -> Vec<String> {
         let rendered = self.rendered.read().unwrap_or_else(PoisonError::into_inner);
         rendered.values().map(|text| text.replace(&format!("{}.", self.schema), "windlass.")).collect()
     }
 
-    /// The schema's name was checked when the store was opened: nothing of a caller's gets into the text.
+    /// The schema's name was checked when the store was opened: no caller's text gets into a statement.
     pub(crate) fn render(&self, statement: &str) -> String {
         let statement = limit::render(&JobState::render(&without_comments(statement)));
         if self.schema == DEFAULT_SCHEMA {
@@ -195,22 +197,22 @@ impl PostgresStore {
     }
 }
 
-/// The server shows the beginning of a statement that waits or is slow: it should be the statement.
+/// The server's views and logs show only the beginning of a statement.
 fn without_comments(statement: &str) -> String {
     let lines: Vec<&str> = statement.lines().filter(|line| !line.trim_start().starts_with("--")).collect();
     lines.join("\n")
 }
 
-/// One connection before the pool's: the pool tries again until its time is up and then knows no cause. A server that
-/// restarts refuses for a moment; one that refuses for longer is not there.
-async fn knock(connect: &PgConnectOptions, patience: Duration) -> Result<(), StoreError> {
+/// Opens one connection before the pool does: the pool retries until its time is up and then reports no cause. A
+/// restarting server refuses connections for a moment; one that refuses for longer is down.
+async fn check_reachable(connect: &PgConnectOptions, patience: Duration) -> Result<(), StoreError> {
     let begun = Instant::now();
     loop {
         let why = match tokio::time::timeout(patience, PgConnection::connect_with(connect)).await {
-            // What the server says about user and database the pool hears too.
+            // The pool reports errors about user and database itself.
             Ok(Ok(_) | Err(sqlx::Error::Database(_))) => return Ok(()),
             Ok(Err(sqlx::Error::Io(error))) if begun.elapsed() < REFUSED_FOR && is_refusal(&error) => {
-                tokio::time::sleep(BETWEEN_KNOCKS).await;
+                tokio::time::sleep(BETWEEN_TRIES).await;
                 continue;
             }
             Ok(Err(sqlx::Error::Io(error))) => match error.kind() {
@@ -229,7 +231,7 @@ async fn knock(connect: &PgConnectOptions, patience: Duration) -> Result<(), Sto
     }
 }
 
-/// What a server in the middle of a restart answers.
+/// Answers of a restarting server.
 fn is_refusal(error: &std::io::Error) -> bool {
     matches!(
         error.kind(),
@@ -237,14 +239,14 @@ fn is_refusal(error: &std::io::Error) -> bool {
     )
 }
 
-/// Nobody listens in on the loopback, and there TLS halves the throughput: sqlx 0.9.0 does not set TCP_NODELAY
-/// (transact-rs/sqlx#4335), so a batch split into TLS records waits 40 ms for an acknowledgement. Whoever wants TLS
-/// there says so.
+/// Loopback traffic cannot be intercepted, and TLS halves the throughput there: sqlx 0.9.0 does not set TCP_NODELAY
+/// (transact-rs/sqlx#4335), so a batch split into TLS records waits 40 ms for an acknowledgement. An explicit
+/// `sslmode` turns TLS on.
 fn names_ssl_mode(url: &str) -> bool {
     url.contains("sslmode=") || url.contains("ssl-mode=") || std::env::var_os("PGSSLMODE").is_some()
 }
 
-/// Takes our own `schema` parameter out of the address.
+/// Removes our own `schema` parameter from the address.
 fn split_schema(url: &str) -> Result<(String, String), StoreError> {
     let Some((base, query)) = url.split_once('?') else {
         return Ok((url.to_owned(), DEFAULT_SCHEMA.to_owned()));
@@ -274,7 +276,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_schema_parameter_is_ours() {
+    fn the_schema_parameter_is_removed_from_the_address() {
         let split = |url: &str| split_schema(url).unwrap();
         assert_eq!(split("postgres://h/d"), ("postgres://h/d".to_owned(), "windlass".to_owned()));
         assert_eq!(
@@ -288,7 +290,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_is_not_there_is_named_soon() {
+    async fn an_unreachable_server_is_named_soon() {
         let begun = Instant::now();
         let opened = PostgresStore::connect("postgres://me@127.0.0.1:1/none", Options::default()).await;
         let said = opened.err().unwrap().chain();

@@ -1,7 +1,7 @@
 //! Day partitions of `jobs` and `finished`.
 //!
-//! Owns their making and their names. A day is a UTC day and a range of ids. Making one is idempotent, gives up
-//! rather than wait for a lock, and never fails its caller: rows without a partition go to the default one, which
+//! Owns their creation and their names. A day is a UTC day and a range of ids. Creating one is idempotent, gives up
+//! instead of waiting for a lock, and never fails its caller: rows without a partition go to the default one, which
 //! `examine` reports.
 
 use sqlx::Row;
@@ -22,9 +22,9 @@ const MISSING_DAYS: &str = "
     order by d";
 
 impl PostgresStore {
-    /// Makes the partitions for today and the days ahead where they are missing.
+    /// Creates the missing partitions for today and the days ahead.
     pub(crate) async fn ensure_days(&self) -> Result<(), StoreError> {
-        let op = "make day partitions";
+        let op = "create day partitions";
         let days = sqlx::query(self.sql(MISSING_DAYS))
             .bind(DAYS_AHEAD)
             .fetch_all(&self.pool)
@@ -37,7 +37,7 @@ impl PostgresStore {
             match self.make_day(&day, lo, hi).await {
                 Ok(()) => {}
                 Err(error) if can_wait(&error) => {
-                    tracing::debug!(%error, day, "the day's partition was not made now; the next call tries again");
+                    tracing::debug!(%error, day, "the day's partition was not created; the next call retries");
                 }
                 Err(error) => return Err(translate(op, error)),
             }
@@ -60,8 +60,8 @@ impl PostgresStore {
     }
 }
 
-/// A lock was not to be had, another process was quicker, or the default partition already holds rows of that day
-/// (nothing made partitions for days) or too many to be looked through: the rows are safe where they are.
+/// The lock timed out, another process was faster, or the default partition already has rows of that day or too many
+/// rows to check. The rows are safe where they are.
 fn can_wait(error: &sqlx::Error) -> bool {
     matches!(code(error).as_str(), "55P03" | "40P01" | "42P07" | "23505" | "23514" | "57014")
 }

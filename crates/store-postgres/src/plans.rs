@@ -1,7 +1,8 @@
-//! Plans at a million waiting jobs: a claim and the look for late jobs read what they take straight from the index,
-//! however many wait. A sort over them would show as seconds per claim in the middle of a backlog. Blocked jobs ahead of
-//! their time cost nothing either. The end of a job of a workflow reads its children and which of their parents are open,
-//! however many jobs of workflows there are.
+//! Query plans at a million waiting jobs.
+//!
+//! A claim and the query for late jobs read what they take straight from the index, without a sort, which would cost
+//! seconds per claim. Blocked jobs that are not due are not read. The end of a job of a workflow reads only its
+//! children and their unfinished parents.
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use crate::hint::{BOTTOM, PRIORITIES};
 use crate::lane::CANDIDATES;
 use crate::late::LATE;
 use crate::row::PgTime;
-use crate::workflow::RIPE;
+use crate::workflow::RELEASABLE;
 use crate::{Options, PostgresStore};
 
 const FILL: &str = "
@@ -29,7 +30,7 @@ pub(crate) fn url() -> String {
         .unwrap_or_else(|_| "postgres://postgres@127.0.0.1:5432/test".to_owned())
 }
 
-/// Every node, each after those above it.
+/// All nodes of a plan, parents first.
 fn nodes<'p>(plan: &'p Value, all: &mut Vec<&'p Value>) {
     all.push(plan);
     for below in plan["Plans"].as_array().into_iter().flatten() {
@@ -43,7 +44,7 @@ fn reads_ready(plan: &Value) -> bool {
     all.iter().any(|node| node["Relation Name"] == "ready")
 }
 
-fn judge(row: &PgRow) {
+fn assert_no_sort(row: &PgRow) {
     let plan: Value = serde_json::from_str(row.try_get_unchecked(0).unwrap()).unwrap();
     let mut all = Vec::new();
     nodes(&plan[0]["Plan"], &mut all);
@@ -78,7 +79,7 @@ async fn nothing_is_sorted_at_a_million_rows() {
         .bind(low())
         .bind(PgTime(BOTTOM))
         .bind(None::<i64>);
-    judge(&claim.fetch_one(&store.pool).await.unwrap());
+    assert_no_sort(&claim.fetch_one(&store.pool).await.unwrap());
     let late = sqlx::query(explain(LATE))
         .bind(0_i64)
         .bind(600_000_000_i64)
@@ -86,14 +87,14 @@ async fn nothing_is_sorted_at_a_million_rows() {
         .bind(vec![1_i32])
         .bind(low())
         .bind(100_i64);
-    judge(&late.fetch_one(&store.pool).await.unwrap());
+    assert_no_sort(&late.fetch_one(&store.pool).await.unwrap());
     let end = AssertSqlSafe(format!("drop schema {schema} cascade"));
     sqlx::raw_sql(end).execute(&mut conn).await.unwrap();
     store.close().await;
 }
 
-/// A kind and a worker of queue 1.
-pub(crate) async fn worked(name: &str) -> (PostgresStore, PgConnection, i64) {
+/// A store with a kind and a worker of queue 1.
+pub(crate) async fn store_with_worker(name: &str) -> (PostgresStore, PgConnection, i64) {
     let url = format!("{}?schema=wl_plans_{name}_{}", url(), std::process::id());
     let store = PostgresStore::connect(&url, Options::default()).await.unwrap();
     store.migrate_up(None).await.unwrap();
@@ -111,7 +112,7 @@ pub(crate) async fn end(store: PostgresStore, mut conn: PgConnection) {
     store.close().await;
 }
 
-/// How many pages of a table a statement that was run looked at.
+/// How many pages of a table the statement read.
 fn pages(row: &PgRow, table: &str) -> u64 {
     let plan: Value = serde_json::from_str(row.try_get_unchecked(0).unwrap()).unwrap();
     let mut all = Vec::new();
@@ -133,10 +134,10 @@ const AHEAD: &str = "
     union all select -1, 5, now() - interval '1 hour', 1000000, 1, 1;
     analyze windlass.ready";
 
-/// The next job of a lane is found past any number of jobs that are more urgent and not due yet.
+/// The next job of a lane is found behind any number of more urgent jobs that are not due.
 #[tokio::test]
-async fn jobs_ahead_of_their_time_are_not_read() {
-    let (store, mut conn, _) = worked("ahead").await;
+async fn jobs_that_are_not_due_are_not_read() {
+    let (store, mut conn, _) = store_with_worker("ahead").await;
     sqlx::raw_sql(AssertSqlSafe(store.render(AHEAD))).execute(&mut conn).await.unwrap();
     let bound = |sql| sqlx::query(AssertSqlSafe(sql)).bind(0_i64).bind(vec![1_i64]).bind(vec![1_i32]);
     let found = bound(store.render(CANDIDATES)).fetch_all(&store.pool).await.unwrap();
@@ -156,26 +157,26 @@ const FILL_WORKFLOWS: &str = "
     analyze windlass.workflow_jobs";
 
 #[tokio::test]
-async fn the_end_of_a_parent_reads_its_children_alone() {
+async fn the_end_of_a_parent_reads_only_its_children() {
     let schema = format!("wl_plans_ripe_{}", std::process::id());
     let store =
         PostgresStore::connect(&format!("{}?schema={schema}", url()), Options::default()).await.unwrap();
     store.migrate_up(None).await.unwrap();
     let mut conn = PgConnection::connect(&url()).await.unwrap();
     sqlx::raw_sql(AssertSqlSafe(store.render(FILL_WORKFLOWS))).execute(&mut conn).await.unwrap();
-    let explain = AssertSqlSafe(format!("explain (analyze, format json) {}", store.render(RIPE)));
+    let explain = AssertSqlSafe(format!("explain (analyze, format json) {}", store.render(RELEASABLE)));
     let ends = sqlx::query(explain).bind(vec![7_i64]).bind(vec![999_i32]).bind(vec![7_i64]);
     let row = ends.fetch_one(&store.pool).await.unwrap();
     let plan: Value = serde_json::from_str(row.try_get_unchecked(0).unwrap()).unwrap();
     let mut all = Vec::new();
     nodes(&plan[0]["Plan"], &mut all);
-    let looks: Vec<&&Value> = all.iter().filter(|node| node["Relation Name"] == "workflow_jobs").collect();
-    assert_eq!(looks.len(), 3, "{plan:#}");
-    for look in looks {
-        assert!(look["Node Type"].as_str().unwrap().starts_with("Index"), "{plan:#}");
+    let scans: Vec<&&Value> = all.iter().filter(|node| node["Relation Name"] == "workflow_jobs").collect();
+    assert_eq!(scans.len(), 3, "{plan:#}");
+    for scan in scans {
+        assert!(scan["Node Type"].as_str().unwrap().starts_with("Index"), "{plan:#}");
         let read =
-            look["Actual Rows"].as_f64().unwrap() + look["Rows Removed by Filter"].as_f64().unwrap_or(0.0);
-        assert!(read <= 1.0, "a look reads one row: {plan:#}");
+            scan["Actual Rows"].as_f64().unwrap() + scan["Rows Removed by Filter"].as_f64().unwrap_or(0.0);
+        assert!(read <= 1.0, "a lookup reads one row: {plan:#}");
     }
     let end = AssertSqlSafe(format!("drop schema {schema} cascade"));
     sqlx::raw_sql(end).execute(&mut conn).await.unwrap();

@@ -1,6 +1,6 @@
-//! The floor query: what is due, when the next job and the next tick are, what to stop.
+//! The poll: what is due, when the next job and the next tick are due, and what to stop.
 //!
-//! Owns one statement that alone keeps the engine correct when every wake-up is lost. Never writes.
+//! Owns the one statement that keeps the engine correct when every wake-up is lost. Never writes.
 
 use std::time::Instant;
 
@@ -14,11 +14,11 @@ use crate::error::failed;
 use crate::limit::parse_rate;
 use crate::row::{PgTime, duration_or_none, get, most, time, time_or_none};
 
-/// Eleven index probes per question, each from where the hints say, and one per kind for lane checks, which a claim follows.
-/// Suspects are answered apart: they are due, but an ordinary claim does not take them. The left join answers with the time
-/// even when no queue was asked about. A question's kinds come as the text of an array, because arrays of arrays are
-/// rectangular. Lists come through subqueries, whose length the planner cannot see: it would plan anew each time for the
-/// sake of it, which takes longer than the poll.
+/// Eleven index probes per served queue, each starting at its hint, and one per kind for lane checks, which a claim
+/// follows. Suspects are reported separately: they are due, but an ordinary claim does not take them. The left join
+/// returns the time even when no queue is served. The kinds of a queue are the text of an array, because nested arrays
+/// have to be rectangular. Lists come from subqueries to hide their length from the planner: otherwise it would plan
+/// again for each length, which takes longer than the poll.
 const POLL: &str = "
     with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
     s as materialized (
@@ -100,7 +100,7 @@ impl PostgresStore {
 
     fn read_poll(&self, served: &[QueueKinds], rows: &[PgRow]) -> Result<Poll, StoreError> {
         let Some(first) = rows.first() else {
-            return Err(StoreError::Corrupt { what: "the poll answered nothing".to_owned() });
+            return Err(StoreError::Corrupt { what: "the poll returned no row".to_owned() });
         };
         let cancel: Vec<i64> = get(first, "cancel")?;
         let mut queues = Vec::with_capacity(rows.len());
@@ -111,7 +111,7 @@ impl PostgresStore {
             let global_concurrency = most(row, "global_concurrency")?;
             self.limited.set(QueueId(queue), global_concurrency.is_some());
             if let (Some(due), Some(of)) = (next_due, served.get(asked)) {
-                // Found below the hints, it would be announced and never claimed.
+                // Otherwise a job found below the hint would be announced but never claimed.
                 self.hints.lower_of(of.queue, &of.kinds, due);
             }
             queues.push(QueueDue {
@@ -142,7 +142,7 @@ fn array(kinds: &[KindId]) -> String {
     format!("{{{}}}", kinds.join(","))
 }
 
-/// The same lists stand in every row.
+/// Every row repeats these lists.
 fn limits(row: &PgRow) -> Result<Vec<KindLimits>, StoreError> {
     let Some(kinds) = get::<Option<Vec<i32>>>(row, "limited")? else { return Ok(Vec::new()) };
     let rates: Vec<Option<String>> = get(row, "rates")?;

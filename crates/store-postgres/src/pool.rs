@@ -1,9 +1,9 @@
-//! The connections our own statements run on, straight to the server or through a pooler.
+//! The connections of our own statements, directly to the server or through a pooler.
 //!
-//! A pooler in transaction mode (PgBouncer) may give each transaction another session. The driver prepares a statement
-//! in one round trip and runs it in the next, so there every statement gets a transaction of its own, and what a session
-//! would remember is said anew in each: no prepared statement outlives its transaction, and deadline and planner settings
-//! are local to it. Straight to the server nothing of this is done. Never decides what is written.
+//! A pooler in transaction mode (PgBouncer) may run each transaction in another session. The driver prepares a
+//! statement in one round trip and runs it in the next, so each statement gets its own transaction there, which also
+//! repeats the session's settings: no prepared statement outlives its transaction, and timeout and planner settings
+//! are local to it. None of this applies to direct connections. Never decides what is written.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -19,9 +19,9 @@ use sqlx::{
 
 use crate::warm::{InUse, Warm};
 
-/// What our statements want of a session: JIT would compile each batch statement anew for longer than the statement
-/// takes. A plan made while the tables were empty prefers sequential scans and is kept: measured at 11 ms per claim after
-/// 100,000 jobs instead of 1 ms. Every hot statement has its index, and what has none is scanned all the same.
+/// Settings of our sessions. JIT would compile each batch statement for longer than it runs. A plan made while the
+/// tables were empty prefers sequential scans and is cached: measured at 11 ms per claim after 100,000 jobs instead of
+/// 1 ms. Every frequent statement has its index; a table without one is scanned anyway.
 pub(crate) fn settings(statement_timeout: Duration) -> [(&'static str, String); 4] {
     [
         ("jit", "off".to_owned()),
@@ -34,10 +34,10 @@ pub(crate) fn settings(statement_timeout: Duration) -> [(&'static str, String); 
 #[derive(Clone, Debug)]
 pub(crate) enum Pool {
     Direct(Arc<Warm>),
-    /// A pooler keeps sessions of its own.
+    /// The pooler has its own sessions.
     Shared {
         driver: PgPool,
-        /// What follows each BEGIN.
+        /// Sent after each BEGIN.
         preamble: Arc<str>,
     },
 }
@@ -72,14 +72,14 @@ impl Pool {
     ) -> Result<Transaction<'static, Postgres>, Error> {
         match self {
             Pool::Direct(warm) => warm.begin_with(begin).await,
-            // Nothing of a caller's gets into the text.
+            // No caller's text gets into the statement.
             Pool::Shared { driver, preamble } => {
                 driver.begin_with(AssertSqlSafe(format!("{begin}; {preamble}"))).await
             }
         }
     }
 
-    /// For several statements in a row. What they write is kept by [`Session::commit`].
+    /// For several statements in a row. [`Session::commit`] makes their writes permanent.
     pub(crate) async fn session(&self) -> Result<Session, Error> {
         match self {
             Pool::Direct(warm) => Ok(Session::Plain(warm.acquire().await?)),
@@ -88,18 +88,17 @@ impl Pool {
     }
 }
 
-/// One session for as long as it is kept.
 pub(crate) enum Session {
     Plain(InUse),
     Transaction(Transaction<'static, Postgres>),
 }
 
 impl Session {
-    /// Straight at the server each statement has committed by itself.
+    /// On a direct connection each statement has already committed.
     pub(crate) async fn commit(self) -> Result<(), Error> {
         match self {
             Session::Plain(connection) => {
-                connection.give_back();
+                connection.keep();
                 Ok(())
             }
             Session::Transaction(transaction) => transaction.commit().await,
@@ -129,7 +128,7 @@ impl DerefMut for Session {
 
 type Step = Either<PgQueryResult, PgRow>;
 
-/// Nothing is answered before all of it came and is committed.
+/// Returns no row before the whole result arrived and was committed.
 impl<'p> Executor<'p> for &'p Pool {
     type Database = Postgres;
 

@@ -1,8 +1,8 @@
-//! Retention: whole days where possible, else rows in short transactions.
+//! Retention: whole days where possible, otherwise rows in short transactions.
 //!
-//! Owns the end of jobs nobody needs any more. A day's two partitions are dropped when all in them is finished and
-//! old enough; otherwise expired rows go some thousands at a time. Never removes a job that waits, runs, or is a dead
-//! letter still kept.
+//! Owns the removal of expired jobs. The two partitions of a day are dropped when all their jobs are finished and old
+//! enough. Otherwise expired rows are deleted a few thousand at a time. Never removes a job that is waiting, running,
+//! or a dead letter that is still kept.
 
 use sqlx::PgConnection;
 use windlass_core::audit::{Actor, Note};
@@ -13,8 +13,8 @@ use crate::PostgresStore;
 use crate::error::{code, failed, translate};
 use crate::row::{PgTime, count, get};
 
-/// $1 cutoff, $2 ids above, $3 ids below, $4 rows. No index on `finished_at`: a job older than the cutoff has an id
-/// below it, so the scan by id reads little else.
+/// $1 cutoff, $2 ids above, $3 ids below, $4 rows. No index on `finished_at` is needed: a job older than the cutoff
+/// has an id below it, so the scan by id reads little else.
 macro_rules! expired {
     ($states:literal) => {
         concat!(
@@ -75,12 +75,12 @@ const OLD_DAYS: &str = r"
       and b.hi <= (floor(extract(epoch from clock_timestamp()) * 1000)::bigint << 22)
     order by b.lo";
 
-/// Dropping a partition locks its parent; better no drop than a queue that stands still behind a long reader.
-const WAIT_LITTLE: &str = "set local lock_timeout = '200ms'";
-/// Without the other partitions: a vacuum of one of them is no reason to keep the day.
+/// Dropping a partition locks its parent. It is better not to drop it than to block the queue behind a long reader.
+const SHORT_LOCK_TIMEOUT: &str = "set local lock_timeout = '200ms'";
+/// `only` leaves out the partitions: a vacuum of another day should not prevent the drop.
 const LOCK_BOTH: &str = "lock table only windlass.jobs, only windlass.finished in access exclusive mode";
 
-/// Failed workflows are kept as long as dead letters are.
+/// Failed workflows are kept as long as dead letters.
 macro_rules! old_workflows {
     ($states:literal) => {
         concat!(
@@ -98,7 +98,7 @@ macro_rules! old_workflows {
 const DELETE_WORKFLOWS: &str = old_workflows!("(1, 3, 5)");
 const DELETE_FAILED_WORKFLOWS: &str = old_workflows!("(2)");
 
-/// Whether a job with an id from $1 to below $2 waits or runs, or is needed by a workflow that has not ended.
+/// Whether a job with an id from $1 to below $2 is waiting or running, or needed by a workflow that has not ended.
 const LIVE: &str = "
     select exists (
                select from windlass.workflow_jobs m join windlass.workflows w on w.id = m.workflow
@@ -113,7 +113,7 @@ impl PostgresStore {
     pub(crate) async fn do_prune(&self, prune: &Prune, actor: Option<&Actor>) -> Result<u64, StoreError> {
         let run = Run { prune, actor };
         let cutoff = self.do_now().await?.minus(prune.older_than);
-        // Ids carry the real clock, so under a test offset they bound nothing.
+        // Ids contain the real time, so under a test's clock offset they bound nothing.
         let below = if self.offset() == 0 { JobId::floor(cutoff) } else { JobId(i64::MAX) };
         match (prune.what, prune.dry_run) {
             (PruneWhat::Finished, true) => self.count_jobs(COUNT_FINISHED, cutoff, below).await,
@@ -122,7 +122,7 @@ impl PostgresStore {
             (PruneWhat::Windows, true) => self.count_old(COUNT_WINDOWS, cutoff).await,
             (PruneWhat::Rollups, true) => self.count_old(COUNT_ROLLUPS, cutoff).await,
             (PruneWhat::Finished, false) => {
-                // First: without a partition new jobs pile up in the default one, whatever becomes of the old.
+                // Comes first: without a partition new jobs collect in the default one.
                 self.ensure_days().await?;
                 let dropped = self.drop_days(cutoff, below).await?;
                 let deleted = self.delete_jobs(DELETE_FINISHED, cutoff, below).await?;
@@ -151,8 +151,8 @@ impl PostgresStore {
         count(&query.fetch_one(&self.pool).await.map_err(failed(OP))?, "count")
     }
 
-    /// Ends with a transaction that finds nothing more and says in the audit what the whole run removed: `rows`, or what was
-    /// removed here.
+    /// Ends with a transaction that finds nothing more and writes the audit record of the whole run: `rows` removed,
+    /// or the number removed here.
     async fn delete_old(
         &self,
         sql: &'static str,
@@ -177,7 +177,7 @@ impl PostgresStore {
         }
     }
 
-    /// In id order from where the last batch ended, so that rows that stay are passed once.
+    /// Continues in id order after the last batch, so that rows that stay are scanned once.
     async fn delete_jobs(&self, sql: &'static str, cutoff: Time, below: JobId) -> Result<u64, StoreError> {
         let (mut gone, mut above) = (0, i64::MIN);
         loop {
@@ -197,7 +197,7 @@ impl PostgresStore {
         }
     }
 
-    /// Drops what can be dropped now; a day that cannot is left for its rows to be deleted.
+    /// Drops the days that can be dropped now. The rows of other days are deleted.
     async fn drop_days(&self, cutoff: Time, below: JobId) -> Result<u64, StoreError> {
         let days =
             sqlx::query(self.sql(OLD_DAYS)).bind(below.0).fetch_all(&self.pool).await.map_err(failed(OP))?;
@@ -210,11 +210,11 @@ impl PostgresStore {
             let day = Day { name, lo: get(&row, "lo")?, hi: get(&row, "hi")? };
             match self.drop_day(&day, cutoff).await {
                 Ok(rows) => gone += rows,
-                // Another process dropped it, or somebody uses it and the lock was not to be had.
+                // Another process dropped it, or it is in use and the lock timed out.
                 Err(error) if matches!(code(&error).as_str(), "55P03" | "40P01" | "42P01") => {
                     tracing::debug!(%error, day = day.name, "the day's partitions were not dropped");
                 }
-                // A day too large for the statement timeout, or whatever else: its rows still go one by one.
+                // For example, a day too large for the statement timeout: its rows are deleted instead.
                 Err(error) if error.as_database_error().is_some() => {
                     tracing::warn!(%error, day = day.name, "the day's partitions were not dropped");
                 }
@@ -224,16 +224,16 @@ impl PostgresStore {
         Ok(gone)
     }
 
-    /// All that takes time comes before the lock on the parents, which claims and enqueues wait for.
+    /// Everything slow comes before the lock on the parents, which blocks claims and enqueues.
     async fn drop_day(&self, day: &Day, cutoff: Time) -> Result<u64, sqlx::Error> {
         let mut tx = self.pool.begin().await?;
-        sqlx::raw_sql(WAIT_LITTLE).execute(&mut *tx).await?;
-        if day.is_live(self, &mut tx).await? || !day.is_spent(self, &mut tx, cutoff).await? {
+        sqlx::raw_sql(SHORT_LOCK_TIMEOUT).execute(&mut *tx).await?;
+        if day.is_live(self, &mut tx).await? || !day.is_expired(self, &mut tx, cutoff).await? {
             return Ok(0);
         }
         let rows = day.clear(self, &mut tx).await?;
         sqlx::raw_sql(self.sql(LOCK_BOTH)).execute(&mut *tx).await?;
-        // A job that was enqueued long ago and committed just now.
+        // Finds a job that was enqueued long ago and committed just now.
         if day.is_live(self, &mut tx).await? {
             return Ok(0);
         }
@@ -252,7 +252,7 @@ struct Run<'a> {
     actor: Option<&'a Actor>,
 }
 
-/// A pair of day partitions that may go.
+/// A pair of day partitions that may be dropped.
 struct Day {
     /// Digits only: it becomes part of statements.
     name: String,
@@ -261,22 +261,23 @@ struct Day {
 }
 
 impl Day {
-    /// Whether a job of the day waits or runs: an index probe and a pass over the few claims, cheap under the lock.
+    /// Whether a job of the day is waiting or running. One index probe and a scan of the few claims: cheap under the
+    /// lock.
     async fn is_live(&self, store: &PostgresStore, conn: &mut PgConnection) -> Result<bool, sqlx::Error> {
         sqlx::query_scalar(store.sql(LIVE)).bind(self.lo).bind(self.hi).fetch_one(conn).await
     }
 
-    /// Whether all jobs of the day are finished, old enough and none is a dead letter. A yes stays true until the
-    /// transaction ends: of what such a day holds only a cancelled job can come back, and those are locked first, so
-    /// that a replay either was seen here or waits.
-    async fn is_spent(
+    /// Whether all jobs of the day are finished and old enough, and none is a dead letter. This holds until the
+    /// transaction ends: of such a day only a cancelled job can be retried. Those are locked first, so that a retry is
+    /// either visible here or waits.
+    async fn is_expired(
         &self,
         store: &PostgresStore,
         conn: &mut PgConnection,
         cutoff: Time,
     ) -> Result<bool, sqlx::Error> {
         let day = &self.name;
-        // A dead letter is found by its index: the usual reason for an old day to stay costs no scan.
+        // A dead letter, the usual reason for an old day to stay, is found by its index without a scan.
         let dead = format!(
             "select exists (select from windlass.finished_d{day} where state in ({{failed}}, {{dead_letter}}))"
         );
@@ -298,7 +299,7 @@ impl Day {
         Ok(!left)
     }
 
-    /// Removes what the day's jobs left in other tables, and says how many jobs there are.
+    /// Removes the rows of the day's jobs from other tables. Returns the number of jobs.
     async fn clear(&self, store: &PostgresStore, conn: &mut PgConnection) -> Result<u64, sqlx::Error> {
         let Day { name, lo, hi } = self;
         let script = format!(

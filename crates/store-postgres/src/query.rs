@@ -1,7 +1,7 @@
 //! Showing jobs: one, a page, a count.
 //!
-//! Owns the reading of a job's state from the table it stands in: `ready` (scheduled or pending), `claims` (running)
-//! or `finished`. One statement sees one snapshot, so a job is always in exactly one of them. Never writes.
+//! Owns how a job's state follows from the table it is in: `ready` (scheduled or pending), `claims` (running) or
+//! `finished`. One statement sees one snapshot, so a job is always in exactly one of them. Never writes.
 
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
@@ -52,8 +52,8 @@ const ATTEMPTS: &str = "
 
 const LOGS: &str = "select attempt, at, line from windlass.logs where job_id = $1 order by seq";
 
-/// By the index of the dead, from its newest end. The limit inside the lateral query makes it a look into an index per
-/// row, whatever the planner thinks of the whole table.
+/// Scans the index of dead letters from its newest end. The limit inside the lateral query forces an index lookup per
+/// row, whatever the planner estimates for the whole table.
 const DEAD_LETTERS: &str = "
     select j.queue, count(*) filter (where d.state = {failed}) as failed, count(*) filter (where d.state = {dead_letter}) as dead_letter
     from (select id, state from windlass.finished where state in ({failed}, {dead_letter}) order by id desc limit $1) d
@@ -62,13 +62,13 @@ const DEAD_LETTERS: &str = "
 
 const OP: &str = "read jobs";
 
-/// The ids a filter picks. $1 offset, $2 ids, $3 queue, $4 kind, $5 type, $6 id, $7 tag, $8 before, $9 limit.
+/// The ids that match a filter. $1 offset, $2 ids, $3 queue, $4 kind, $5 type, $6 id, $7 tag, $8 before, $9 limit.
 pub(crate) fn picked(filter: &JobFilter, page: bool) -> String {
     let mut joins = String::new();
     let mut wheres = vec!["true".to_owned()];
     let waiting = |s: &JobState| matches!(s, JobState::Scheduled | JobState::Pending);
     let states = &filter.states;
-    // Where all wanted states live in one table, an inner join lets the plan start from it.
+    // When all wanted states are in one table, an inner join lets the plan start there.
     let mut join = |table: &str, wanted: bool| {
         if wanted {
             let only = match table {
@@ -99,7 +99,7 @@ pub(crate) fn picked(filter: &JobFilter, page: bool) -> String {
     given(filter.tag.is_some(), "j.tags @> array[$7::text]");
     given(page, "($8::bigint is null or j.id < $8)");
     let tail = if page { " order by j.id desc limit $9" } else { "" };
-    // The type of every parameter is fixed here, whether its condition is there or not.
+    // Fixes the type of every parameter, whether its condition is present or not.
     format!(
         "with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
          given as (select $2::bigint[], $3::int, $4::int, $5::text, $6::text, $7::text, $8::bigint, $9::bigint),
@@ -170,7 +170,7 @@ impl PostgresStore {
         records.iter().map(record).collect()
     }
 
-    /// A job as a transaction sees it, and whether a cancel was asked for.
+    /// A job as a transaction sees it, and whether its cancellation was requested.
     pub(crate) async fn job_on(
         &self,
         conn: &mut PgConnection,
@@ -201,7 +201,7 @@ impl PostgresStore {
         rows.iter().map(counted).collect()
     }
 
-    /// Three statements on one snapshot: the parts must not contradict each other.
+    /// Three statements on one snapshot, so that the parts are consistent.
     pub(crate) async fn do_job(&self, id: JobId) -> Result<Option<JobDetail>, StoreError> {
         let mut tx = self
             .pool
@@ -227,7 +227,7 @@ impl PostgresStore {
 fn record(row: &PgRow) -> Result<JobRecord, StoreError> {
     let id: i64 = get(row, "id")?;
     let state = get::<Option<i16>>(row, "state")?.and_then(JobState::from_code).ok_or_else(|| {
-        StoreError::Corrupt { what: format!("job {id} is neither waiting, leased nor finished") }
+        StoreError::Corrupt { what: format!("job {id} is neither waiting, running nor finished") }
     })?;
     let progress = match get::<Option<f32>>(row, "percent")? {
         Some(percent) => {

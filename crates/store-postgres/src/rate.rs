@@ -1,8 +1,8 @@
-//! Rate tokens: one row per kind, moved on as `core` decides.
+//! Rate tokens: one row per kind, advanced as `core` decides.
 //!
-//! Never decides how many are granted, and never holds the row across a round trip: a process that is stopped between
-//! reading and writing must not stop everybody else's jobs of the kind. So the write is conditional on what was read,
-//! and a lost race is read again.
+//! Never decides how many are granted, and never locks the row across a round trip: a process that stalls between
+//! reading and writing must not stop all jobs of the kind. So the write is conditional on what was read, and a lost
+//! race is read again.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ const MOVE: &str = "update windlass.rates set given_until = $3 where kind = $1 a
 const FIRST: &str = "insert into windlass.rates (kind, given_until) values ($1, $2) on conflict do nothing";
 
 const OP: &str = "lease rate tokens";
-/// Each lost race is a lease somebody else got; so many in a row leave nothing worth fighting for.
+/// Each lost race is a lease of another process; after this many nothing is left to lease.
 const TRIES: u32 = 5;
 
 impl PostgresStore {

@@ -1,7 +1,8 @@
-//! Taking back what a worker left: a dead one's leases, and a retiring one's.
+//! Taking back the leases of a dead or retiring worker.
 //!
-//! Owns the end of a worker's row and of its claims. The row goes first: claims lock it, so none can be added after.
-//! What a lost lease means is decided by `windlass_core::sweep`. Never touches a worker whose heartbeat moved.
+//! Owns the removal of a worker's row and of its claims. The row goes first: claims lock it, so none can be added
+//! after. `windlass_core::sweep` decides what a lost lease means. Never touches a worker that sent a heartbeat since
+//! it was examined.
 
 use sqlx::PgConnection;
 use windlass_core::end::Ended;
@@ -20,7 +21,7 @@ const DROP: &str = "delete from windlass.workers where id = $1";
 /// $2 are tokens whose leases stay.
 const PEEK: &str = "select token, ids from windlass.claims where worker = $1 and token <> all ($2)";
 
-/// Here and below $2 are the tokens taken back.
+/// Here and below, $2 are the tokens that are taken back.
 const LOCK: &str =
     "select token from windlass.claims where worker = $1 and token = any ($2) order by token for update";
 
@@ -34,8 +35,8 @@ const LEASES: &str = "
 
 const FORGET: &str = "delete from windlass.claims where worker = $1 and token = any ($2)";
 
-/// `ended` null means back to the queue at the job's old place; it keeps its slot. The answer says when that was and which jobs
-/// met a waiting twin.
+/// `ended` null returns the job to its old place in the queue; it keeps its slot. Returns that place, and the jobs
+/// that were superseded because their unique key is held by a waiting job.
 const WRITE: &str = "
     with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
     u as materialized (
@@ -84,7 +85,7 @@ struct Lease {
     lost: LostLease,
 }
 
-/// What is written for one lease.
+/// The result for one lease.
 struct Fate {
     ended: Option<JobState>,
     used: u16,
@@ -156,8 +157,8 @@ impl PostgresStore {
         Ok(leases.len() as u64)
     }
 
-    /// The entities that wait for any of them and their workflows are locked first, then the claims. Read after that: a settlement that was
-    /// under way has then been seen. A claim made since the first look is left for the next call.
+    /// Locks the entities and workflows of the jobs, then the claims. The leases are read after that, so that a
+    /// settlement that was running is visible. A claim made meanwhile is left for the next call.
     async fn leases(
         &self,
         conn: &mut PgConnection,
@@ -233,7 +234,7 @@ impl PostgresStore {
     }
 }
 
-/// Jobs that do not come back.
+/// Jobs that do not return to their queue.
 fn ended(leases: &[Lease], fates: &[Fate], superseded: &[i64]) -> Vec<Ended> {
     let of = |(lease, fate): (&Lease, &Fate)| {
         let state = fate.ended.or(superseded.contains(&lease.id).then_some(JobState::Superseded))?;
@@ -254,7 +255,7 @@ fn fate_of_lost(lease: LostLease) -> Fate {
     }
 }
 
-/// Left over at a clean goodbye: the attempt is given back. A suspect was not run to an end, so it stays one.
+/// A job left by a retiring worker does not lose its attempt. A suspect did not run to its end, so it stays one.
 fn fate_of_left(lease: LostLease) -> Fate {
     let ended = lease.cancel_requested.then_some(JobState::Cancelled);
     let suspect = (lease.alone || lease.crashes > 0).then_some(lease.crashes);

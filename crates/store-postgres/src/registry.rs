@@ -1,7 +1,7 @@
-//! Queues and kinds: what is configured, what an operator changed live, and how full each queue is.
+//! Queues and kinds: their configuration, operators' live values, and the depth of each queue.
 //!
-//! Owns `queues` and `kinds`. Configuration never overwrites a live setting. No figure here counts past
-//! [`DEPTH_SHOWN`]: a full queue must not make its own gauge slow.
+//! Owns `queues` and `kinds`. Configuration never overwrites a live value. Nothing here counts past [`DEPTH_SHOWN`]: a
+//! long queue must not slow down its own gauge.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::error::failed;
 use crate::limit::read_limits;
 use crate::row::{big_in, count, duration_or_none, from_micros, get, priority, small, small_in};
 
-/// The row is locked, whether it changes or not.
+/// Locks the row, whether it changes or not.
 const PUT_QUEUE: &str = "
     insert into windlass.queues as q (name, priority, cadence_us, sla_us, owner, colour, resource)
     values ($1, $2, $3, $4, $5, $6, $7)
@@ -30,7 +30,7 @@ const PUT_QUEUE: &str = "
         is distinct from (excluded.priority, excluded.cadence_us, excluded.sla_us, excluded.owner, excluded.colour,
                           excluded.resource)";
 
-/// A row that this statement made has no `xmax`; one that it changed has its own transaction's.
+/// A row inserted by this statement has no `xmax`; an updated one has that of its own transaction.
 const PUT_KIND: &str = "
     insert into windlass.kinds as k (name, queue, priority, max_attempts, timeout_us, backoff_base_us,
                                      backoff_cap_us, description, resource)
@@ -54,7 +54,7 @@ const KINDS: &str = "
     from windlass.kinds k join windlass.queues q on q.id = k.queue
     left join windlass.resources r on r.name = coalesce(k.resource, q.resource) order by k.name";
 
-/// Those in line stand under the queue's negative number.
+/// Blocked jobs have the queue's negated number.
 const QUEUES: &str = "
     with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now)
     select q.id, q.name, q.priority, q.cadence_us, q.sla_us, q.owner, q.colour, q.paused, r.name as resource,
@@ -98,8 +98,7 @@ const DEPTH: &str = "
 const OP: &str = "write the registry";
 
 impl PostgresStore {
-    /// Queues, kinds, resources, each in name order, so that processes starting together wait for each other in one
-    /// direction.
+    /// Queues, kinds and resources, each in name order, so that processes that start together do not deadlock.
     pub(crate) async fn do_sync_registry(
         &self,
         queues: &[QueueSpec],
@@ -137,7 +136,7 @@ impl PostgresStore {
         self.ensure_days().await
     }
 
-    /// A queue that a kind names and nothing describes gets the default figures; one that is there keeps its own.
+    /// A queue that only a kind names gets default values; an existing one keeps its own.
     async fn put_queues(
         &self,
         conn: &mut PgConnection,
@@ -272,7 +271,7 @@ impl PostgresStore {
         Ok(true)
     }
 
-    /// Of a locked queue or kind, and of the resource that it names.
+    /// Sets the limits of a locked queue or kind, and of the resource that it names.
     async fn set_limits<S: Limited>(
         &self,
         conn: &mut PgConnection,
@@ -312,11 +311,11 @@ impl PostgresStore {
     }
 }
 
-/// Where a kind was found.
+/// Where a kind was registered before.
 enum Home {
     New,
     Known,
-    /// It belongs to another queue, and stays there.
+    /// It belongs to another queue and stays there.
     Elsewhere(KindMoved),
 }
 

@@ -1,7 +1,7 @@
 //! Progress and log lines of running attempts.
 //!
-//! Owns `progress` and `logs`. Fenced like a settlement: what a lost lease reports is dropped. Of each job the newest
-//! thousand lines are kept. Never touches the job itself.
+//! Owns `progress` and `logs`. Fenced like a settlement: reports of a lost lease are dropped. The newest thousand
+//! lines of each job are kept. Never changes the job itself.
 
 use windlass_core::StoreError;
 use windlass_core::store::{Report, ReportBody};
@@ -10,7 +10,7 @@ use crate::PostgresStore;
 use crate::error::failed;
 use crate::row::{count, small_in, sparse, text_in};
 
-/// A share lock on the claims rows keeps the fence shut until the lines are in.
+/// A share lock on the claims rows keeps the leases valid until the lines are written.
 const REPORT: &str = "
     with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
     u as materialized (

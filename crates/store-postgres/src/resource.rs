@@ -1,6 +1,6 @@
 //! Resources: how many permits a process has of each, and how many are in use.
 //!
-//! Owns `resources`. What is in use is read from the leases, so it cannot be wrong about them.
+//! Owns `resources`. Permits in use are counted from the leases, so the two cannot disagree.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -20,7 +20,7 @@ const REPORT_LIMITS: &str = "update windlass.workers set limits = $2 where id = 
 
 const PERMITS: &str = "select name, permits from windlass.resources";
 
-/// Only claims of queues where some kind needs a resource are opened.
+/// Reads only claims of queues in which some kind needs a resource.
 const IN_USE: &str = "
     select c.worker, coalesce(k.resource, q.resource) as resource, count(*) as in_use
     from windlass.queues q
@@ -55,7 +55,7 @@ impl Uses {
 }
 
 impl PostgresStore {
-    /// Registers what queues and kinds say of their resources.
+    /// Registers the resources that queues and kinds name.
     pub(crate) async fn put_resources(
         &self,
         conn: &mut PgConnection,

@@ -1,7 +1,7 @@
-//! Per-minute counts that workers append and plots read.
+//! Per-minute counts that workers append and charts read.
 //!
-//! Owns `rollups`. Rows are appended, never updated: a counter row shared by workers would be a lock they all wait
-//! for. Never counts jobs itself.
+//! Owns `rollups`. Rows are only appended, never updated: workers would contend for a shared counter row. Never counts
+//! jobs itself.
 
 use sqlx::postgres::PgRow;
 use windlass_core::store::Rollup;
@@ -53,7 +53,7 @@ impl PostgresStore {
     }
 }
 
-/// Inner arrays travel as text: `unnest` would flatten them.
+/// Inner arrays are sent as text, because `unnest` would flatten them.
 fn buckets(counts: &[u32]) -> String {
     let words: Vec<String> = counts.iter().map(u32::to_string).collect();
     format!("{{{}}}", words.join(","))

@@ -1,7 +1,7 @@
-//! Values on their way between `windlass-core` and Postgres.
+//! Conversion of values between `windlass-core` and Postgres.
 //!
-//! Owns the encoding of times and the reading of columns. Times travel as binary `timestamptz` (microseconds since
-//! 2000-01-01), so no date library sits in between. Never decides anything.
+//! Owns the encoding of times and the reading of columns. Times are sent as binary `timestamptz` (microseconds since
+//! 2000-01-01), without a date library. Never decides anything.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use windlass_core::{StoreError, Time};
 
 /// 2000-01-01 in microseconds since 1970.
 const PG_EPOCH: i64 = 946_684_800_000_000;
-/// The ends of what `timestamptz` holds, counted from 2000-01-01; beyond them lie the codes for infinity.
+/// The range of `timestamptz`, counted from 2000-01-01; the codes for infinity are outside.
 const PG_MIN: i64 = -211_813_488_000_000_000;
 const PG_MAX: i64 = 9_223_371_331_199_999_999;
 
@@ -59,14 +59,14 @@ impl<'r> Decode<'r, Postgres> for PgTime {
     }
 }
 
-/// Where a row lies (`tid`).
+/// The physical address of a row (`tid`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PgAddress {
     pub(crate) page: u32,
     pub(crate) line: u16,
 }
 
-/// By number: by name each session would have to ask for it.
+/// By OID: each session would have to look up a name.
 impl Type<Postgres> for PgAddress {
     fn type_info() -> PgTypeInfo {
         PgTypeInfo::with_oid(Oid(27))
@@ -98,7 +98,7 @@ impl<'r> Decode<'r, Postgres> for PgAddress {
     }
 }
 
-/// A century. Longer is as good as never, and an `interval` made of it would overflow and fail the whole batch.
+/// A century. Longer is as good as never, and such an `interval` would overflow and fail the whole batch.
 const DELAY_MAX: i64 = 36_525 * 86_400_000_000;
 
 /// A delay in microseconds that Postgres can add to a time.
@@ -129,7 +129,7 @@ pub(crate) fn time_or_none(row: &PgRow, column: &str) -> Result<Option<Time>, St
     get::<Option<PgTime>>(row, column).map(|t| t.map(|t| t.0))
 }
 
-/// A `bigint` that counts something.
+/// A `bigint` that is never negative.
 pub(crate) fn count(row: &PgRow, column: &str) -> Result<u64, StoreError> {
     let value: i64 = get(row, column)?;
     u64::try_from(value).map_err(|_| StoreError::Corrupt { what: format!("column {column} is {value}") })
@@ -141,13 +141,13 @@ pub(crate) fn small(row: &PgRow, column: &str) -> Result<u16, StoreError> {
     u16::try_from(value).map_err(|_| StoreError::Corrupt { what: format!("column {column} is {value}") })
 }
 
-/// A limit, or none.
+/// An optional limit.
 pub(crate) fn most(row: &PgRow, column: &str) -> Result<Option<u32>, StoreError> {
     let value: Option<i64> = get(row, column)?;
     value
         .map(u32::try_from)
         .transpose()
-        .map_err(|_| StoreError::Corrupt { what: format!("column {column} is no limit") })
+        .map_err(|_| StoreError::Corrupt { what: format!("column {column} is not a valid limit") })
 }
 
 pub(crate) fn priority(row: &PgRow, column: &str) -> Result<u8, StoreError> {
@@ -163,7 +163,7 @@ pub(crate) fn from_micros(micros: i64) -> Duration {
     Duration::from_micros(u64::try_from(micros).unwrap_or(0))
 }
 
-/// Attempt numbers fit by the input limits; a larger one is stored as the largest.
+/// Input limits keep attempt numbers in range; a larger one is stored as the maximum.
 pub(crate) fn small_in(value: u16) -> i16 {
     i16::try_from(value).unwrap_or(i16::MAX)
 }
@@ -172,12 +172,12 @@ pub(crate) fn big_in(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// Postgres text holds no NUL; a handler's message may.
+/// Postgres text cannot contain NUL; a handler's message may.
 pub(crate) fn text_in(text: &str) -> std::borrow::Cow<'_, str> {
     if text.contains('\0') { text.replace('\0', "\u{fffd}").into() } else { text.into() }
 }
 
-/// An array literal: `unnest` flattens arrays of arrays, so inner arrays travel as text.
+/// An array literal: `unnest` flattens nested arrays, so inner arrays are sent as text.
 pub(crate) fn text_array<'a>(items: impl IntoIterator<Item = &'a str>) -> String {
     let mut out = String::from("{");
     for (n, item) in items.into_iter().enumerate() {
@@ -197,7 +197,7 @@ pub(crate) fn text_array<'a>(items: impl IntoIterator<Item = &'a str>) -> String
     out
 }
 
-/// A column of a batch. All absent becomes an empty array: `unnest` fills short arrays up with nulls.
+/// A column of a batch. If every value is absent the array is empty: `unnest` pads short arrays with nulls.
 pub(crate) fn sparse<T>(column: Vec<Option<T>>) -> Vec<Option<T>> {
     if column.iter().any(Option::is_some) { column } else { Vec::new() }
 }
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn an_absent_column_takes_no_room() {
+    fn a_column_without_values_is_an_empty_array() {
         assert!(sparse::<i64>(vec![None, None]).is_empty());
         assert_eq!(sparse(vec![None, Some(1)]).len(), 2);
     }

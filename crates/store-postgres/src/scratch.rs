@@ -1,7 +1,8 @@
-//! Schemas for a backup to be tried out in: who uses one, and those whose users are gone.
+//! Scratch schemas for verifying backups: marking them as used, and removing abandoned ones.
 //!
-//! Whoever uses one holds an advisory lock on its name for as long as his transaction is open, taken before the schema is
-//! made. The server gives it up with the connection, however that ends; a transaction, because a pooler keeps no session.
+//! The user of a schema holds an advisory lock on its name in an open transaction, taken before the schema is created.
+//! The server releases the lock when the connection ends, however it ends. The lock belongs to a transaction because a
+//! pooler keeps no session.
 
 use sqlx::{AssertSqlSafe, Postgres, Transaction};
 use windlass_core::StoreError;
@@ -9,18 +10,18 @@ use windlass_core::StoreError;
 use crate::PostgresStore;
 use crate::error::translate;
 
-/// Apart from all other advisory locks.
+/// The class id that separates these from all other advisory locks.
 const LOCKS: i64 = 0x77_6c_73_63;
 
-/// Kept for as long as the schema is used.
+/// Marks the schema as used until it is dropped.
 pub struct HeldSchema(#[expect(dead_code, reason = "it is held, not used")] Transaction<'static, Postgres>);
 
 impl PostgresStore {
-    /// Says that somebody uses this store's schema. On a connection of its own: the pool is for the work.
+    /// Marks this store's schema as used. Takes its own connection, because the pool is needed for the work.
     pub async fn hold_schema(&self) -> Result<HeldSchema, StoreError> {
         let failed = |error| translate("hold a scratch schema", error);
         let mut tx = self.callers.begin().await.map_err(failed)?;
-        // The server may be set up to end transactions in which nothing happens.
+        // The server may be configured to end idle transactions.
         sqlx::raw_sql("set local idle_in_transaction_session_timeout = 0")
             .execute(&mut *tx)
             .await
@@ -34,17 +35,17 @@ impl PostgresStore {
         Ok(HeldSchema(tx))
     }
 
-    /// Schemas of our own role whose names match, used by nobody. Changes nothing.
+    /// Unused schemas of our own role whose names match. Changes nothing.
     pub async fn left_schemas(&self, pattern: &str) -> Result<Vec<String>, StoreError> {
-        let failed = |error| translate("look for scratch schemas", error);
+        let failed = |error| translate("find scratch schemas", error);
         let mut tx = self.pool.begin().await.map_err(failed)?;
         let left = lock_left(&mut tx, pattern).await?;
-        // Dropped, it would be taken back some time later, and whoever looks meanwhile would see them used.
+        // A dropped transaction rolls back later, and until then the schemas would seem used.
         tx.rollback().await.map_err(failed)?;
         Ok(left)
     }
 
-    /// Removes them. One that cannot be removed stays for the next time.
+    /// Removes them. One that cannot be removed is left for the next time.
     pub async fn sweep_schemas(&self, pattern: &str) -> Result<Vec<String>, StoreError> {
         let mut gone = Vec::new();
         for schema in self.left_schemas(pattern).await? {
@@ -59,7 +60,7 @@ impl PostgresStore {
         Ok(gone)
     }
 
-    /// Under its lock, so that nobody who uses it loses it. False when somebody else was quicker.
+    /// Under its lock, so that a schema in use stays. Returns false when another process was faster.
     async fn sweep_schema(&self, schema: &str) -> Result<bool, StoreError> {
         let failed = |error| translate("remove a scratch schema", error);
         let mut tx = self.pool.begin().await.map_err(failed)?;
@@ -75,12 +76,12 @@ impl PostgresStore {
     }
 }
 
-/// Those whose lock is free; it is ours until the transaction ends.
+/// Schemas whose lock is free; we hold it until the transaction ends.
 async fn lock_left(
     tx: &mut Transaction<'static, Postgres>,
     pattern: &str,
 ) -> Result<Vec<String>, StoreError> {
-    // Materialized: a lock is tried on nothing but these.
+    // Materialized, so that locks are tried only on these.
     let left = sqlx::query_scalar(
         "with ours as materialized (
              select nspname::text as name from pg_namespace
@@ -89,5 +90,5 @@ async fn lock_left(
          select name from ours where pg_try_advisory_xact_lock(hashtextextended(name, $2)) order by name",
     );
     let left = left.bind(pattern).bind(LOCKS).fetch_all(&mut **tx).await;
-    left.map_err(|error| translate("look for scratch schemas", error))
+    left.map_err(|error| translate("find scratch schemas", error))
 }

@@ -1,8 +1,8 @@
 //! Ending attempts, fenced by token.
 //!
-//! Owns what a settlement writes: `finished`, or `ready` again with a row in `attempts`. Plain completions are one statement;
-//! everything else is a transaction that also takes the steps of the end and fills the lanes whose slots became free. Never
-//! aborts a batch because one of its jobs met a twin.
+//! Owns what a settlement writes: `finished`, or `ready` again with a row in `attempts`. Plain completions are one
+//! statement. Everything else is a transaction that also takes the steps of the end and fills the lanes with free
+//! slots. Never aborts a batch because the unique key of one job is held by another.
 
 use std::collections::HashSet;
 
@@ -23,13 +23,13 @@ use crate::workflow::Woken;
 pub(crate) const SETTLE_DONE: &str = include_str!("statements/settle_done.sql");
 pub(crate) const SETTLE: &str = include_str!("statements/settle.sql");
 
-/// In a caller's transaction slots are not handed on: the job that gets one would stay locked until the caller commits. Its
+/// In a caller's transaction slots are not handed over: the next job would stay locked until the caller commits. Its
 /// lane gets a check instead.
 const CHECK_LANE: &str = "
     insert into windlass.lane_checks (kind, at, lane, freed)
     values ($2, statement_timestamp() + $1::bigint * interval '1 microsecond', $3, true)";
 
-/// Tells every process, this one included, that a job may have come to stand anywhere in the queue.
+/// Tells every process, this one included, that a job may have become ready anywhere in the queue.
 const NOTIFY_BOTTOM: &str = "select pg_notify($1, '0 ' || $2::int || ':0')";
 
 const OP: &str = "settle";
@@ -81,7 +81,7 @@ impl PostgresStore {
         Ok(answers)
     }
 
-    /// Settles in the caller's transaction, with every step of the end.
+    /// Settles in the given transaction, with every step of the end.
     async fn settle_whole(
         &self,
         conn: &mut PgConnection,
@@ -116,12 +116,12 @@ impl PostgresStore {
         self.notify_in(conn, &woken.queues, Time(i64::MAX)).await?;
         let returns = matches!(settlement.verdict, Verdict::Return(_));
         if returns || settlement.lane.is_some() || self.limited.contains(settlement.queue) {
-            // It, or the next of its lane, may come to stand below the hints: ours are lowered now, those of others when
-            // the caller commits.
+            // The job, or the next of its lane, may become ready below the hints. Ours are lowered now, those of other
+            // processes when the caller commits.
             self.hints.lower(settlement.queue, BOTTOM);
             if self.waker.is_on() {
-                let told = sqlx::query(NOTIFY_BOTTOM).bind(&self.waker.channel).bind(settlement.queue.0);
-                told.execute(conn).await.map_err(failed(OP))?;
+                let notify = sqlx::query(NOTIFY_BOTTOM).bind(&self.waker.channel).bind(settlement.queue.0);
+                notify.execute(conn).await.map_err(failed(OP))?;
             }
         }
         Ok(answer)
@@ -142,7 +142,7 @@ impl PostgresStore {
         Ok((answer, woken))
     }
 
-    /// Without the steps of the end, for callers that take their own.
+    /// Without the steps of the end, for callers that take them themselves.
     pub(crate) async fn settle_on(
         &self,
         conn: &mut PgConnection,
@@ -174,7 +174,7 @@ impl PostgresStore {
     }
 }
 
-/// What is not listed was accepted.
+/// Settlements that are not listed were accepted.
 fn read_answers(rows: &[PgRow], jobs: usize) -> Result<Vec<Settled>, StoreError> {
     let mut answers = vec![Settled::Accepted; jobs];
     for row in rows {
@@ -225,13 +225,13 @@ fn bind_rest<'q>(query: Query<'q>, batch: &[&Settlement]) -> Query<'q> {
         .bind(sparse(batch.iter().map(|s| s.lane.map(|lane| lane.kind.0)).collect()))
 }
 
-/// Settlements for one statement. Without repeats, which are answered as stale: the second settlement of one lease finds it
-/// gone, as it would in a call of its own.
+/// Settlements for one statement, without repeats. The second settlement of a lease is answered as stale, as it would
+/// be in a separate call.
 struct Batch<'a> {
-    /// Completed jobs whose end concerns nothing else.
+    /// Completed jobs without any step of the end.
     plain: bool,
     settlements: Vec<&'a Settlement>,
-    /// Where each was in the call.
+    /// The index of each in the call.
     places: Vec<usize>,
 }
 
@@ -288,8 +288,8 @@ fn result(settlement: &Settlement) -> Option<&[u8]> {
     }
 }
 
-/// Where returned jobs stand now; one that kept its place may stand below the hints. Every end makes room where a global
-/// concurrency is, and a freed slot may have left a lane check.
+/// The new places of returned jobs; a job that keeps its place may be below the hints. Every end makes room in a queue
+/// with a global concurrency, and a freed slot may have left a lane check.
 pub(crate) fn places(settlements: &[Settlement], limited: &Noted) -> Vec<(QueueId, Time)> {
     let mut places = Vec::new();
     for settlement in settlements {
@@ -311,9 +311,9 @@ mod tests {
     use super::*;
     use windlass_core::outcome::ReturnWhy;
 
-    /// The statement names the one outcome that keeps a slot; the rule is core's.
+    /// Core decides which outcome keeps a slot. The statement has to name the same one.
     #[test]
-    fn the_literal_is_what_keeps_its_slot() {
+    fn the_statement_names_the_outcome_that_keeps_its_slot() {
         let keep = [ReturnWhy::Retry, ReturnWhy::Snooze, ReturnWhy::HandBack].into_iter();
         let keep: Vec<&str> = keep.filter(|why| why.keeps_slot()).map(ReturnWhy::name).collect();
         assert_eq!(keep, ["handed_back"]);

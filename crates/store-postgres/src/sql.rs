@@ -1,6 +1,6 @@
-//! Statements of packs: in a transaction on its own connection, reads each in a transaction that cannot write.
+//! Statements of packs. In a transaction they run on its connection; each read runs in a read-only transaction.
 //!
-//! Owns the way of values to Postgres and back. Never keeps a connection between two reads.
+//! Owns the conversion of values to and from Postgres. Never keeps a connection between two reads.
 
 use std::sync::Arc;
 
@@ -26,15 +26,15 @@ const ROWS: &str = "read rows";
 pub(crate) struct PgSql<'c> {
     connection: &'c mut PgConnection,
     schema: &'c str,
-    /// Whether a caller's own connection is in a transaction has to be asked.
+    /// A caller's own connection may have no open transaction, which has to be checked.
     unchecked: bool,
 }
 
-/// One short transaction for each statement.
+/// One short transaction per statement.
 struct Reading(PostgresStore);
 
 impl<'c> PgSql<'c> {
-    /// In a transaction.
+    /// For a connection that is known to be in a transaction.
     pub(crate) fn new(connection: &'c mut PgConnection, schema: &'c str) -> PgSql<'c> {
         PgSql { connection, schema, unchecked: false }
     }
@@ -87,7 +87,7 @@ impl Sql for Reading {
         let mut tx = self.0.pool.begin_with("begin read only").await.map_err(failed(ROWS))?;
         let rows =
             bound(text, values).fetch_all(&mut *tx).await.map_err(|error| match code(&error).as_str() {
-                // Differs from SQLite: a `with` query of a `select` may write here, and functions may.
+                // Differs from SQLite: here a `with` query of a `select` may write, and functions may.
                 "25006" => StoreError::WrongStatement {
                     why: "it writes, and `read` is for reads".to_owned(),
                     remedy: "use a transaction: `begin`, then `sql`",
@@ -99,7 +99,8 @@ impl Sql for Reading {
     }
 }
 
-/// A table or column that is missing is the pack's, which the server's message tells better than one about our schema.
+/// A missing table or column in a pack's statement is the pack's error. The server's message explains it better than
+/// one about our schema.
 pub(crate) fn refused(op: &'static str, error: sqlx::Error) -> StoreError {
     match code(&error).as_str() {
         "42P01" | "3F000" | "42703" => {
@@ -109,7 +110,7 @@ pub(crate) fn refused(op: &'static str, error: sqlx::Error) -> StoreError {
     }
 }
 
-/// A null of whichever type the server finds fitting.
+/// A null of any type that the server infers.
 struct Untyped;
 
 impl Type<Postgres> for Untyped {
@@ -125,11 +126,12 @@ impl Encode<'_, Postgres> for Untyped {
 }
 
 fn bound(mut text: String, values: &[SqlValue]) -> Query<'_, Postgres, PgArguments> {
-    // The driver keeps prepared statements by their text alone, and the server gives places the types of the first values:
-    // a statement that was first run with a null would read the bytes of the next value as something else.
+    // The driver caches prepared statements by their text alone, and the server derives parameter types from the first
+    // values. A statement that was first run with a null would misread the bytes of the next value. So the types
+    // become part of the text.
     text.push_str("\n--");
     text.extend(values.iter().map(letter));
-    // The text is a pack's own; what comes from outside is bound.
+    // The text is the pack's own; external values are bound.
     values.iter().fold(sqlx::query(AssertSqlSafe(text)), |query, value| match value {
         SqlValue::Null => query.bind(Untyped),
         SqlValue::Int(number) => query.bind(*number),
@@ -141,7 +143,7 @@ fn bound(mut text: String, values: &[SqlValue]) -> Query<'_, Postgres, PgArgumen
     })
 }
 
-/// The type a value is sent with.
+/// A letter for the type that a value is sent with.
 fn letter(value: &SqlValue) -> char {
     match value {
         SqlValue::Null => 'n',
@@ -171,7 +173,7 @@ fn values_of(row: &PgRow) -> Result<Vec<SqlValue>, StoreError> {
                 let name = column.type_info().name();
                 Err(corrupt(
                     column.name(),
-                    format!("its type {name} is none of ours; cast it, for example to text"),
+                    format!("its type {name} is not supported; cast it, for example to text"),
                 ))
             }
             Err(error) => Err(corrupt(column.name(), error.to_string())),
@@ -179,7 +181,7 @@ fn values_of(row: &PgRow) -> Result<Vec<SqlValue>, StoreError> {
         .collect()
 }
 
-/// None for a type that only Postgres has.
+/// `None` for a type that only Postgres has.
 fn value_of(row: &PgRow, at: usize, name: &str) -> Result<Option<SqlValue>, sqlx::Error> {
     let raw = row.try_get_raw(at)?;
     let null = raw.is_null();
@@ -197,7 +199,7 @@ fn value_of(row: &PgRow, at: usize, name: &str) -> Result<Option<SqlValue>, sqlx
         "FLOAT4" => SqlValue::Real(row.try_get::<f32, _>(at)?.into()),
         "FLOAT8" => SqlValue::Real(row.try_get(at)?),
         "TEXT" | "VARCHAR" | "NAME" | "JSON" => SqlValue::Text(row.try_get_unchecked(at)?),
-        // Behind the number of its format.
+        // The first byte is the format version.
         "JSONB" => {
             SqlValue::Text(String::from_utf8_lossy(bytes()?.get(1..).unwrap_or_default()).into_owned())
         }

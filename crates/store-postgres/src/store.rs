@@ -1,6 +1,7 @@
-//! The [`Store`] contract, verb by verb, each in the module that owns it.
+//! The [`Store`] contract, method by method, each implemented in the module that owns it.
 //!
-//! The work of a verb is a method of [`PostgresStore`] with `do_` before the verb's name, so that neither hides the other.
+//! The implementation is a method of [`PostgresStore`] with the prefix `do_`, so that the two names cannot be
+//! confused.
 
 use std::time::Duration;
 

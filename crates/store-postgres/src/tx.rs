@@ -1,7 +1,7 @@
-//! Transactions: our own, and the caller's.
+//! Transactions: our own, and callers'.
 //!
-//! Owns the way in for a caller's connection ([`connection`]) and the transaction `begin` hands out. Never commits
-//! or rolls back a caller's transaction.
+//! Owns access to a caller's connection ([`connection`]) and the transaction that `begin` returns. Never commits or
+//! rolls back a caller's transaction.
 
 use async_trait::async_trait;
 use sqlx::{PgConnection, Postgres, Transaction};
@@ -51,8 +51,8 @@ pub(crate) fn connection<'a>(tx: TxRef<'a>) -> Result<&'a mut PgConnection, Stor
     })
 }
 
-/// Opens a savepoint, so that a refused call leaves nothing behind in the caller's transaction. Written out rather
-/// than begun through sqlx, which would send BEGIN (and later COMMIT) when the caller opened the transaction itself.
+/// Opens a savepoint, so that a refused call leaves nothing in the caller's transaction. Sent as SQL, because sqlx
+/// would send BEGIN (and later COMMIT) when the caller opened the transaction itself.
 pub(crate) async fn savepoint(conn: &mut PgConnection) -> Result<(), StoreError> {
     match sqlx::raw_sql("savepoint windlass").execute(&mut *conn).await {
         Ok(_) => Ok(()),

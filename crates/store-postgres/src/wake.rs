@@ -1,9 +1,9 @@
-//! Wake-ups: in this process at once, to other processes through NOTIFY.
+//! Wake-ups: within this process at once, to other processes through NOTIFY.
 //!
-//! Owns who listens here, the coalescing sender and the listening connection. A wake-up is a hint that saves waiting for
-//! the next poll; losing one costs nothing but that wait. NOTIFY takes one lock for the whole server at commit, so a
-//! process sends one per few milliseconds at most: an enqueue after a quiet time carries its own, which spares a
-//! short-lived process a second commit; everything written soon after is told by the sender together.
+//! Owns the local listeners, the coalescing sender and the listening connection. A wake-up is a hint that saves
+//! waiting for the next poll; losing one costs only that wait. At commit NOTIFY takes a lock of the whole server, so a
+//! process sends at most one every few milliseconds. An enqueue after a quiet time sends its own, which saves a
+//! short-lived process a second commit. What is written soon after is sent together by the sender.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -23,18 +23,18 @@ use crate::hint::Hints;
 use crate::pool::Pool;
 
 const SEND_EVERY: Duration = Duration::from_millis(8);
-/// The sender speaks at least this often, so that a listener that hears nothing for longer knows it is cut off.
+/// The sender sends at least this often, so that a listener that hears nothing for longer knows that it is
+/// disconnected.
 const PING_EVERY: Duration = Duration::from_secs(15);
 const DEAF_AFTER: Duration = Duration::from_secs(40);
 const RECONNECT_AFTER: Duration = Duration::from_millis(500);
-/// The server takes payloads below 8,000 bytes.
+/// The server limits payloads to less than 8,000 bytes.
 const MAX_PAYLOAD: usize = 7_000;
 
 pub(crate) struct Waker {
     pub(crate) channel: String,
-    /// In this process.
     pub(crate) wakers: Wakers,
-    /// Tells our own notifications from others'.
+    /// Distinguishes our own notifications from others'.
     instance: u64,
     notify: bool,
     pending: Mutex<Pending>,
@@ -51,7 +51,7 @@ struct Pending {
     any: bool,
     cancel: bool,
     /// When the last NOTIFY went out.
-    told: Option<Instant>,
+    sent_at: Option<Instant>,
 }
 
 impl Pending {
@@ -87,7 +87,7 @@ impl Waker {
         waker
     }
 
-    /// What was written last is told before the process goes.
+    /// Sends the last pending wake-up before the process ends.
     pub(crate) async fn stop(&self, pool: &Pool) {
         if let Some(payload) = self.take() {
             notify(pool, &self.channel, &payload).await;
@@ -95,7 +95,7 @@ impl Waker {
         self.abandon();
     }
 
-    /// Ends the tasks, and with them the session that listens, without a last word.
+    /// Ends the tasks and the listening session without sending what is pending.
     pub(crate) fn abandon(&self) {
         for task in self.tasks.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             task.abort();
@@ -110,29 +110,29 @@ impl Waker {
         self.listening.load(Ordering::Relaxed)
     }
 
-    /// What a write may NOTIFY in its own statement, when nothing was told for a while. The write then calls
+    /// The payload that a write may NOTIFY in its own statement, if nothing was sent for a while. The write then calls
     /// [`Waker::here`] after its commit instead of [`Waker::jobs`].
     pub(crate) fn turn(&self, places: impl IntoIterator<Item = (QueueId, Time)>) -> Option<String> {
         if !self.notify {
             return None;
         }
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        let quiet = pending.told.is_none_or(|told| told.elapsed() >= SEND_EVERY);
+        let quiet = pending.sent_at.is_none_or(|sent_at| sent_at.elapsed() >= SEND_EVERY);
         if !quiet || !pending.is_empty() {
             return None;
         }
-        pending.told = Some(Instant::now());
+        pending.sent_at = Some(Instant::now());
         Some(payload(self.instance, &Pending { queues: earliest(places), ..Pending::default() }))
     }
 
-    /// After a commit of ours that put jobs at these places.
+    /// Called after a commit of ours that put jobs at these times.
     pub(crate) fn jobs(&self, places: impl IntoIterator<Item = (QueueId, Time)>) {
         let places: Vec<_> = places.into_iter().collect();
         self.here(Wake::Queue, places.iter().copied());
         self.others(places);
     }
 
-    /// Wakes this process alone.
+    /// Wakes only this process.
     pub(crate) fn here(&self, wake: fn(QueueId) -> Wake, places: impl IntoIterator<Item = (QueueId, Time)>) {
         for (queue, run_at) in earliest(places) {
             self.hints.lower(QueueId(queue), Time(run_at));
@@ -140,7 +140,7 @@ impl Waker {
         }
     }
 
-    /// Wakes all others, soon.
+    /// Wakes all other processes, soon.
     pub(crate) fn others(&self, places: impl IntoIterator<Item = (QueueId, Time)>) {
         self.tell(|pending| {
             for (queue, run_at) in earliest(places) {
@@ -149,7 +149,7 @@ impl Waker {
         });
     }
 
-    /// After a commit of ours that may concern any queue.
+    /// Called after a commit of ours that may concern any queue.
     pub(crate) fn any(&self) {
         self.hints.forget();
         self.wakers.call(Wake::Any);
@@ -173,8 +173,8 @@ impl Waker {
         if pending.is_empty() {
             return None;
         }
-        let told = Pending { told: Some(Instant::now()), ..Pending::default() };
-        Some(payload(self.instance, &std::mem::replace(&mut *pending, told)))
+        let sent_at = Pending { sent_at: Some(Instant::now()), ..Pending::default() };
+        Some(payload(self.instance, &std::mem::replace(&mut *pending, sent_at)))
     }
 
     fn heard(&self, text: &str) {
@@ -240,8 +240,8 @@ async fn notify(pool: &Pool, channel: &str, payload: &str) {
     }
 }
 
-/// Listens for ever. The driver would reconnect only when asked for the next notification, so a cut is noticed here,
-/// and after each return everybody is woken once for what was missed.
+/// Listens for ever. The driver would reconnect only when asked for the next notification, so a lost connection is
+/// noticed here. After each reconnect everyone is woken once for what was missed.
 async fn listen(waker: Arc<Waker>, connect: PgConnectOptions) {
     let mut warned = false;
     loop {
@@ -288,14 +288,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_payload_says_the_earliest_time_per_queue() {
+    fn a_payload_has_the_earliest_time_per_queue() {
         let places = [(QueueId(2), Time(9)), (QueueId(1), Time(5)), (QueueId(2), Time(7))];
         let pending = Pending { queues: earliest(places), cancel: true, ..Pending::default() };
         assert_eq!(payload(3, &pending), "3 cancel 1:5 2:7");
     }
 
     #[test]
-    fn too_many_queues_become_any() {
+    fn too_many_queues_become_a_wake_up_for_all() {
         let queues = (0..1_000).map(|q| (q, 1_700_000_000_000_000)).collect();
         assert_eq!(payload(3, &Pending { queues, ..Pending::default() }), "3 any");
     }

@@ -1,10 +1,9 @@
-//! Connections kept at hand: the one used last is used next.
+//! A small stack of idle connections: the one used last is used next.
 //!
-//! The driver's pool hands out whichever connection rested longest, so that every session prepares and plans every statement
-//! anew, and it asks each that comes back whether it lives, which is a second round trip for every statement. A few
-//! connections rest here instead. One whose work did not end well, or whose caller went away in the middle, goes back to
-//! the driver, which knows what to do about it, and so does one that nobody needs. Nothing rests here while somebody waits
-//! for a connection.
+//! The driver's pool returns the connection that was idle longest, so every session would prepare and plan every
+//! statement. It also pings each connection, which is a second round trip for every statement. A few connections are
+//! kept idle here instead. A connection goes back to the driver if its work failed, its caller was dropped midway, or
+//! it is not needed. No connection stays idle here while anyone waits for one.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,15 +12,15 @@ use std::time::{Duration, Instant};
 use sqlx::pool::PoolConnection;
 use sqlx::{Connection, Error, PgConnection, PgPool, Postgres, Transaction};
 
-/// A connection idle for longer than this is asked whether it still lives before it is used.
+/// A connection idle for longer than this is pinged before it is used.
 pub(crate) const TRUSTED_IDLE: Duration = Duration::from_secs(5);
-/// One that came from the driver longer ago goes back when it is next given back: the driver ends those that are too old.
-const RENEWED_AFTER: Duration = Duration::from_secs(600);
-/// One that nobody needed for so long goes back.
-const RESTS_FOR: Duration = Duration::from_secs(60);
-/// Rest at most, and so many fewer than there are: transactions are asked of the driver.
-const MOST: u32 = 4;
-const LEFT_TO_THE_DRIVER: u32 = 2;
+/// A connection that left the driver longer ago is returned to it, because the driver closes those that are too old.
+const MAX_AGE: Duration = Duration::from_secs(600);
+/// A connection that was not needed for this long is returned to the driver.
+const MAX_IDLE: Duration = Duration::from_secs(60);
+/// The most idle connections here. At least `LEFT_TO_DRIVER` of the pool stay with the driver, for transactions.
+const MAX_IDLE_CONNECTIONS: u32 = 4;
+const LEFT_TO_DRIVER: u32 = 2;
 
 #[derive(Debug)]
 pub(crate) struct Warm {
@@ -32,24 +31,24 @@ pub(crate) struct Warm {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The last was used last.
-    resting: Vec<Resting>,
-    /// Who asked the driver and has no answer yet.
+    /// The last one was used last.
+    idle: Vec<IdleConnection>,
+    /// Callers that wait for the driver.
     waiting: usize,
 }
 
 #[derive(Debug)]
-struct Resting {
+struct IdleConnection {
     connection: PoolConnection<Postgres>,
-    /// When it came from the driver.
+    /// When it left the driver.
     taken: Instant,
     since: Instant,
 }
 
-/// Somebody waits for the driver.
-struct Asks<'w>(&'w Warm);
+/// Counts a caller that waits for the driver.
+struct Waiting<'w>(&'w Warm);
 
-impl Drop for Asks<'_> {
+impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.0.lock().waiting -= 1;
     }
@@ -57,7 +56,8 @@ impl Drop for Asks<'_> {
 
 impl Warm {
     pub(crate) fn new(driver: PgPool) -> Arc<Warm> {
-        let most = driver.options().get_max_connections().saturating_sub(LEFT_TO_THE_DRIVER).min(MOST);
+        let most =
+            driver.options().get_max_connections().saturating_sub(LEFT_TO_DRIVER).min(MAX_IDLE_CONNECTIONS);
         Arc::new(Warm { driver, most: most as usize, state: Mutex::default() })
     }
 
@@ -66,34 +66,34 @@ impl Warm {
     }
 
     pub(crate) async fn acquire(self: &Arc<Warm>) -> Result<InUse, Error> {
-        while let Some(mut resting) = self.take_or_wait() {
-            if resting.since.elapsed() < TRUSTED_IDLE || self.lives(&mut resting.connection).await {
-                let Resting { connection, taken, .. } = resting;
+        while let Some(mut idle) = self.take_or_wait() {
+            if idle.since.elapsed() < TRUSTED_IDLE || self.is_alive(&mut idle.connection).await {
+                let IdleConnection { connection, taken, .. } = idle;
                 return Ok(InUse { connection, taken, home: self.clone() });
             }
-            // Not to the driver, which would ask it again.
-            drop(resting.connection.detach());
+            // Not returned to the driver, which would ping it again.
+            drop(idle.connection.detach());
         }
-        let _asks = Asks(self);
+        let _waiting = Waiting(self);
         let connection = self.driver.acquire().await?;
         Ok(InUse { connection, taken: Instant::now(), home: self.clone() })
     }
 
-    /// One that was cut off without a word answers never.
-    async fn lives(&self, connection: &mut PgConnection) -> bool {
+    /// A connection that was cut off silently never answers.
+    async fn is_alive(&self, connection: &mut PgConnection) -> bool {
         let patience = self.driver.options().get_acquire_timeout() / 2;
         matches!(tokio::time::timeout(patience, connection.ping()).await, Ok(Ok(())))
     }
 
-    /// None: the caller is counted among those who wait. In one step, so that nobody lays a connection to rest in between.
-    fn take_or_wait(&self) -> Option<Resting> {
+    /// On `None` the caller counts as waiting. In one step, so that no connection is put aside in between.
+    fn take_or_wait(&self) -> Option<IdleConnection> {
         let mut state = self.lock();
-        let resting = state.resting.pop();
-        state.waiting += usize::from(resting.is_none());
-        resting
+        let idle = state.idle.pop();
+        state.waiting += usize::from(idle.is_none());
+        idle
     }
 
-    /// Transactions are the driver's own: it gets a connection back if it has too few for those who ask.
+    /// The driver runs transactions. It gets an idle connection from here if it has too few for the callers that wait.
     pub(crate) async fn begin_with(
         &self,
         begin: &'static str,
@@ -103,9 +103,9 @@ impl Warm {
             state.waiting += 1;
             let most = self.driver.options().get_max_connections();
             let open = most.saturating_sub(self.driver.size()) as usize;
-            if state.waiting > self.driver.num_idle() + open { state.resting.pop() } else { None }
+            if state.waiting > self.driver.num_idle() + open { state.idle.pop() } else { None }
         };
-        let _asks = Asks(self);
+        let _waiting = Waiting(self);
         drop(lent);
         self.driver.begin_with(begin).await
     }
@@ -114,36 +114,35 @@ impl Warm {
         &self.driver
     }
 
-    fn rest(&self, connection: PoolConnection<Postgres>, taken: Instant) {
+    fn put_aside(&self, connection: PoolConnection<Postgres>, taken: Instant) {
         let mut state = self.lock();
         let now = Instant::now();
-        let wanted = state.waiting == 0 && state.resting.len() < self.most && taken.elapsed() < RENEWED_AFTER;
+        let wanted = state.waiting == 0 && state.idle.len() < self.most && taken.elapsed() < MAX_AGE;
         if wanted && !self.driver.is_closed() {
-            state.resting.push(Resting { connection, taken, since: now });
+            state.idle.push(IdleConnection { connection, taken, since: now });
         }
-        if state.resting.first().is_some_and(|longest| now.duration_since(longest.since) > RESTS_FOR) {
-            state.resting.remove(0);
+        if state.idle.first().is_some_and(|longest| now.duration_since(longest.since) > MAX_IDLE) {
+            state.idle.remove(0);
         }
     }
 
-    /// The driver waits for all of its connections.
+    /// The driver waits until it has all of its connections back.
     pub(crate) async fn close(&self) {
         let closed = self.driver.close();
-        self.lock().resting.clear();
+        self.lock().idle.clear();
         closed.await;
     }
 }
 
-/// A pool's connection that is dropped goes back to the driver by a task, and there may be no runtime any more.
+/// A dropped pool connection returns to the driver through a task, and the runtime may have ended.
 impl Drop for Warm {
     fn drop(&mut self) {
-        for Resting { connection, .. } in self.lock().resting.drain(..) {
+        for IdleConnection { connection, .. } in self.lock().idle.drain(..) {
             connection.detach();
         }
     }
 }
 
-/// A connection in use.
 pub(crate) struct InUse {
     connection: PoolConnection<Postgres>,
     taken: Instant,
@@ -151,10 +150,10 @@ pub(crate) struct InUse {
 }
 
 impl InUse {
-    /// Its work ended well. Dropped, it goes back to the driver.
-    pub(crate) fn give_back(self) {
+    /// Keeps a connection whose work succeeded. A dropped one goes back to the driver.
+    pub(crate) fn keep(self) {
         let InUse { connection, taken, home } = self;
-        home.rest(connection, taken);
+        home.put_aside(connection, taken);
     }
 }
 
@@ -204,7 +203,7 @@ mod tests {
 
     const WHICH: &str = "select pg_backend_pid()";
 
-    /// So many sessions in use at one time, each then given back: which they were.
+    /// Uses this many sessions concurrently, returns them, and lists their ids.
     async fn at_once(pool: &Pool, sessions: usize) -> Vec<i32> {
         let held = join_all((0..sessions).map(|_| pool.session())).await;
         let mut all = Vec::new();
@@ -216,9 +215,9 @@ mod tests {
         all
     }
 
-    /// Eight sessions are open; the driver alone would ask them in turn.
+    /// Eight sessions are open; the driver alone would use them in turn.
     #[tokio::test]
-    async fn one_statement_after_another_has_the_same_session() {
+    async fn consecutive_statements_use_the_same_session() {
         let pool = pool(8).await;
         let mut all = at_once(&pool, 8).await;
         all.sort_unstable();
@@ -232,9 +231,9 @@ mod tests {
         pool.close().await;
     }
 
-    /// Its session is still busy with what he asked for.
+    /// The session is still running the statement of the dropped caller.
     #[tokio::test]
-    async fn who_goes_away_in_the_middle_leaves_nothing_at_hand() {
+    async fn the_session_of_a_dropped_caller_is_not_reused() {
         let pool = pool(8).await;
         let before = session(&pool, WHICH).await;
         let left =
@@ -247,7 +246,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_gets_what_comes_back() {
+    async fn a_returned_connection_goes_to_a_waiting_caller() {
         let pool = pool(3).await;
         let mut held = join_all((0..3).map(|_| pool.session())).await;
         let (came, ()) = tokio::join!(session(&pool, "select 7"), async {
@@ -261,37 +260,37 @@ mod tests {
         pool.close().await;
     }
 
-    /// Transactions are the driver's own, and one of three connections rests here.
+    /// The driver runs transactions, and one of three connections is kept idle here.
     #[tokio::test]
-    async fn the_driver_gets_back_what_it_needs() {
+    async fn the_driver_gets_connections_back_for_transactions() {
         let pool = pool(3).await;
         session(&pool, WHICH).await;
-        assert_eq!(warm(&pool).lock().resting.len(), 1);
+        assert_eq!(warm(&pool).lock().idle.len(), 1);
         let mut transactions = Vec::new();
         for _ in 0..3 {
             transactions.push(pool.begin().await.unwrap());
         }
-        assert_eq!(warm(&pool).lock().resting.len(), 0);
+        assert_eq!(warm(&pool).lock().idle.len(), 0);
         drop(transactions);
         pool.close().await;
     }
 
     #[tokio::test]
-    async fn one_that_died_is_not_used_again() {
+    async fn a_dead_connection_is_not_reused() {
         let pool = pool(3).await;
         let died = session(&pool, WHICH).await;
         let other = PgPool::connect(&url()).await.unwrap();
         sqlx::query("select pg_terminate_backend($1, 5000)").bind(died).execute(&other).await.unwrap();
         let used = sqlx::query_scalar::<_, i32>(WHICH).fetch_one(&pool).await;
-        assert!(used.is_err(), "it rested for a moment only, so nobody asked");
+        assert!(used.is_err(), "it was idle only for a moment, so it was not pinged");
         assert_ne!(session(&pool, WHICH).await, died);
         other.close().await;
         pool.close().await;
     }
 
-    /// Behind a firewall that forgot it a session neither answers nor ends.
+    /// A session that a firewall dropped neither answers nor ends.
     #[tokio::test]
-    async fn one_that_rested_is_asked_and_not_waited_for_without_end() {
+    async fn a_ping_of_an_idle_connection_has_a_timeout() {
         let (silence, silent) = watch::channel(false);
         let port = relay(silent).await;
         let through = PgConnectOptions::from_str(&url()).unwrap().host("127.0.0.1").port(port);
@@ -300,7 +299,7 @@ mod tests {
         let pool = Pool::direct(options.connect_with(through).await.unwrap());
         let first = session(&pool, WHICH).await;
         rewind(&pool, TRUSTED_IDLE);
-        assert_eq!(session(&pool, WHICH).await, first, "asked, and it lives");
+        assert_eq!(session(&pool, WHICH).await, first, "pinged, and alive");
         rewind(&pool, TRUSTED_IDLE);
         silence.send_replace(true);
         let begun = Instant::now();
@@ -308,7 +307,7 @@ mod tests {
         assert!(begun.elapsed() < Duration::from_secs(2));
     }
 
-    /// To the server and back. Connections that were there when it is told to be silent are kept and carry nothing more.
+    /// A relay to the server. Once silenced, connections that exist stay open but transfer nothing more.
     async fn relay(silent: watch::Receiver<bool>) -> u16 {
         let server = PgConnectOptions::from_str(&url()).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -330,22 +329,22 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn those_whom_nobody_needs_go_back() {
+    async fn unneeded_connections_return_to_the_driver() {
         let pool = pool(8).await;
         at_once(&pool, 4).await;
-        assert_eq!(warm(&pool).lock().resting.len(), 4);
-        rewind(&pool, RESTS_FOR + Duration::from_secs(1));
+        assert_eq!(warm(&pool).lock().idle.len(), 4);
+        rewind(&pool, MAX_IDLE + Duration::from_secs(1));
         for left in [3, 2, 1, 1] {
             session(&pool, WHICH).await;
-            assert_eq!(warm(&pool).lock().resting.len(), left);
+            assert_eq!(warm(&pool).lock().idle.len(), left);
         }
         pool.close().await;
     }
 
-    /// As if all had rested so much longer.
+    /// Makes all connections idle for longer.
     fn rewind(pool: &Pool, by: Duration) {
-        for resting in &mut warm(pool).lock().resting {
-            resting.since -= by;
+        for idle in &mut warm(pool).lock().idle {
+            idle.since -= by;
         }
     }
 

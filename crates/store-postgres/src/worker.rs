@@ -1,7 +1,7 @@
-//! Workers: one row per incarnation, kept alive by its heartbeat.
+//! Workers: one row per registration, kept alive by its heartbeat.
 //!
-//! Owns `workers`. A row that is gone is a worker declared dead: its heartbeat says so and its claims lease nothing.
-//! Never reads this machine's clock.
+//! Owns `workers`. A missing row means that the worker was declared dead: its heartbeat reports that, and its claims
+//! lease nothing. Never reads this machine's clock.
 
 use sqlx::PgConnection;
 use windlass_core::store::{Beat, WorkerInfo, WorkerLimits, WorkerRow};
@@ -109,7 +109,7 @@ impl PostgresStore {
                     beats: get(row, "beats")?,
                     lease: from_micros(get(row, "lease_us")?),
                     expired: get(row, "expired")?,
-                    // Differs because a server far away cannot see whether a process lives.
+                    // Differs from SQLite: the server cannot see whether a remote process lives.
                     gone: false,
                 })
             })

@@ -1,7 +1,7 @@
-//! What an operator does to jobs.
+//! Operator actions on jobs.
 //!
-//! Owns: cancel, retry, delete and change. Works through a filter in ascending id order, a few hundred jobs per
-//! transaction, so that workers get their turns in between. Never touches a running job itself: it only asks.
+//! Owns: cancel, retry, delete and change. A bulk action handles matching jobs in ascending id order, a few hundred
+//! per transaction, so that workers can write in between. Never stops a running job: it only records the request.
 
 use rusqlite::OptionalExtension;
 use serde_json::{Map, Value};
@@ -33,7 +33,7 @@ impl SqliteStore {
         limit: u32,
         actor: Option<&Actor>,
     ) -> Result<Bulk, StoreError> {
-        let asked = actor.map(|actor| Asked { actor: actor.clone(), filter: filter.clone() });
+        let asked = actor.map(|actor| ActRequest { actor: actor.clone(), filter: filter.clone() });
         let wanted = if filter.states.is_empty() { JobState::ALL.to_vec() } else { filter.states.clone() };
         let (fitting, unfit): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|state| action.fits(*state));
         let mut bulk = Bulk::default();
@@ -52,8 +52,8 @@ impl SqliteStore {
             let (ids, part) = self
                 .write("change jobs", room, move |scope| {
                     let named = asked.as_ref().map_or(&[][..], |asked| named_jobs(&asked.filter));
-                    let before = named.iter().map(|id| Ok((*id, figures(scope, *id)?)));
-                    let before = before.collect::<Answer<Figures>>()?;
+                    let before = named.iter().map(|id| Ok((*id, snapshot(scope, *id)?)));
+                    let before = before.collect::<Answer<Snapshots>>()?;
                     let (ids, part) = chunk(scope, &filter, action, after, room)?;
                     if let Some(asked) = &asked {
                         asked.note(scope, action, &before, &ids, &part)?;
@@ -75,22 +75,22 @@ impl SqliteStore {
     }
 }
 
-/// What an operator asked for, as the audit is to say it.
+/// Who asked for the action and with which filter, for the audit record.
 #[derive(Clone)]
-struct Asked {
+struct ActRequest {
     actor: Actor,
     filter: JobFilter,
 }
 
-/// Jobs that were named, as they stood.
-type Figures = Vec<(JobId, Map<String, Value>)>;
+/// The state of each named job, for the audit record.
+type Snapshots = Vec<(JobId, Map<String, Value>)>;
 
-impl Asked {
+impl ActRequest {
     fn note(
         &self,
         scope: &Scope<'_>,
         action: Action,
-        before: &Figures,
+        before: &Snapshots,
         picked: &[JobId],
         bulk: &Bulk,
     ) -> Answer<()> {
@@ -98,7 +98,7 @@ impl Asked {
             return self.note_all(scope, action, picked, bulk);
         }
         for (id, before) in before.iter().filter(|(id, _)| picked.contains(id)) {
-            let line = on_job(&self.filter, action, *id, before, &figures(scope, *id)?);
+            let line = on_job(&self.filter, action, *id, before, &snapshot(scope, *id)?);
             audit::note(scope, Some(&self.actor), line.as_ref())?;
         }
         Ok(())
@@ -116,8 +116,8 @@ impl Asked {
     }
 }
 
-/// Nothing where there is no such job.
-fn figures(scope: &Scope<'_>, id: JobId) -> Answer<Map<String, Value>> {
+/// Empty when there is no such job.
+fn snapshot(scope: &Scope<'_>, id: JobId) -> Answer<Map<String, Value>> {
     let detail = query::job(scope.connection, id, scope.now)?;
     Ok(detail.map(|detail| job_figures(&detail.job, detail.cancel_requested)).unwrap_or_default())
 }
@@ -152,17 +152,17 @@ fn chunk(
     Ok((ids, bulk))
 }
 
-/// The job waits or runs: the selection and this are one transaction.
+/// The job is waiting or running: it was selected in this transaction.
 pub(crate) fn cancel(scope: &mut Scope<'_>, id: JobId, bulk: &mut Bulk) -> Answer<()> {
-    let stands = standing_of(scope, id)?;
+    let row = waiting_row(scope, id)?;
     let waited: Option<u16> = scope
         .connection
         .prepare_cached("delete from windlass_ready where id = ?1 returning attempt")?
         .query_row([id.0], |row| row.get(0))
         .optional()?;
-    if let (Some(attempt), Some(stood)) = (waited, stands) {
+    if let (Some(attempt), Some(row)) = (waited, row) {
         finish(scope, &End::waiting(id, JobState::Cancelled, attempt))?;
-        if let Some(lane) = stood.lane.filter(|_| stood.number > 0) {
+        if let Some(lane) = row.lane.filter(|_| row.number > 0) {
             release(scope, lane)?;
         }
         scope.wake(Wake::Any);
@@ -186,7 +186,7 @@ fn retry(scope: &mut Scope<'_>, id: JobId, bulk: &mut Bulk) -> Answer<()> {
     if let Some(lane) = lane {
         check(scope, lane, scope.now)?;
     }
-    if standing_of(scope, id)?.is_some() {
+    if waiting_row(scope, id)?.is_some() {
         move_to(scope, id, None, Some(scope.now))?;
         bulk.done += 1;
         return Ok(());
@@ -220,7 +220,7 @@ fn retry(scope: &mut Scope<'_>, id: JobId, bulk: &mut Bulk) -> Answer<()> {
     Ok(())
 }
 
-/// Replayed, it met its waiting twin: it still says when it ran and what went wrong.
+/// A retried job whose unique key is already held by a waiting job. Its record of the last run is kept.
 fn supersede_finished(scope: &Scope<'_>, id: JobId) -> Answer<()> {
     copy_last_attempt(scope, id)?;
     scope
@@ -232,7 +232,7 @@ fn supersede_finished(scope: &Scope<'_>, id: JobId) -> Answer<()> {
     Ok(())
 }
 
-/// The finished row was the record of the last attempt; a job that lives again keeps that record among the others.
+/// The finished row is the record of the last attempt. A job that is retried keeps that record in `attempts`.
 pub(crate) fn keep_last_attempt(scope: &Scope<'_>, id: JobId) -> Answer<()> {
     copy_last_attempt(scope, id)?;
     scope.connection.prepare_cached("delete from windlass_finished where id = ?1")?.execute([id.0])?;
@@ -252,48 +252,49 @@ fn copy_last_attempt(scope: &Scope<'_>, id: JobId) -> Answer<()> {
     Ok(())
 }
 
-/// Where a waiting job stands.
-pub(crate) struct Stood {
-    /// Of its queue, or its negative while it is blocked.
+/// The row of a waiting job.
+pub(crate) struct WaitingRow {
+    /// The id of its queue, negated while the job is blocked.
     number: i32,
     priority: u8,
     run_at: Time,
     lane: Option<Lane>,
 }
 
-fn standing_of(scope: &Scope<'_>, id: JobId) -> Answer<Option<Stood>> {
-    let stood = scope
+fn waiting_row(scope: &Scope<'_>, id: JobId) -> Answer<Option<WaitingRow>> {
+    let row = scope
         .connection
         .prepare_cached("select queue, priority, run_at, lane, kind from windlass_ready where id = ?1")?
         .query_row([id.0], |row| {
             let kind = KindId(row.get(4)?);
             let lane = row.get::<_, Option<i64>>(3)?.map(|id| Lane { id: LaneId(id), kind });
-            Ok(Stood { number: row.get(0)?, priority: row.get(1)?, run_at: Time(row.get(2)?), lane })
+            Ok(WaitingRow { number: row.get(0)?, priority: row.get(1)?, run_at: Time(row.get(2)?), lane })
         })
         .optional()?;
-    Ok(stood)
+    Ok(row)
 }
 
-/// Gives a waiting job another priority or time. None when there is no such job, or it waits for others and has no time.
+/// Changes the priority or the time of a waiting job. `None` when there is no such job, or when it waits for its
+/// workflow and has no time to change.
 pub(crate) fn move_to(
     scope: &Scope<'_>,
     id: JobId,
     priority: Option<u8>,
     run_at: Option<Time>,
-) -> Answer<Option<(Stood, Stood)>> {
-    let Some(before) = standing_of(scope, id)? else { return Ok(None) };
+) -> Answer<Option<(WaitingRow, WaitingRow)>> {
+    let Some(before) = waiting_row(scope, id)? else { return Ok(None) };
     if before.number == 0 && run_at.is_some() {
         return Ok(None);
     }
     let (priority, run_at) = (priority.unwrap_or(before.priority), run_at.unwrap_or(before.run_at));
-    // A job that holds a slot and whose time is moved ahead is blocked again.
+    // A job that holds a slot and is moved into the future is blocked again.
     let blocked = before.number < 0 || before.lane.is_some() && run_at > scope.now;
     let number = stored_queue(before.number.abs(), blocked);
     scope
         .connection
         .prepare_cached("update windlass_ready set queue = ?2, priority = ?3, run_at = ?4 where id = ?1")?
         .execute((id.0, number, priority, run_at.0))?;
-    let after = Stood { number, priority, run_at, lane: before.lane };
+    let after = WaitingRow { number, priority, run_at, lane: before.lane };
     Ok(Some((before, after)))
 }
 
@@ -304,7 +305,7 @@ pub(crate) fn change(
     actor: Option<&Actor>,
 ) -> Answer<bool> {
     let run_at = change.run_at.map(|at: Time| at.max(scope.now));
-    let was = actor.map(|_| figures(scope, id)).transpose()?;
+    let was = actor.map(|_| snapshot(scope, id)).transpose()?;
     let Some((before, after)) = move_to(scope, id, change.priority, run_at)? else { return Ok(false) };
     let queue = QueueId(after.number.abs());
     if let Some(lane) = after.lane.filter(|_| after.number < 0) {
@@ -314,14 +315,14 @@ pub(crate) fn change(
         check(scope, lane, after.run_at)?;
     }
     if let Some(priority) = change.priority {
-        // The one write to a job's row after its insert: a job that comes back takes its priority from there.
+        // A retried job takes its priority from its row in jobs.
         scope
             .connection
             .prepare_cached("update windlass_jobs set priority = ?2 where id = ?1")?
             .execute((id.0, priority))?;
     }
     if let Some(was) = was {
-        let line = Note::job_changed(id, &was, &figures(scope, id)?);
+        let line = Note::job_changed(id, &was, &snapshot(scope, id)?);
         audit::note(scope, actor, line.as_ref())?;
     }
     scope.wake(Wake::Queue(queue));

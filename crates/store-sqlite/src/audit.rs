@@ -1,6 +1,7 @@
-//! What operators did: one line per act, written in the transaction that did it, and read newest first.
+//! The audit log: one record per action of an operator, written in the transaction of the action, read newest
+//! first.
 //!
-//! Owns the audit's table. What a line says is `core::audit`'s word.
+//! Owns the audit table. What a record contains is decided by `core::audit`.
 
 use async_trait::async_trait;
 use rusqlite::types::Value as Bound;
@@ -25,7 +26,7 @@ impl AuditStore for SqliteStore {
     }
 }
 
-/// Nothing where nobody is named, or nothing changed.
+/// Writes nothing without an actor or without a change.
 pub(crate) fn note(scope: &Scope<'_>, actor: Option<&Actor>, note: Option<&Note>) -> Answer<()> {
     let (Some(actor), Some(note)) = (actor, note) else { return Ok(()) };
     let detail = serde_json::to_string(&note.detail).map_err(|error| Fault::corrupt(error.to_string()))?;

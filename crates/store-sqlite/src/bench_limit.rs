@@ -1,8 +1,8 @@
-//! The yardstick of `bench queue`: the least SQL a fenced queue needs on this file system.
+//! The reference loop of `bench queue`: the least SQL that a fenced queue needs on this file system.
 //!
-//! Owns: a bare loop with tables of its own, one thread, one connection, the same durability (`synchronous=FULL`), a
-//! lease with a token per batch and a row per finished job; no kinds, no limits, no attempts, no recovery. Never
-//! touches the store's own tables.
+//! Owns: a bare loop on its own tables, with one thread, one connection, the same durability (`synchronous=FULL`),
+//! one lease token per batch and one row per finished job. It has no kinds, limits, attempts or recovery. Never
+//! touches the store's tables.
 
 use std::path::Path;
 use std::time::Instant;
@@ -27,7 +27,7 @@ const TABLES: &str = "
     create table claims (token integer primary key, queue int, owner int, ids text);
     create table done (id integer primary key, state int, attempt int, finished_at int);";
 
-/// Fills and empties a queue in the new file `path`.
+/// Fills and drains a queue in the new file `path`.
 pub fn measure(path: &Path, jobs: u64) -> Result<BenchLimit, StoreError> {
     run(path, jobs).map_err(|error| from_sql("measure the bare loop", error))
 }
@@ -59,7 +59,7 @@ fn insert(connection: &Connection, first: u64, last: u64) -> rusqlite::Result<()
     tx.commit()
 }
 
-/// Claims and settles one batch, a commit each; returns how many jobs it had.
+/// Claims and settles one batch in two commits. Returns its number of jobs.
 fn drain_one(connection: &Connection) -> rusqlite::Result<usize> {
     let tx = connection.unchecked_transaction()?;
     let ids: Vec<i64> = tx

@@ -1,10 +1,10 @@
-//! The one checkpointer: keeps the write-ahead log bounded without long pauses.
+//! The checkpointer: keeps the write-ahead log bounded without long pauses.
 //!
-//! Owns: when pages move from the log into the database. The bulk is copied by a thread beside the writer; the writer
-//! then copies the few pages that came meanwhile, so that its next commit starts the log from the front again. When
-//! a reader prevents that for long, the log is cut with TRUNCATE as soon as the reader is gone. Short readers that
-//! follow each other without a gap would prevent it for ever: for them alone the writer stands still for a moment, in
-//! which new readers find everything in the database and the old ones end. Never runs inside a transaction.
+//! Owns: when pages move from the log into the database. A separate thread copies most pages; the writer then
+//! copies the few that were added meanwhile, so that its next commit restarts the log from the beginning. If a
+//! reader prevents that for long, the log is cut with TRUNCATE as soon as the reader ends. Overlapping short
+//! readers would prevent it for ever. For them the writer pauses briefly: new readers then find everything in the
+//! database, and the old ones end. Never runs inside a transaction.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,16 +17,15 @@ use rusqlite::Connection;
 use crate::error::is_io;
 use crate::writer::Broken;
 
-/// Rows written between two looks at the length of the log.
-const LOOK_AFTER_ROWS: usize = 256;
+/// Rows written between two checks of the log's length.
+const CHECK_AFTER_ROWS: usize = 256;
 const TRUNCATE_FACTOR: i64 = 4;
 const TRUNCATE_PAUSE: Duration = Duration::from_secs(1);
-/// How long the writer waits for readers to end: twice what the longest of them may take, because those that begin
-/// while the log is copied are waited for too.
-const PATIENCE: Duration = Duration::from_millis(500);
-/// A reader that outlasts the patience does so again: the writer stands still for it ever more rarely, in the end for
-/// half a second a minute.
-const LONGEST_REST: Duration = Duration::from_secs(60);
+/// How long the writer waits for readers to end. Twice the longest expected read, because readers that begin during
+/// the copy count too.
+const READER_WAIT: Duration = Duration::from_millis(500);
+/// A reader that outlasted one wait will probably outlast the next, so the pause between waits doubles up to this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Checkpointer {
     start: Option<SyncSender<()>>,
@@ -36,11 +35,11 @@ pub(crate) struct Checkpointer {
     pages: i64,
     rows: usize,
     truncated: Option<Instant>,
-    /// The log was too long at the last look.
+    /// The log was too long at the last check.
     over: bool,
-    /// When the writer may next wait for readers, and how long it rests after doing so in vain.
-    insist_at: Instant,
-    rest: Duration,
+    /// When the writer may next wait for readers, and the pause after a wait that failed.
+    next_wait_at: Instant,
+    pause: Duration,
 }
 
 /// The answer of `PRAGMA wal_checkpoint`.
@@ -51,7 +50,7 @@ struct Log {
 }
 
 impl Checkpointer {
-    /// `connection` is the thread's own; `pages` is the length of the log at which copying begins.
+    /// `connection` belongs to the thread. Copying begins when the log has `pages` pages.
     pub(crate) fn start(connection: Connection, pages: u32, broken: Broken) -> std::io::Result<Checkpointer> {
         let (start, orders) = sync_channel(1);
         let copied = Arc::new(AtomicBool::new(false));
@@ -69,8 +68,8 @@ impl Checkpointer {
             rows: 0,
             truncated: None,
             over: false,
-            insist_at: Instant::now(),
-            rest: TRUNCATE_PAUSE,
+            next_wait_at: Instant::now(),
+            pause: TRUNCATE_PAUSE,
         })
     }
 
@@ -79,60 +78,60 @@ impl Checkpointer {
             self.run(connection, "pragma wal_checkpoint(passive)");
         }
         self.rows += rows.max(1);
-        if self.rows >= LOOK_AFTER_ROWS {
-            self.look(connection);
+        if self.rows >= CHECK_AFTER_ROWS {
+            self.check_log(connection);
         }
     }
 
-    /// For a writer without work: a log that was left long because of a reader is not left so until the next burst.
+    /// Called by an idle writer: a log that a reader kept long is cut now instead of at the next burst.
     pub(crate) fn idle(&mut self, connection: &Connection) {
         if self.over && self.truncated.is_none_or(|at| at.elapsed() >= TRUNCATE_PAUSE) {
-            self.look(connection);
+            self.check_log(connection);
         }
     }
 
-    /// Starts what the length of the log asks for.
-    pub(crate) fn look(&mut self, connection: &Connection) {
+    /// Starts whatever the length of the log calls for.
+    pub(crate) fn check_log(&mut self, connection: &Connection) {
         self.rows = 0;
         let Some(log) = self.run(connection, "pragma wal_checkpoint(noop)") else { return };
-        // First, because it fails while the thread is copying.
+        // TRUNCATE comes first because it fails while the thread is copying.
         self.over = log.pages >= self.pages * TRUNCATE_FACTOR;
-        if self.over && (self.truncate(connection) || self.insist(connection)) {
+        if self.over && (self.truncate(connection) || self.truncate_after_readers(connection)) {
             self.over = false;
             return;
         }
         if log.pages - log.copied >= self.pages {
-            // Full means the thread is at work already.
+            // A full channel means that the thread is already working.
             let _ = self.start.as_ref().map(|start| start.try_send(()));
         }
     }
 
-    /// True when the log is empty now.
+    /// Returns whether the log is empty now.
     fn truncate(&mut self, connection: &Connection) -> bool {
         if self.truncated.is_some_and(|at| at.elapsed() < TRUNCATE_PAUSE) {
             return false;
         }
         self.truncated = Some(Instant::now());
-        // Without a busy handler TRUNCATE gives up at once when a reader holds the log.
+        // Without a busy handler TRUNCATE fails at once when a reader holds the log.
         let _ = connection.busy_handler(None);
-        self.cut(connection)
+        self.run_truncate(connection)
     }
 
-    /// The same with some patience.
-    fn insist(&mut self, connection: &Connection) -> bool {
-        if Instant::now() < self.insist_at {
+    /// Like `truncate`, but waits for readers.
+    fn truncate_after_readers(&mut self, connection: &Connection) -> bool {
+        if Instant::now() < self.next_wait_at {
             return false;
         }
-        let _ = connection.busy_timeout(PATIENCE);
-        let empty = self.cut(connection);
-        self.rest = if empty { TRUNCATE_PAUSE } else { (self.rest * 2).min(LONGEST_REST) };
-        self.insist_at = Instant::now() + self.rest;
+        let _ = connection.busy_timeout(READER_WAIT);
+        let empty = self.run_truncate(connection);
+        self.pause = if empty { TRUNCATE_PAUSE } else { (self.pause * 2).min(LONGEST_PAUSE) };
+        self.next_wait_at = Instant::now() + self.pause;
         empty
     }
 
-    fn cut(&self, connection: &Connection) -> bool {
+    fn run_truncate(&self, connection: &Connection) -> bool {
         let log = self.run(connection, "pragma wal_checkpoint(truncate)");
-        let _ = connection.busy_handler(Some(crate::connect::wait_a_little));
+        let _ = connection.busy_handler(Some(crate::connect::retry_busy));
         log.is_some_and(|log| log.pages == 0)
     }
 
@@ -165,7 +164,7 @@ fn checkpoint(connection: &Connection, sql: &str, broken: &Broken) -> Option<Log
     match answer {
         Ok(log) => Some(log),
         Err(error) => {
-            // A sync that failed once may lie the next time.
+            // After a failed sync the next one may report success wrongly.
             if is_io(&error) {
                 let _ = broken.set(error.to_string());
             }

@@ -1,9 +1,9 @@
 //! Leasing due jobs.
 //!
-//! Owns: the move from ready to claims. Order is (priority, run_at, id) straight from the primary key, one range per
-//! priority, so jobs whose time lies ahead are never walked over. Jobs with the same attempt number share one claims
-//! row and one token. Lane checks are followed first, so that the jobs they make ready are among the rest. Never leases a
-//! suspect in company, or more of a queue than its global concurrency leaves.
+//! Owns: the move from ready to claims. The order (priority, run_at, id) is that of the primary key and is read as
+//! one range per priority, so jobs due later are never scanned. Jobs with the same attempt number share one claims
+//! row and one token. Lane checks are followed first, so that the jobs they make ready can be claimed too. Never
+//! leases a suspect beside other jobs, or more jobs of a queue than its global concurrency allows.
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
 use windlass_core::lane::Lane;
@@ -38,7 +38,7 @@ impl Due {
 }
 
 pub(crate) fn claim(scope: &mut Scope<'_>, claim: &Claim) -> Answer<Vec<LeasedJob>> {
-    let Some(May { limit, limited, checks }) = may_claim(scope.connection, claim)? else {
+    let Some(ClaimLimits { limit, limited, checks }) = claim_limits(scope.connection, claim)? else {
         return Ok(Vec::new());
     };
     let claim = &Claim { limit, ..claim.clone() };
@@ -77,29 +77,29 @@ pub(crate) fn take_all(
 }
 
 /// What a claim may take.
-pub(crate) struct May {
+pub(crate) struct ClaimLimits {
     pub(crate) limit: u32,
     /// The queue has a global concurrency.
     pub(crate) limited: bool,
-    /// There are lane checks, of whatever kind.
+    /// There are lane checks, of any kind.
     pub(crate) checks: bool,
 }
 
-/// `None` when the queue is paused or has no room, or the worker was declared dead. One statement asks all of it.
-pub(crate) fn may_claim(connection: &Connection, claim: &Claim) -> Answer<Option<May>> {
-    let may: Option<(Option<u32>, bool)> = connection
+/// `None` when the queue is paused or full, or the worker was declared dead. One statement checks all of it.
+pub(crate) fn claim_limits(connection: &Connection, claim: &Claim) -> Answer<Option<ClaimLimits>> {
+    let limits: Option<(Option<u32>, bool)> = connection
         .prepare_cached(
             "select q.global_concurrency, exists (select 1 from windlass_lane_checks)
              from windlass_queues q, windlass_workers w where q.id = ?1 and not q.paused and w.id = ?2",
         )?
         .query_row((claim.queue.0, claim.worker.0), |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
-    let Some((most, checks)) = may else { return Ok(None) };
+    let Some((most, checks)) = limits else { return Ok(None) };
     let limit = match most {
         None => claim.limit,
         Some(most) => room(most, leased(connection, claim.queue)?, claim.limit),
     };
-    Ok((limit > 0).then_some(May { limit, limited: most.is_some(), checks }))
+    Ok((limit > 0).then_some(ClaimLimits { limit, limited: most.is_some(), checks }))
 }
 
 fn leased(connection: &Connection, queue: QueueId) -> Answer<u64> {
@@ -127,8 +127,8 @@ fn due(connection: &Connection, claim: &Claim, now: Time) -> Answer<Vec<Due>> {
 pub(crate) const NEXT_PRIORITY: &str =
     "select priority from windlass_ready where queue = ?1 and priority >= ?2 order by priority limit 1";
 
-/// The most urgent priority from there on that a job waits with. Most queues use one or two of the eleven, and a walk
-/// that finds nothing costs as much as this look.
+/// The most urgent priority at or after `from` that has a waiting job. Most queues use one or two of the eleven,
+/// and scanning a priority without due jobs costs as much as this lookup.
 pub(crate) fn next_priority(connection: &Connection, queue: QueueId, from: u8) -> Answer<Option<u8>> {
     if from > MAX_PRIORITY {
         return Ok(None);
@@ -141,9 +141,9 @@ pub(crate) const OF_PRIORITY: &str =
     "select priority, run_at, id, kind, attempt, suspect, lane from windlass_ready
      where queue = ?1 and priority = ?2 and run_at <= ?3 and suspect is null order by run_at, id";
 
-/// Due jobs of one priority, up to so many.
-// Differs from Postgres: a walk over the index that skips foreign kinds and suspects here, then deletes by key; one
-// writer needs no SKIP LOCKED.
+/// Due jobs of one priority, at most `limit`.
+// Differs from Postgres: scans the index, skips other kinds and suspects, then deletes by key. With one writer SKIP
+// LOCKED is not needed.
 pub(crate) fn walk(
     connection: &Connection,
     claim: &Claim,
@@ -209,10 +209,9 @@ fn lease(scope: &Scope<'_>, claim: &Claim, used: u16, limited: bool, group: &[&D
     Ok(Token(scope.connection.last_insert_rowid()))
 }
 
-/// By its whole key.
 const OUT: &str = "delete from windlass_ready where queue = ?1 and priority = ?2 and run_at = ?3 and id = ?4";
 
-/// Looked up once per claim, not once per job.
+/// Statements prepared once per claim instead of once per job.
 struct Takes<'c> {
     out: CachedStatement<'c>,
     job: CachedStatement<'c>,
@@ -228,7 +227,10 @@ impl<'c> Takes<'c> {
 
 fn take(takes: &mut Takes<'_>, queue: QueueId, (token, now): (Token, Time), due: &Due) -> Answer<LeasedJob> {
     if takes.out.execute((queue.0, due.priority, due.run_at.0, due.id))? != 1 {
-        return Err(Fault::corrupt(format!("job {} left its queue while it was leased", due.id)));
+        return Err(Fault::corrupt(format!(
+            "job {} was removed from its queue while it was being leased",
+            due.id
+        )));
     }
     type Columns = (Vec<u8>, u16, Option<i64>, i64, Option<i64>, bool);
     let job = takes.job.query_row([due.id], |row| {
@@ -251,10 +253,11 @@ fn take(takes: &mut Takes<'_>, queue: QueueId, (token, now): (Token, Time), due:
             holds_key,
         })
     });
-    job.optional()?.ok_or_else(|| Fault::corrupt(format!("job {} waits in its queue but has no row", due.id)))
+    job.optional()?
+        .ok_or_else(|| Fault::corrupt(format!("job {} is in its queue but has no row in jobs", due.id)))
 }
 
-/// The suspect of this claim no longer runs alone: a crash from here on proves nothing against it.
+/// The suspect of this claim no longer runs alone, so a crash from now on proves nothing against it.
 pub(crate) fn in_company(scope: &mut Scope<'_>, token: Token) -> Answer<bool> {
     let there = scope
         .connection
@@ -267,7 +270,7 @@ pub(crate) fn in_company(scope: &mut Scope<'_>, token: Token) -> Answer<bool> {
 mod tests {
     use super::*;
 
-    /// Neither an urgent claim nor one for late jobs sorts anything: each reads the first entries of an index range.
+    /// Claims read the first entries of an index range, urgent or late, without a sort.
     #[test]
     fn nothing_is_sorted_at_a_million_rows() {
         let connection = Connection::open_in_memory().unwrap();

@@ -1,7 +1,7 @@
-//! How a connection to the file is opened and set.
+//! Opening and configuring connections to the file.
 //!
-//! Owns: the pragmas, the busy handler, and the errors of a path that cannot be used. Writes nothing before it is
-//! known that the file and its folder can be written.
+//! Owns: the pragmas, the busy handler, and the errors for unusable paths. Writes nothing before it is clear that
+//! the file and its folder are writable.
 
 use std::cell::Cell;
 use std::io::{self, ErrorKind};
@@ -18,34 +18,34 @@ use windlass_core::StoreError;
 use crate::gate::PATIENCE;
 
 const STATEMENTS: usize = 128;
-/// KiB of page cache per connection, as SQLite spells it.
+/// KiB of page cache per connection. SQLite takes KiB as a negative number.
 const CACHE: &str = "-16384";
-/// The log's file is cut to this size when it starts over.
+/// The log file is cut to this size when it restarts.
 const LOG_BYTES: &str = "67108864";
 
 pub(crate) fn refuse(path: &Path, why: impl Into<String>) -> StoreError {
     StoreError::Open { what: format!("the database {}", path.display()), why: why.into() }
 }
 
-/// Makes sure that the file can be there and be written.
+/// Checks that the file exists or may be created, and is writable.
 pub(crate) fn prepare(path: &Path, create: bool) -> Result<(), StoreError> {
     if path.as_os_str().is_empty() || path == Path::new(":memory:") {
-        return Err(refuse(path, "a file name is needed; a store in memory would lose every job at exit"));
+        return Err(refuse(path, "a file name is needed; an in-memory store would lose every job at exit"));
     }
     if path.is_dir() {
         return Err(refuse(path, "it is a folder; name a file in it, such as windlass.db"));
     }
     if !path.exists() {
         if !create {
-            return Err(refuse(path, "there is no such file; check the path or let it be created"));
+            return Err(refuse(path, "there is no such file; check the path, or allow it to be created"));
         }
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder).map_err(|error| refuse(path, folder_trouble(folder, &error)))?;
         }
         return Ok(());
     }
-    // Asked and not opened: closing a descriptor of the file ends every lock this process has on it, and with them the
-    // protection of connections that are open already, ours or the application's.
+    // Checked without opening the file: closing any descriptor of it drops every lock of this process on it.
+    // Connections that are already open, ours or the application's, would lose their protection.
     let access = Access::READ_OK | Access::WRITE_OK;
     rustix::fs::accessat(CWD, path, access, AtFlags::EACCESS).map_err(|error| {
         let error = io::Error::from(error);
@@ -71,7 +71,7 @@ pub(crate) fn folder_trouble(folder: &Path, error: &io::Error) -> String {
     }
 }
 
-/// A connection that writes, or checkpoints.
+/// A connection for writing or checkpointing.
 pub(crate) fn writing(path: &Path) -> rusqlite::Result<Connection> {
     let connection = open(path)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
@@ -80,7 +80,6 @@ pub(crate) fn writing(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// A connection that only reads.
 pub(crate) fn reading(path: &Path) -> rusqlite::Result<Connection> {
     let connection = open(path)?;
     connection.pragma_update(None, "query_only", true)?;
@@ -88,13 +87,13 @@ pub(crate) fn reading(path: &Path) -> rusqlite::Result<Connection> {
 }
 
 fn open(path: &Path) -> rusqlite::Result<Connection> {
-    // No URI: a path is a path, whatever it contains. No mutex: each connection stays with its thread.
+    // No URI: any path is taken literally. No mutex: each connection stays on its thread.
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_handler(Some(wait_a_little))?;
+    connection.busy_handler(Some(retry_busy))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    // Otherwise SQLite makes a kept statement anew whenever a bound LIMIT is bound again, and each run costs a parse.
+    // Otherwise SQLite parses a cached statement again whenever its LIMIT is bound.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.execute_batch(&format!(
         "pragma journal_mode = wal; pragma temp_store = memory; pragma cache_size = {CACHE}; pragma foreign_keys = on;"
@@ -103,30 +102,30 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
 }
 
 thread_local! {
-    /// When the wait on this thread began, and when it ends if somebody said so.
+    /// When the current wait on this thread began, and the deadline if one is set.
     static WAIT: Cell<(Option<Instant>, Option<Instant>)> = const { Cell::new((None, None)) };
 }
 
-/// Waits on this thread end then; without a word they have the usual patience from their beginning. The handler below is a plain function to SQLite, so it cannot know the
-/// store it waits for.
+/// Sets the deadline for waits on this thread. Without one, each wait lasts [`PATIENCE`]. SQLite takes only a plain
+/// function as busy handler, so the deadline is kept in a thread local.
 pub(crate) fn wait_until(deadline: Option<Instant>) {
     WAIT.set((None, deadline));
 }
 
-/// SQLite asks this while another connection holds the lock it wants.
-pub(crate) fn wait_a_little(tries: i32) -> bool {
+/// The busy handler: SQLite calls it while another connection holds the lock.
+pub(crate) fn retry_busy(tries: i32) -> bool {
     const NAP: Duration = Duration::from_millis(1);
-    let (begun, told) = WAIT.get();
+    let (begun, deadline) = WAIT.get();
     let begun = begun.filter(|_| tries > 0).unwrap_or_else(Instant::now);
-    WAIT.set((Some(begun), told));
-    if Instant::now() >= told.unwrap_or(begun + PATIENCE) {
+    WAIT.set((Some(begun), deadline));
+    if Instant::now() >= deadline.unwrap_or(begun + PATIENCE) {
         return false;
     }
     thread::sleep(NAP);
     true
 }
 
-/// A caller's transaction runs on a connection of the driver that the caller uses.
+/// A caller's transaction runs on a connection of the caller's driver.
 pub(crate) fn for_callers(path: &Path, patience: Duration) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(path)

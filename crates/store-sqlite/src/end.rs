@@ -1,4 +1,4 @@
-//! The end of a job: its row in `finished`, and the steps that every end takes in the same transaction.
+//! The end of a job: its row in `finished`, and the steps of every end, in the same transaction.
 
 use rusqlite::CachedStatement;
 use windlass_core::end::EndStep;
@@ -9,18 +9,18 @@ use crate::error::Answer;
 use crate::scope::Scope;
 use crate::workflow;
 
-/// A row of `finished`, and what is known of the job beside it.
+/// A row of `finished`, and what is known about the job.
 pub(crate) struct End<'a> {
     pub(crate) id: JobId,
     pub(crate) state: JobState,
     pub(crate) attempt: u16,
-    /// Token, worker and start of the run that ended it; `None` for a job that ended while it waited.
+    /// Token, worker and start of the run that ended the job. `None` for a job that ended while it waited.
     pub(crate) run: Option<Run>,
     pub(crate) result: Option<&'a [u8]>,
     pub(crate) error: Option<&'a str>,
-    /// False when it is known to belong to no workflow.
+    /// False when the job is known to belong to no workflow.
     pub(crate) in_workflow: bool,
-    /// False when it is known to hold no unique key.
+    /// False when the job is known to hold no unique key.
     pub(crate) holds_key: bool,
 }
 
@@ -36,23 +36,23 @@ pub(crate) const INSERT_FINISHED: &str = "insert into windlass_finished
      values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
 
 impl<'a> End<'a> {
-    /// Of a job that waited.
+    /// The end of a waiting job.
     pub(crate) fn waiting(id: JobId, state: JobState, attempt: u16) -> End<'static> {
         End { id, state, attempt, run: None, result: None, error: None, in_workflow: true, holds_key: true }
     }
 
-    /// Of a job that ran, about which nothing more is known.
+    /// The end of a running job, with nothing known about its workflow and key.
     pub(crate) fn ran(id: JobId, state: JobState, attempt: u16, run: Run, error: Option<&'a str>) -> End<'a> {
         End { id, state, attempt, run: Some(run), result: None, error, in_workflow: true, holds_key: true }
     }
 }
 
-/// Workflows move on when the call is over: see `workflow::follow`.
+/// Workflows advance at the end of the call: see `workflow::follow`.
 pub(crate) fn finish(scope: &mut Scope<'_>, end: &End<'_>) -> Answer<()> {
     finish_with(&mut scope.connection.prepare_cached(INSERT_FINISHED)?, scope, end)
 }
 
-/// With a statement that was looked up once for a whole batch.
+/// Takes a statement that is prepared once for the whole batch.
 pub(crate) fn finish_with(
     insert: &mut CachedStatement<'_>,
     scope: &mut Scope<'_>,

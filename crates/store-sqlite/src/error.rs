@@ -1,7 +1,7 @@
-//! From SQLite's result codes to the contract's errors.
+//! Maps SQLite's result codes to the contract's errors.
 //!
-//! Owns: the one mapping, for rusqlite and for sqlx. Never decides whether the store is broken for good: the writer
-//! does, because only a failed write or sync means that.
+//! Owns: the one mapping, for rusqlite and for sqlx. Never decides whether the store is broken permanently: the
+//! writer does, because only a failed write or sync means that.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use windlass_core::{StoreError, duration};
 
 pub(crate) const STORE: &str = "sqlite";
 
-/// What went wrong inside a command, before the name of the operation is known.
+/// An error inside a command, before the name of the operation is known.
 #[derive(Debug)]
 pub(crate) enum Fault {
     Sql(rusqlite::Error),
@@ -43,7 +43,7 @@ impl Fault {
         }
     }
 
-    /// The disk refused a read, a write or a sync.
+    /// A read, a write or a sync failed on disk.
     pub(crate) fn is_io(&self) -> bool {
         match self {
             Fault::Sql(error) => is_io(error),
@@ -81,7 +81,7 @@ pub(crate) fn from_sql(op: &'static str, error: rusqlite::Error) -> StoreError {
     }
 }
 
-/// A statement met a database without our tables, or without all their columns and indexes.
+/// The database lacks our tables, or some of their columns or indexes.
 fn lacks_schema(error: &rusqlite::Error) -> bool {
     let text = error.to_string();
     let signs = [
@@ -102,7 +102,7 @@ pub(crate) fn from_sqlx(op: &'static str, error: sqlx::Error) -> StoreError {
         }
         _ => None,
     };
-    // The low byte of an extended code is its family.
+    // The low byte of an extended code is the primary code.
     match code.map(|code| code & 0xff) {
         Some(rusqlite::ffi::SQLITE_FULL) => StoreError::Full { op, source: error.into() },
         Some(rusqlite::ffi::SQLITE_IOERR) => StoreError::Broken { op, source: error.into() },
@@ -114,11 +114,11 @@ pub(crate) fn from_sqlx(op: &'static str, error: sqlx::Error) -> StoreError {
     }
 }
 
-/// Somebody who does not know the gate holds SQLite's own lock.
+/// A program that does not use the gate holds SQLite's own lock.
 pub(crate) fn held_outside(patience: Duration) -> String {
     format!(
-        "another program held the database's write lock for the {} that `database.statement_timeout` allows: a transaction \
-         left open in a `sqlite3` shell or an editor, or a copy being made; `fuser` with the file's name tells which \
+        "another program held the database's write lock for {} (`database.statement_timeout`): perhaps a transaction \
+         left open in a `sqlite3` shell or an editor, or a copy in progress; `fuser` with the file's name shows which \
          processes have it open",
         duration::format(patience)
     )

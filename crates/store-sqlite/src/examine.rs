@@ -1,6 +1,7 @@
-//! Lines for `doctor`.
+//! Findings for `doctor`.
 //!
-//! Owns: what can be wrong with the file, the disk and the settings, and how to mend each. Never repairs anything.
+//! Owns: what can be wrong with the file, the disk and the settings, and the remedy for each. Never repairs
+//! anything.
 
 use std::fs;
 use std::path::Path;
@@ -11,17 +12,17 @@ use windlass_core::store::Finding;
 
 use crate::error::Answer;
 use crate::gate::beside;
-use crate::workflow::astray;
+use crate::workflow::inconsistent;
 use crate::{migrate, version};
 
-/// A whole-file check of more than this would take minutes.
+/// Checking a larger file would take minutes.
 const CHECKED_BYTES: u64 = 512 << 20;
 const HOT_TABLES: [&str; 5] =
     ["windlass_ready", "windlass_claims", "windlass_workers", "windlass_queues", "windlass_kinds"];
 const LOG_BYTES: u64 = 256 << 20;
 const FREE_BYTES: u64 = 512 << 20;
 
-/// What only the writer's connection can tell.
+/// Settings that only the writer's connection can read.
 pub(crate) struct Settings {
     pub(crate) synchronous: i64,
     pub(crate) journal: String,
@@ -79,7 +80,7 @@ fn durability(settings: &Settings) -> Finding {
         "durability",
         ok,
         format!("synchronous={level}, journal_mode={}", settings.journal),
-        "another program changed the file's mode; stop it, restart windlass and look again",
+        "another program changed the file's mode; stop it, restart windlass and check again",
     )
 }
 
@@ -105,9 +106,9 @@ fn integrity(connection: &Connection, path: &Path) -> Answer<Finding> {
     }
     troubles.retain(|line| line != "ok");
     let text = match (troubles.is_empty(), whole) {
-        (true, true) => "quick_check found nothing".to_owned(),
+        (true, true) => "quick_check found no errors".to_owned(),
         (true, false) => {
-            format!("quick_check of the hot tables found nothing (the file has {} MiB)", bytes >> 20)
+            format!("quick_check of the busiest tables found no errors (the file has {} MiB)", bytes >> 20)
         }
         (false, _) => troubles.into_iter().take(5).collect::<Vec<_>>().join("; "),
     };
@@ -118,17 +119,17 @@ fn integrity(connection: &Connection, path: &Path) -> Answer<Finding> {
 }
 
 fn workflows(connection: &Connection) -> Answer<Finding> {
-    let astray = astray(connection)?.len();
-    let text = match astray {
-        0 => "every job that waits has somebody to wait for".to_owned(),
-        some => format!("{some} stand otherwise than their jobs do"),
+    let inconsistent = inconsistent(connection)?.len();
+    let text = match inconsistent {
+        0 => "every waiting job has an unfinished parent".to_owned(),
+        some => format!("{some} do not match the states of their jobs"),
     };
-    let remedy = "keep a worker of the newest version running: it puts them right within a minute";
-    Ok(finding("workflows", astray == 0, text, remedy))
+    let remedy = "keep a worker of the newest version running: it corrects them within a minute";
+    Ok(finding("workflows", inconsistent == 0, text, remedy))
 }
 
-/// More or fewer slots than jobs that hold one, and blocked jobs that no check will find. Nothing is known to cause one.
-const ASTRAY: &str = "
+/// Slots without a job, jobs without a slot, and blocked jobs that no check will find. No cause is known.
+const INCONSISTENT: &str = "
     with held (lane, n) as (
         select lane, sum(n) from (
             select lane, -1 as n from windlass_lane_slots
@@ -147,10 +148,10 @@ const ASTRAY: &str = "
 
 fn lanes(connection: &Connection, now: Time) -> Answer<Finding> {
     let (slots, holders, blocked): (i64, i64, i64) =
-        connection.query_row(ASTRAY, [now.0], |row| row.try_into())?;
+        connection.query_row(INCONSISTENT, [now.0], |row| row.try_into())?;
     let ok = slots + holders + blocked == 0;
     let text = match ok {
-        true => "every slot has its job, every blocked job will be looked at".to_owned(),
+        true => "every slot has its job, every blocked job will be checked".to_owned(),
         false => {
             format!(
                 "{slots} slots without a job, {holders} jobs without a slot, {blocked} jobs blocked for ever"
@@ -161,11 +162,12 @@ fn lanes(connection: &Connection, now: Time) -> Answer<Finding> {
 }
 
 const LANES_REMEDY: &str =
-    "raise key_concurrency of the kind by one: every lane is looked at then; and report it";
+    "raise key_concurrency of the kind by one, which checks every lane; then report the bug";
 
 fn log(path: &Path) -> Finding {
     let bytes = fs::metadata(beside(path, "-wal")).map_or(0, |meta| meta.len());
-    let remedy = "a reader keeps a transaction open; find the program that does and end it, the log then shrinks by itself";
+    let remedy =
+        "a reader keeps a transaction open; find and end that program; the log then shrinks by itself";
     finding("write-ahead log", bytes <= LOG_BYTES, format!("{} KiB", bytes >> 10), remedy)
 }
 

@@ -1,10 +1,9 @@
-//! Whose turn it is to write: fairness between the threads of one process and between processes on one file.
+//! The gate: fair access to the write lock, between threads of one process and between processes on one file.
 //!
-//! Owns: an in-process queue (first come, first served) and two lock files beside the database. SQLite's own write
-//! lock has no queue: a busy process would take it again before a waiting one wakes. Never replaces that lock: a
-//! writer that does not know the gate is still excluded by SQLite, and waited for by the busy handler. Never lets
-//! anybody wait without a deadline: heartbeats and settlements queue behind the writer, and a caller that begins a
-//! transaction inside another would wait for itself.
+//! Owns: an in-process FIFO queue and two lock files beside the database. SQLite's own write lock has no queue: a
+//! busy process would retake it before a waiting one wakes. Never replaces that lock: SQLite still excludes a
+//! writer that does not use the gate, and the busy handler waits for it. Never waits without a deadline: heartbeats
+//! and settlements queue behind the writer, and a caller that begins a transaction inside another would deadlock.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -18,8 +17,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use windlass_core::StoreError;
 
-/// How long to wait for another writer before giving up, unless told. Nobody holds the gate longer than a caller's
-/// transaction.
+/// Default time to wait for another writer. No one should hold the gate longer than a caller's transaction lasts.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 const SPINS: u32 = 20;
@@ -29,8 +27,8 @@ const HELD_HERE: &str = "another write of this process, most likely a transactio
                          kept the store for too long; end it first, or work inside it: enqueue_in and settle_in, not \
                          enqueue or a second begin()";
 
-/// Two lock files. Whoever holds `turn` is the next to get `gate`; it lets go of `turn` only then. So a process that
-/// leaves the gate and comes straight back finds `turn` taken and cannot overtake.
+/// Two lock files. The holder of `turn` is the next to get `gate`, and releases `turn` only once it has it. So a
+/// process that leaves the gate and returns at once finds `turn` taken and cannot overtake.
 struct Files {
     turn: File,
     gate: File,
@@ -42,14 +40,14 @@ pub(crate) struct Gate {
     pub(crate) patience: Duration,
 }
 
-/// The right to write; given back when dropped.
+/// The right to write; returned on drop.
 pub(crate) struct Pass {
     guard: OwnedMutexGuard<Arc<Files>>,
 }
 
 impl Drop for Pass {
     fn drop(&mut self) {
-        // A failed unlock cannot be mended here; closing the file at process end frees it.
+        // A failed unlock cannot be repaired here. The file is unlocked when the process ends.
         let _ = self.guard.gate.unlock();
     }
 }
@@ -68,8 +66,8 @@ impl Gate {
         Ok(Gate { files: Arc::new(Mutex::new(Arc::new(files))), patience })
     }
 
-    /// For the writer thread, which is no part of any runtime. Patience counts from `since`, when the command was
-    /// handed in: what queued behind a command that gave up does not wait as long again.
+    /// For the writer thread, which has no async runtime. The deadline counts from `since`, when the command was
+    /// submitted, so that commands queued behind one that timed out do not wait a full timeout again.
     pub(crate) fn enter_blocking(&self, op: &'static str, since: Instant) -> Result<Pass, StoreError> {
         let deadline = since + self.patience;
         let Some(guard) = block_until(deadline, self.files.clone().lock_owned()) else {
@@ -79,7 +77,7 @@ impl Gate {
         Ok(Pass { guard })
     }
 
-    /// For a caller's transaction. Queues in the process first, so that it waits its turn behind the writer.
+    /// For a caller's transaction. Queues within the process first, so that it waits its turn behind the writer.
     pub(crate) async fn enter(&self, op: &'static str) -> Result<Pass, StoreError> {
         let deadline = Instant::now() + self.patience;
         let Ok(guard) = tokio::time::timeout(self.patience, self.files.clone().lock_owned()).await else {
@@ -100,8 +98,8 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs the future on this thread; `None` when it is not ready by the deadline. It is asked at least once. Tokio's own
-/// blocking lock keeps the same queue, but has no time limit.
+/// Runs the future on this thread. `None` when it is not ready by the deadline; it is polled at least once. Tokio's
+/// blocking lock keeps the same queue but has no timeout.
 fn block_until<T>(deadline: Instant, future: impl Future<Output = T>) -> Option<T> {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);
@@ -125,7 +123,7 @@ fn wait_for(files: &Files, deadline: Instant, op: &'static str) -> Result<(), St
     got
 }
 
-/// Polls instead of blocking: a blocked flock has no time limit, and a stopped process would hang everybody for ever.
+/// Polls, because a blocking flock has no timeout: a stopped process would then block everyone for ever.
 fn lock(file: &File, deadline: Instant, op: &'static str) -> Result<(), StoreError> {
     let mut tries = 0;
     loop {
@@ -135,8 +133,7 @@ fn lock(file: &File, deadline: Instant, op: &'static str) -> Result<(), StoreErr
                 return Err(StoreError::Other { store: crate::error::STORE, op, source: error.into() });
             }
             Err(TryLockError::WouldBlock) if Instant::now() >= deadline => {
-                let source =
-                    "another process held the store for too long; `windlass doctor` tells more".into();
+                let source = "another process held the store for too long; run `windlass doctor`".into();
                 return Err(StoreError::Busy { op, source });
             }
             Err(TryLockError::WouldBlock) if tries < SPINS => thread::yield_now(),
@@ -148,7 +145,7 @@ fn lock(file: &File, deadline: Instant, op: &'static str) -> Result<(), StoreErr
     }
 }
 
-/// The path with a suffix after the whole file name, as SQLite names its own `-wal`.
+/// The path with a suffix after the whole file name, as in SQLite's own `-wal`.
 pub(crate) fn beside(database: &Path, suffix: &str) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
     name.push(suffix);
@@ -172,7 +169,7 @@ mod tests {
         store
     }
 
-    /// One caller that waits for itself, which nothing but a deadline ends.
+    /// A caller that waits for itself: only a deadline ends this.
     #[tokio::test]
     async fn a_transaction_begun_inside_another_gives_up_with_a_hint() {
         let folder = tempfile::tempdir().unwrap();
@@ -215,8 +212,7 @@ mod tests {
         assert!(!store.heartbeat(WorkerId(1)).await.unwrap());
     }
 
-    /// Somebody who does not know the gate holds SQLite's own lock: the wait has the same end, not one after the other, and
-    /// the error says whom to look for.
+    /// The gate and SQLite's own lock share one timeout instead of adding up, and the error says what to look for.
     #[tokio::test]
     async fn a_lock_held_outside_costs_no_more_than_the_timeout() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,8 +1,9 @@
 //! Lanes: giving free slots to blocked jobs.
 //!
-//! Owns `windlass_lane_slots` and `windlass_lane_checks`. A settle hands its slot to the next blocked job of the lane; whatever
-//! else frees a slot, or blocks a job beside a free one, leaves a lane check, and claims follow those. Which job is next is
-//! decided by `windlass_core::order`. Never says which job holds which slot: one writer needs only their number.
+//! Owns `windlass_lane_slots` and `windlass_lane_checks`. A settle hands its slot to the next blocked job of the
+//! lane. Any other change that frees a slot, or blocks a job beside a free slot, leaves a lane check, which claims
+//! follow. `windlass_core::order` decides which job is next. Never records which job holds which slot: with one
+//! writer the count is enough.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,10 +17,11 @@ use crate::error::Answer;
 use crate::row::duration;
 use crate::scope::Scope;
 
-/// Checks of a kind that one claim follows; the next goes on.
+/// Checks of a kind that one claim follows. The next claim takes the rest.
 const MOST_CHECKS: i64 = 1_000;
 
-/// The first blocked job of the lane from a priority on; reads one entry of `windlass_ready_blocked`.
+/// The first blocked job of the lane with this priority or a less urgent one. Reads one entry of
+/// `windlass_ready_blocked`.
 pub(crate) const FROM_PRIORITY: &str = "select priority, run_at, id from windlass_ready
      where queue < 0 and lane = ?1 and priority >= ?2 order by priority, run_at, id limit 1";
 
@@ -37,12 +39,12 @@ pub(crate) fn of_job(connection: &Connection, job: JobId) -> Answer<Option<Lane>
     Ok(id.map(|id| Lane { id: LaneId(id), kind }))
 }
 
-/// The number under which a waiting job is stored: that of its queue, or its negative for a blocked job.
+/// The queue number of a waiting job's row: that of its queue, negated for a blocked job.
 pub(crate) fn stored_queue(queue: i32, blocked: bool) -> i32 {
     if blocked { -queue } else { queue }
 }
 
-/// From `at` on a claim has to look at the lane.
+/// Asks claims from `at` on to fill the lane.
 pub(crate) fn check(scope: &Scope<'_>, lane: Lane, at: Time) -> Answer<()> {
     leave_check(scope, lane, at, false)
 }
@@ -53,7 +55,7 @@ pub(crate) fn release(scope: &Scope<'_>, lane: Lane) -> Answer<()> {
     leave_check(scope, lane, scope.now, true)
 }
 
-/// The highest number goes, so the numbers in use are always the lowest ones.
+/// Removes the highest slot number, so that the numbers in use are always the lowest.
 fn free(scope: &Scope<'_>, lane: Lane) -> Answer<()> {
     scope
         .connection
@@ -76,7 +78,7 @@ fn leave_check(scope: &Scope<'_>, lane: Lane, at: Time, freed: bool) -> Answer<(
     Ok(())
 }
 
-/// The limit of the kind was raised: there may be room in every lane.
+/// The limit of the kind was raised, so every lane may have room.
 pub(crate) fn check_all(scope: &Scope<'_>, kind: KindId) -> Answer<()> {
     scope
         .connection
@@ -88,7 +90,7 @@ pub(crate) fn check_all(scope: &Scope<'_>, kind: KindId) -> Answer<()> {
     Ok(())
 }
 
-/// Fills the lanes of these kinds whose checks are due.
+/// Fills the lanes of these kinds that have due checks.
 pub(crate) fn follow_checks(scope: &Scope<'_>, kinds: &[KindId]) -> Answer<()> {
     let mut lanes = Lanes::new(scope.connection)?;
     for kind in kinds {
@@ -114,7 +116,7 @@ fn due_checks(scope: &Scope<'_>, kind: KindId) -> Answer<Vec<(Time, LaneId, bool
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Each lane once, in the order of their first checks, with the moment a slot of it became free last.
+/// Each lane once, in the order of their first checks, with the latest time a slot of it became free.
 fn by_lane(checks: &[(Time, LaneId, bool)]) -> Vec<(LaneId, Option<Time>)> {
     let mut places = HashMap::with_capacity(checks.len());
     let mut lanes: Vec<(LaneId, Option<Time>)> = Vec::with_capacity(checks.len());
@@ -130,7 +132,7 @@ fn by_lane(checks: &[(Time, LaneId, bool)]) -> Vec<(LaneId, Option<Time>)> {
     lanes
 }
 
-/// What a kind says of its lanes.
+/// The lane settings of a kind.
 #[derive(Clone, Copy)]
 struct Limit {
     kind: KindId,
@@ -139,10 +141,9 @@ struct Limit {
     boost_after: Option<Duration>,
 }
 
-/// A blocked job.
 type Blocked = (u8, Time, JobId);
 
-/// Looked up once per call, not once per lane.
+/// Statements prepared once per call instead of once per lane.
 pub(crate) struct Lanes<'c> {
     highest: CachedStatement<'c>,
     from_priority: CachedStatement<'c>,
@@ -150,7 +151,7 @@ pub(crate) struct Lanes<'c> {
     limits: Vec<Limit>,
 }
 
-/// Those of this call, made when they are first needed: a caller's transaction parses them anew.
+/// Prepared on first use: a caller's transaction would parse them again each time.
 pub(crate) fn lanes<'l, 'c>(
     known: &'l mut Option<Lanes<'c>>,
     connection: &'c Connection,
@@ -194,14 +195,14 @@ impl<'c> Lanes<'c> {
         Ok(highest.unwrap_or(0))
     }
 
-    /// Whether a job that is blocked at `run_at` needs a check: in a full lane the next settle looks for it.
+    /// Whether a job blocked until `run_at` needs a check. In a full lane the next settle finds it.
     pub(crate) fn needs_check(&mut self, scope: &Scope<'_>, lane: Lane, run_at: Time) -> Answer<bool> {
         let limit = self.limit(scope.connection, lane.kind)?;
         Ok(run_at > scope.now || self.taken(lane.id)? < limit.slots)
     }
 
-    /// A job that held a slot has ended or is blocked again: the slot goes to the next job of the lane. Not while more slots
-    /// are taken than a lowered limit allows.
+    /// A job that held a slot has ended or is blocked again, so the slot goes to the next job of the lane. Not
+    /// while more slots are taken than a lowered limit allows.
     pub(crate) fn hand_over(&mut self, scope: &Scope<'_>, lane: Lane) -> Answer<()> {
         let limit = self.limit(scope.connection, lane.kind)?;
         let next = match self.taken(lane.id)? > limit.slots {
@@ -235,7 +236,7 @@ impl<'c> Lanes<'c> {
         Ok(())
     }
 
-    /// The next due jobs of a lane. Steps from priority to priority, so that delayed jobs cost nothing, however many.
+    /// The next due jobs of a lane. Seeks from priority to priority, so delayed jobs are never scanned.
     fn next(&mut self, scope: &Scope<'_>, lane: LaneId, limit: &Limit, most: usize) -> Answer<Vec<Blocked>> {
         let (mut from, mut due) = (0, Vec::new());
         while most > 0

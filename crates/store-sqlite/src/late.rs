@@ -1,7 +1,7 @@
 //! Leasing jobs that have been due too long, whatever their priority.
 //!
-//! Which of them come first is decided by `windlass_core::order`. Never follows lane checks: a claim of all priorities comes
-//! right after.
+//! `windlass_core::order` decides which of them come first. Never follows lane checks: a claim of all priorities
+//! comes right after.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use windlass_core::Time;
 use windlass_core::order::longest_due;
 use windlass_core::store::{Claim, LateJobs};
 
-use crate::claim::{Due, May, may_claim, next_priority, take_all, walk};
+use crate::claim::{ClaimLimits, Due, claim_limits, next_priority, take_all, walk};
 use crate::error::Answer;
 use crate::scope::Scope;
 
-/// Those that have been due for longer than `after`, the longest first.
+/// Jobs that have been due for longer than `after`, the longest first.
 pub(crate) fn claim_late(scope: &mut Scope<'_>, claim: &Claim, after: Duration) -> Answer<LateJobs> {
     let before = scope.now.minus(after);
     let mut late: Vec<Due> = Vec::new();
@@ -23,7 +23,7 @@ pub(crate) fn claim_late(scope: &mut Scope<'_>, claim: &Claim, after: Duration) 
         from = priority + 1;
     }
     let found = late.len();
-    let Some(May { limit, limited, .. }) = may_claim(scope.connection, claim)? else {
+    let Some(ClaimLimits { limit, limited, .. }) = claim_limits(scope.connection, claim)? else {
         return Ok(LateJobs::leased(Vec::new(), found));
     };
     let places: Vec<(u8, Time)> = late.iter().map(|job| (job.priority, job.run_at)).collect();

@@ -1,8 +1,8 @@
 //! Claims rows in memory while a command works on them.
 //!
-//! Owns: how the leased ids of one claim are written (distances from the smallest, as JSON text that `json_each`
-//! reads) and the fence: a job is leased under a token only while its id stands in that token's row. A row touched
-//! by many settlements is read once and written once. Never outlives its transaction.
+//! Owns: how the leased ids of a claim are stored (offsets from the smallest, as JSON text for `json_each`), and
+//! the fence: a job is leased under a token only while the row of that token has its id. A row touched by many
+//! settlements is read once and written once. Never outlives its transaction.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use windlass_core::{JobId, Time, Token, WorkerId};
 
 use crate::error::{Answer, Fault};
 
-/// First id and the distances of all from it.
+/// The first id and the offsets of all ids from it.
 pub(crate) fn pack(ids: &[i64]) -> (i64, String) {
     use std::fmt::Write;
     let first = ids.iter().copied().min().unwrap_or(0);
@@ -21,14 +21,13 @@ pub(crate) fn pack(ids: &[i64]) -> (i64, String) {
         if n > 0 {
             text.push(',');
         }
-        // Writing to a String cannot fail.
         let _ = write!(text, "{}", id - first);
     }
     text.push(']');
     (first, text)
 }
 
-/// `None` when all are the same.
+/// No offsets when all times are equal.
 pub(crate) fn pack_places(places: &[i64]) -> (i64, Option<String>) {
     match places.first() {
         Some(first) if places.iter().all(|place| place == first) => (*first, None),
@@ -41,8 +40,7 @@ pub(crate) fn pack_places(places: &[i64]) -> (i64, Option<String>) {
 
 pub(crate) fn unpack(first: i64, text: &str) -> Answer<Vec<i64>> {
     let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
-    let broken =
-        || Fault::corrupt(format!("the ids of a claim read `{}`", windlass_core::input::shown(text)));
+    let broken = || Fault::corrupt(format!("the ids of a claim are `{}`", windlass_core::input::shown(text)));
     let inner = inner.ok_or_else(broken)?;
     if inner.is_empty() {
         return Ok(Vec::new());
@@ -57,10 +55,10 @@ pub(crate) struct Held {
     pub(crate) attempt: u16,
     pub(crate) crashes: u16,
     pub(crate) alone: bool,
-    /// Its queue had a global concurrency.
+    /// Its queue had a global concurrency when it was leased.
     pub(crate) limited: bool,
     pub(crate) claimed_at: Time,
-    /// Sorted, so that 500 settlements of one claim cost 500 binary searches.
+    /// Sorted for binary search.
     pub(crate) ids: Vec<i64>,
     places: Places,
     left: Vec<bool>,
@@ -74,14 +72,14 @@ const BY_WORKER: &str =
     "select token, worker, queue, attempt, crashes, alone, claimed_at, place, first_id, ids, places, limited
      from windlass_claims where worker = ?1 order by token";
 
-/// Where each job stood before it was claimed; needed only when it goes back without its worker's word, so it is
-/// read as text and unfolded on demand.
+/// The `run_at` of each job before it was claimed. Needed only when a job returns without a settlement, so it is
+/// kept as text and parsed on demand.
 struct Places {
     place: i64,
     text: Option<String>,
 }
 
-/// A row as it comes, with its packed ids.
+/// A row with its ids still packed.
 struct Packed {
     held: Held,
     first_id: i64,
@@ -107,7 +105,7 @@ impl Held {
         Ok(Packed { held, first_id: row.get(8)?, ids: row.get(9)? })
     }
 
-    fn unfold(Packed { mut held, first_id, ids }: Packed) -> Answer<Held> {
+    fn unpack_ids(Packed { mut held, first_id, ids }: Packed) -> Answer<Held> {
         held.ids = unpack(first_id, &ids)?;
         held.left = vec![true; held.ids.len()];
         held.remaining = held.ids.len();
@@ -124,7 +122,10 @@ impl Held {
             Some(text) => unpack(self.places.place, text)?,
         };
         if places.len() != self.ids.len() {
-            return Err(Fault::corrupt(format!("claim {} has places for other jobs", self.token)));
+            return Err(Fault::corrupt(format!(
+                "claim {} has more or fewer run times than jobs",
+                self.token
+            )));
         }
         Ok(places.into_iter().map(Time).collect())
     }
@@ -137,7 +138,7 @@ impl Held {
         self.position(id).is_some()
     }
 
-    /// False when the job is not leased under this token.
+    /// Returns false when the job is not leased under this token.
     pub(crate) fn release(&mut self, id: JobId) -> bool {
         let Some(at) = self.position(id) else { return false };
         self.left[at] = false;
@@ -148,16 +149,15 @@ impl Held {
 
 pub(crate) fn load(connection: &Connection, token: Token) -> Answer<Option<Held>> {
     let row = connection.prepare_cached(BY_TOKEN)?.query_row([token.0], Held::read).optional()?;
-    row.map(Held::unfold).transpose()
+    row.map(Held::unpack_ids).transpose()
 }
 
 pub(crate) fn of_worker(connection: &Connection, worker: WorkerId) -> Answer<Vec<Held>> {
     let mut statement = connection.prepare_cached(BY_WORKER)?;
     let rows = statement.query_map([worker.0], Held::read)?.collect::<Result<Vec<_>, _>>()?;
-    rows.into_iter().map(Held::unfold).collect()
+    rows.into_iter().map(Held::unpack_ids).collect()
 }
 
-/// The claims a command touched.
 #[derive(Default)]
 pub(crate) struct Leases {
     held: HashMap<Token, Option<Held>>,
@@ -173,7 +173,7 @@ impl Leases {
         Ok(held.as_mut())
     }
 
-    /// Writes back what was released.
+    /// Writes back the claims that lost jobs.
     pub(crate) fn store(self, connection: &Connection) -> Answer<()> {
         for held in self.held.into_values().flatten() {
             if held.remaining == 0 {
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_there_and_back() {
+    fn packed_ids_unpack_to_the_same() {
         for ids in [vec![7], vec![9, 7, 8], vec![i64::MAX - 1, 3]] {
             let (first, text) = pack(&ids);
             assert_eq!(unpack(first, &text).unwrap(), ids);

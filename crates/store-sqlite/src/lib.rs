@@ -1,10 +1,11 @@
 //! The store on one SQLite file.
 //!
-//! Owns: everything between the contract in `windlass-core` and the file. One thread writes with group commit behind
-//! a gate that is fair between processes; two threads read; a third moves pages out of the write-ahead log. Callers'
-//! transactions go through sqlx and run the same code. Never decides a rule: verdicts come in, rows go out.
+//! Owns: everything between the contract in `windlass-core` and the file. One thread writes, with group commit,
+//! behind a gate that is fair between processes. Two threads read. A fourth moves pages out of the write-ahead log.
+//! Callers' transactions go through sqlx and run the same code. Never decides a rule: verdicts come in, rows go
+//! out.
 //!
-//! File names are those of `windlass-store-postgres`, so the two can be read side by side.
+//! File names match `windlass-store-postgres`, so the two can be compared.
 
 mod act;
 mod audit;
@@ -75,11 +76,11 @@ use crate::writer::{Broken, Parts, Writer};
 pub struct SqliteOptions {
     /// Create the file and its folder when they are missing.
     pub create: bool,
-    /// Pages in the write-ahead log at which they are moved into the database.
+    /// The log length, in pages, at which pages are moved into the database.
     pub checkpoint_pages: u32,
-    /// The database may not grow beyond this many pages; `None` is no bound.
+    /// The largest size of the database in pages. `None` is no limit.
     pub max_pages: Option<u32>,
-    /// How long a call waits in all for others who write, in this process or another, before it gives up as busy.
+    /// How long a call waits in total for other writers, in this process or another, before it fails as busy.
     pub statement_timeout: Duration,
 }
 
@@ -96,7 +97,7 @@ pub struct SqliteStore {
 }
 
 struct Shared {
-    /// Absolute and without links, to compare with a caller's connection.
+    /// Absolute and without symlinks, to compare with a caller's connection.
     path: PathBuf,
     clock: Arc<Clock>,
     wakers: Arc<Wakers>,
@@ -116,7 +117,7 @@ impl Shared {
 }
 
 impl SqliteStore {
-    /// Opens the file; the schema is a matter of `migrate_up`.
+    /// Opens the file. `migrate_up` creates the schema.
     pub fn open(path: impl AsRef<Path>, options: SqliteOptions) -> Result<SqliteStore, StoreError> {
         let (path, patience) = (path.as_ref(), options.statement_timeout);
         if let Some(why) = version::unfit(rusqlite::version_number()) {
@@ -125,7 +126,7 @@ impl SqliteStore {
         }
         connect::prepare(path, options.create)?;
         let folder = path.parent().filter(|f| !f.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        // The gate's files come first: they show whether the folder can be written before the database is touched.
+        // The gate's files come first: they show whether the folder is writable before the database is touched.
         let gate = Gate::open(path, patience)
             .map_err(|e| connect::refuse(path, connect::folder_trouble(folder, &e)))?;
         let refused = |error: rusqlite::Error| connect::refuse(path, error.to_string());
@@ -134,7 +135,7 @@ impl SqliteStore {
             connection.execute_batch(&format!("pragma max_page_count = {pages}")).map_err(refused)?;
         }
         let path = std::fs::canonicalize(path).map_err(|e| connect::refuse(path, e.to_string()))?;
-        let thread = |e: std::io::Error| connect::refuse(&path, format!("no thread could be started: {e}"));
+        let thread = |e: std::io::Error| connect::refuse(&path, format!("could not start a thread: {e}"));
         let (clock, wakers, broken) = (Arc::<Clock>::default(), Arc::<Wakers>::default(), Broken::default());
         let checkpointer = Checkpointer::start(
             connect::writing(&path).map_err(refused)?,

@@ -1,7 +1,7 @@
-//! Limits of queues, kinds and resources: the one place that writes what is in force.
+//! Limits of queues, kinds and resources.
 //!
-//! Owns the columns of the limits in `core::limit`, and the layers behind them, `configured` and `live`. Which of the
-//! two is in force is decided by `core`.
+//! Owns the limit columns listed in `core::limit`, and the layers behind them, `configured` and `live`. Only this
+//! module writes them. `core` decides which layer is in force.
 
 use rusqlite::types::Value as Bound;
 use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
@@ -11,7 +11,7 @@ use windlass_core::limit::{LayerChange, Layers, Limit, LimitForm, LimitValue, Li
 
 use crate::error::{Answer, Fault};
 
-/// The columns of limits for a statement that reads queues as `q`, kinds as `k` and their resources as `r`.
+/// The limit columns for a statement that reads queues as `q`, kinds as `k` and their resources as `r`.
 pub(crate) fn columns<S: Limited>() -> String {
     let column = |limit: &Limit| match limit.of {
         Of::Queue => format!("q.{}", limit.column),
@@ -21,7 +21,7 @@ pub(crate) fn columns<S: Limited>() -> String {
     S::limits().map(column).collect::<Vec<_>>().join(", ")
 }
 
-/// From the [`columns`] of a statement.
+/// Reads the columns of [`columns`].
 pub(crate) fn read_limits<S: Limited>(row: &Row<'_>, spec: &mut S) -> Answer<()> {
     for limit in S::limits() {
         let stored = match limit.form {
@@ -35,14 +35,14 @@ pub(crate) fn read_limits<S: Limited>(row: &Row<'_>, spec: &mut S) -> Answer<()>
     Ok(())
 }
 
-/// The column `rate`.
+/// Reads the column `rate`.
 pub(crate) fn rate(row: &Row<'_>, column: usize) -> Answer<Option<Rate>> {
     let text: Option<String> = row.get(column)?;
     let read = text.map(|text| text.parse::<Rate>()).transpose();
     read.map_err(|error| Fault::corrupt(error.to_string()))
 }
 
-/// Changes the layers of one row, and with them what is in force. Nothing where there is no such row.
+/// Changes the layers of one row and the values in force. Does nothing when there is no such row.
 pub(crate) fn change(
     connection: &Connection,
     of: Of,
@@ -81,7 +81,7 @@ fn bound(value: Option<LimitValue>) -> Bound {
     }
 }
 
-/// Which values an operator set live stand before the configuration's.
+/// Configured values that an operator's live value overrides.
 pub(crate) fn overruled(connection: &Connection) -> Answer<Vec<Overruled>> {
     let mut found = Vec::new();
     for of in [Of::Queue, Of::Kind, Of::Resource] {

@@ -1,8 +1,8 @@
-//! The schema and the tables of packs, in numbered steps up and down.
+//! The schema and the tables of packs, as numbered steps up and down.
 //!
 //! Owns: the list of migrations, the tables that record them with their checksums, and the check that this binary
-//! and the file fit together. Each step is one transaction of the writer, so two processes may start at once. Never
-//! edits a step after its release: the checksum would tell.
+//! fits the file. Each step is one transaction of the writer, so two processes may start at once. Never edits a
+//! step after its release: its checksum would no longer match.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::sql::of_pack;
 
 const OP: &str = "migrate";
 
-/// The name of a step is that of its file behind the number.
+/// A step is named after its file, without the number.
 macro_rules! step {
     ($version:literal, $file:literal) => {
         Step {
@@ -35,10 +35,9 @@ macro_rules! step {
 
 pub(crate) const STEPS: &[Step] = &[step!(1, "0001_schema")];
 
-/// The one that brings the record of packs.
+/// The step that creates the table of pack migrations.
 const PACKS: i64 = 1;
 
-/// The schema's own.
 fn core() -> Steps {
     Steps { pack: None, steps: STEPS.to_vec() }
 }
@@ -54,7 +53,7 @@ const RECORD: &str = "create table if not exists windlass_migrations (
     applied_at integer not null
 ) strict";
 
-/// Oldest first; nothing when the schema has no record yet. Without the schema there is none of packs, which is an error.
+/// Oldest first. Empty when the schema has no record yet; an error for a pack, whose table comes with the schema.
 fn applied(connection: &Connection, pack: Option<&str>) -> Answer<Vec<Applied>> {
     let there = "select 1 from sqlite_schema where type = 'table' and name = 'windlass_migrations'";
     if pack.is_none() && connection.query_row(there, [], |_| Ok(())).optional()?.is_none() {
@@ -83,7 +82,7 @@ pub(crate) fn check_schema(connection: &Connection) -> Answer<()> {
     Ok(core().check(&applied(connection, None)?)?)
 }
 
-/// Applies `step` unless somebody was faster.
+/// Applies `step` unless another process was faster.
 fn up(scope: &mut Scope<'_>, steps: &Steps, step: &Step) -> Answer<bool> {
     let (connection, pack) = (scope.connection, steps.pack.as_deref());
     if pack.is_none() {
@@ -118,7 +117,7 @@ fn down(scope: &mut Scope<'_>, steps: &Steps, step: &Step) -> Answer<bool> {
         return Ok(false);
     }
     if pack.is_none() && step.version == PACKS {
-        nobody_left(connection)?;
+        refuse_with_packs(connection)?;
     }
     run(connection, steps, step, step.down)?;
     match pack {
@@ -133,7 +132,7 @@ fn down(scope: &mut Scope<'_>, steps: &Steps, step: &Step) -> Answer<bool> {
 
 fn run(connection: &Connection, steps: &Steps, step: &Step, text: &str) -> Answer<()> {
     match steps.pack {
-        // Ours are written for this database.
+        // Our own text is already in this database's dialect.
         None => Ok(connection.execute_batch(text)?),
         Some(_) => connection
             .execute_batch(&render(text, Dialect::Sqlite))
@@ -141,8 +140,8 @@ fn run(connection: &Connection, steps: &Steps, step: &Step, text: &str) -> Answe
     }
 }
 
-/// Without their record nobody would know of the tables that packs have.
-fn nobody_left(connection: &Connection) -> Answer<()> {
+/// Refuses to drop the record of packs while any pack has tables.
+fn refuse_with_packs(connection: &Connection) -> Answer<()> {
     if !applied(connection, None)?.iter().any(|row| row.version == PACKS) {
         return Ok(());
     }
@@ -179,8 +178,8 @@ impl SqliteStore {
 
     pub(crate) async fn migrate_down(&self, to: i64) -> Result<Vec<i64>, StoreError> {
         if to < PACKS {
-            // Before the first step goes: a refusal leaves the schema as it was.
-            self.read(OP, nobody_left).await?;
+            // Checked before the first step, so that a refusal leaves the schema unchanged.
+            self.read(OP, refuse_with_packs).await?;
         }
         self.step_down(core(), to).await
     }

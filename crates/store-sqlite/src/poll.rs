@@ -1,7 +1,7 @@
-//! The floor query: what is due, when the next job and the next tick are, what to stop.
+//! The poll: what is due, when the next job and the next tick are due, and what to stop.
 //!
-//! One short read that alone is correct when every wake-up is lost. Walks over no waiting jobs but those of kinds that
-//! were not asked about: the earliest of each priority is the first entry of an index range.
+//! One short read that is correct even when every wake-up is lost. The earliest job of each priority is the first
+//! entry of an index range, so the only waiting jobs scanned are those of kinds that were not asked about.
 
 use rusqlite::{Connection, OptionalExtension, Params, Statement};
 use windlass_core::scale::Bounds;
@@ -53,7 +53,7 @@ pub(crate) fn poll(
     Ok(Poll { now, queues, limits, next_tick, cancel: cancels(connection, worker)? })
 }
 
-/// Suspects are left out: an ordinary claim would not get them.
+/// Leaves out suspects, which an ordinary claim does not take.
 fn next_due(connection: &Connection, served: &QueueKinds) -> Answer<Option<Time>> {
     let mut statement = connection.prepare_cached(
         "select run_at, kind from windlass_ready where queue = ?1 and priority = ?2 and suspect is null
@@ -68,7 +68,7 @@ fn next_due(connection: &Connection, served: &QueueKinds) -> Answer<Option<Time>
     Ok(earliest)
 }
 
-/// When the next lane check of a served kind is due, which a claim then follows.
+/// When the next lane check of a served kind is due.
 fn next_check(connection: &Connection, served: &QueueKinds) -> Answer<Option<Time>> {
     let mut statement =
         connection.prepare_cached("select min(at) from windlass_lane_checks where kind = ?1")?;
@@ -87,7 +87,7 @@ fn earlier(one: Option<Time>, other: Option<Time>) -> Option<Time> {
     }
 }
 
-/// The `run_at` of the first row whose kind is served; rows of other kinds are walked over.
+/// The `run_at` of the first row of a served kind. Rows of other kinds are scanned.
 fn first_of(statement: &mut Statement<'_>, place: impl Params, kinds: &[KindId]) -> Answer<Option<i64>> {
     let mut rows = statement.query(place)?;
     while let Some(row) = rows.next()? {

@@ -1,8 +1,8 @@
 //! Removing what retention allows.
 //!
-//! Owns: deletion in short transactions, oldest first. A job's id carries the time of its making, and nothing ends
-//! before it is made, so old finished jobs are a range of ids and need no index on their end. Never removes a job
-//! that is not finished.
+//! Owns: deletion in short transactions, oldest first. A job's id contains its creation time, and no job ends
+//! before it is created, so old finished jobs are a range of ids and need no index on their end. Never removes a
+//! job that is not finished.
 
 use rusqlite::Connection;
 use windlass_core::audit::{Actor, Note};
@@ -16,7 +16,8 @@ use crate::{SqliteStore, audit};
 /// Rows per transaction.
 const CHUNK: usize = 250;
 
-/// Removes a finished job with everything it left. Idempotency keys and windows have their own time and outlive a pruned job.
+/// Removes a finished job with everything that belongs to it. Idempotency keys and windows expire separately and
+/// outlive a pruned job.
 pub(crate) fn erase(scope: &Scope<'_>, id: JobId, keys: bool) -> Answer<()> {
     for sql in [
         "delete from windlass_finished where id = ?1",
@@ -39,7 +40,7 @@ pub(crate) fn erase(scope: &Scope<'_>, id: JobId, keys: bool) -> Answer<()> {
     Ok(())
 }
 
-/// What a workflow may still need stays until that has ended.
+/// Jobs of a workflow stay until the workflow has ended.
 macro_rules! old {
     ($states:literal) => {
         concat!(
@@ -81,7 +82,7 @@ impl SqliteStore {
         Ok(total)
     }
 
-    /// Failed ones are kept as long as dead letters are. Not counted: they go with their jobs.
+    /// Failed workflows are kept as long as dead letters. Not counted: they go with their jobs.
     async fn prune_workflows(&self, states: &'static str, run: Run, total: u64) -> Result<(), StoreError> {
         loop {
             let run = run.clone();
@@ -165,7 +166,7 @@ struct Run {
 }
 
 impl Run {
-    /// A transaction that removed less than it could is the last of its run.
+    /// A chunk that is not full is the last of its run, and writes the audit record.
     fn note_last(&self, scope: &Scope<'_>, gone: usize, total: u64) -> Answer<()> {
         match gone < CHUNK {
             true => audit::note(scope, self.actor.as_ref(), Note::cleanup(&self.prune, total).as_ref()),
@@ -189,7 +190,7 @@ fn old_jobs(connection: &Connection, jobs: &str, after: JobId, before: Time) -> 
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Looks again at each job: it may have been replayed since it was found.
+/// Checks each job again: it may have been retried since it was found.
 fn remove(scope: &mut Scope<'_>, jobs: &str, ids: &[JobId], before: Time) -> Answer<u64> {
     let mut gone = 0;
     for id in ids {

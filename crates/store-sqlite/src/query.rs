@@ -1,8 +1,8 @@
 //! Showing and counting jobs.
 //!
-//! Owns: the translation of a filter into SQL. Starts from the narrowest table the filter allows (waiting rows, dead
-//! letters, leases), so that a list of ten dead letters does not walk over a million successes. Values are always
-//! bound; only text from this file is put into a statement.
+//! Owns: the translation of a filter into SQL. Starts from the smallest table that the filter allows (waiting rows,
+//! dead letters, leases), so that listing ten dead letters does not scan a million completed jobs. Values are
+//! always bound; only text from this file becomes part of a statement.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ use crate::row::{RECORD_COLUMNS, record};
 /// A filter as SQL: `from {from} where {conditions}`.
 pub(crate) struct Selection {
     from: &'static str,
-    /// The id column of the table the walk starts from.
+    /// The id column of the table that is scanned first.
     pub(crate) id: &'static str,
     conditions: Vec<String>,
     values: Vec<Value>,
@@ -25,7 +25,7 @@ pub(crate) struct Selection {
 
 const FROM_JOBS: &str = "windlass_jobs j left join windlass_ready r on r.id = j.id
      left join windlass_finished f on f.id = j.id";
-// `cross join` keeps SQLite from starting elsewhere.
+// `cross join` fixes SQLite's join order.
 const FROM_READY: &str = "windlass_ready r cross join windlass_jobs j on j.id = r.id
      left join windlass_finished f on f.id = r.id";
 const FROM_DEAD: &str = "windlass_finished f cross join windlass_jobs j on j.id = f.id
@@ -65,7 +65,7 @@ impl Selection {
         if let Some(queue) = filter.queue {
             let number = i64::from(queue.0);
             match waiting {
-                // Those in line stand under the negative number, those that wait for others under none.
+                // Blocked jobs have the negated queue number, jobs that wait for their workflow have 0.
                 true => {
                     self.bind_two("r.queue in (?, ?, 0)", number, -number);
                     self.bind("j.queue = ?", number);
@@ -105,7 +105,7 @@ impl Selection {
         }
         self.conditions.push(format!("({})", any.join(" or ")));
         if self.id == "f.id" {
-            // Repeats the partial index's own condition, which SQLite must find word for word.
+            // Repeats the partial index's own condition, which SQLite has to find literally.
             self.conditions.push("f.state in (4, 5)".to_owned());
         }
     }
@@ -163,7 +163,7 @@ impl Selection {
     }
 }
 
-/// Running jobs get what their lease says.
+/// Adds the lease of running jobs.
 fn add_leases(connection: &Connection, records: &mut [JobRecord]) -> Answer<()> {
     let running: Vec<i64> =
         records.iter().filter(|r| r.state == JobState::Running).map(|record| record.id.0).collect();
@@ -180,7 +180,10 @@ fn add_leases(connection: &Connection, records: &mut [JobRecord]) -> Answer<()> 
     let leases: HashMap<i64, (WorkerId, u16, Time)> = rows.collect::<Result<_, _>>()?;
     for record in records.iter_mut().filter(|record| record.state == JobState::Running) {
         let Some((worker, attempt, claimed_at)) = leases.get(&record.id.0) else {
-            return Err(Fault::corrupt(format!("job {} neither waits, runs nor has finished", record.id)));
+            return Err(Fault::corrupt(format!(
+                "job {} is neither waiting, running nor finished",
+                record.id
+            )));
         };
         record.worker = Some(*worker);
         record.attempt = *attempt;
@@ -249,7 +252,7 @@ pub(crate) fn job(connection: &Connection, id: JobId, now: Time) -> Answer<Optio
     Ok(Some(JobDetail { job, attempts, logs, cancel_requested }))
 }
 
-/// By the index of the dead, from its newest end.
+/// Scans the index of dead letters from its newest end.
 pub(crate) fn dead_letters(connection: &Connection, cap: u64) -> Answer<Vec<DeadCount>> {
     let mut statement = connection.prepare_cached(
         "select j.queue, sum(d.state = 4), sum(d.state = 5)

@@ -1,6 +1,6 @@
-//! Rate tokens: one row per kind, moved on as `core` decides.
+//! Rate tokens: one row per kind, advanced as `core` decides.
 //!
-//! Never decides how many are granted. One writer at a time, so reading and writing the row needs no care here.
+//! Never decides how many are granted. With one writer, reading and then writing the row is safe.
 
 use windlass_core::store::TokenLease;
 use windlass_core::{KindId, Time};

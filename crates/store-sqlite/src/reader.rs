@@ -1,7 +1,7 @@
-//! Reads, on connections and threads of their own: in WAL mode they neither wait for the writer nor delay it.
+//! Reads, on their own connections and threads: in WAL mode they neither wait for the writer nor delay it.
 //!
-//! Owns: two connections. Each question is one short read transaction, so that its parts agree with each other. Never
-//! keeps a read transaction open between questions: that would stop the checkpointer.
+//! Owns: two connections. Each request is one short read transaction, so that its parts are consistent. Never keeps
+//! a read transaction open between requests: that would stop the checkpointer.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -63,8 +63,8 @@ impl Readers {
         answer.await.unwrap_or_else(|_| Err(error::closed(op)))
     }
 
-    /// Answers what was asked, then ends the threads. Their connections close one after the other: two that close at once
-    /// each take the other for one that stays, and neither folds the log into the file.
+    /// Answers pending requests, then ends the threads. The connections close one after the other. If two close at
+    /// once, each takes the other for one that stays open, and neither checkpoints the log into the file.
     pub(crate) fn close(&self) {
         self.questions.lock().unwrap_or_else(PoisonError::into_inner).take();
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));

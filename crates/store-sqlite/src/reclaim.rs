@@ -1,7 +1,8 @@
-//! What becomes of leases whose worker is gone.
+//! Leases whose worker is gone.
 //!
-//! Owns: taking everything a dead worker leased, and the leftovers of one that says goodbye. `core::sweep::lost`
-//! decides per job; this only writes it. Never touches a worker whose heart moved since it was looked at.
+//! Owns: taking back everything a dead worker leased, and what a retiring one leaves. `core::sweep::lost` decides
+//! about each job; this module writes the result. Never touches a worker that sent a heartbeat since it was
+//! examined.
 
 use rusqlite::OptionalExtension;
 use windlass_core::outcome::{Return, ReturnAt, ReturnWhy};
@@ -14,7 +15,7 @@ use crate::error::{Answer, Fault};
 use crate::lane::Lanes;
 use crate::lease::{self, Held};
 use crate::scope::Scope;
-use crate::settle::{Back, Cancels, come_back, free_slot, settle};
+use crate::settle::{Cancels, ReturningJob, free_slot, return_to_queue, settle};
 use crate::workflow;
 
 pub(crate) fn reclaim(scope: &mut Scope<'_>, beat: &Beat) -> Answer<Option<Reclaimed>> {
@@ -26,7 +27,7 @@ pub(crate) fn reclaim(scope: &mut Scope<'_>, beat: &Beat) -> Answer<Option<Recla
         return Ok(None);
     }
     let mut tally = Reclaimed::default();
-    let mut cancels = Cancels::look(scope.connection)?;
+    let mut cancels = Cancels::load(scope.connection)?;
     let mut lanes = None;
     for held in lease::of_worker(scope.connection, beat.worker)? {
         for (id, place) in held.ids.iter().zip(held.places()?) {
@@ -72,8 +73,8 @@ fn take_back<'c>(
         Lost::Suspect { attempts_used, crashes } => {
             let why =
                 Return { why: ReturnWhy::Lost, attempts_used, run_at: ReturnAt::Place(place), error: None };
-            let back = Back { id, attempt: held.attempt, run, why: &why, suspect: Some(crashes) };
-            match come_back(scope, lanes, &back)? {
+            let back = ReturningJob { id, attempt: held.attempt, run, why: &why, suspect: Some(crashes) };
+            match return_to_queue(scope, lanes, &back)? {
                 Settled::Superseded => tally.superseded += 1,
                 _ => tally.suspects += 1,
             }
@@ -82,7 +83,7 @@ fn take_back<'c>(
     Ok(())
 }
 
-/// What the claim does not say of a leased job.
+/// Columns of a leased job that its claim does not have.
 struct Leased {
     max_attempts: u16,
     kind: KindId,
@@ -102,7 +103,7 @@ fn forget_claims(scope: &Scope<'_>, worker: WorkerId) -> Answer<()> {
     Ok(())
 }
 
-/// A clean goodbye. What is still leased goes back through the ordinary settlement, as if handed back.
+/// A clean shutdown. Jobs that are still leased return through an ordinary settlement, as if handed back.
 pub(crate) fn retire_worker(scope: &mut Scope<'_>, worker: WorkerId) -> Answer<()> {
     disown(scope, worker, &[])?;
     scope.connection.prepare_cached("delete from windlass_workers where id = ?1")?.execute([worker.0])?;
@@ -128,7 +129,8 @@ pub(crate) fn disown(scope: &mut Scope<'_>, worker: WorkerId, known: &[Token]) -
             queue: QueueId(held.queue),
             attempt: held.attempt,
             started_at: held.claimed_at,
-            // A hand-back keeps its slot and ends only a cancelled job, which looks up the rest itself.
+            // A hand-back keeps its slot. It ends only a cancelled job, which looks up its workflow and lane
+            // itself.
             workflow: None,
             lane: None,
             holds_key: true,

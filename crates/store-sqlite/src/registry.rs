@@ -1,6 +1,6 @@
-//! Queues and kinds as rows, so that several versions of an application may run side by side.
+//! Queues and kinds as rows, so that several versions of an application can run at once.
 //!
-//! Owns: both registry tables, except for the columns of limits. Never counts a big table: depths stop at a cap.
+//! Owns: both registry tables, except for the limit columns. Never counts a large table: depths stop at a cap.
 
 use std::time::Duration;
 
@@ -55,11 +55,11 @@ pub(crate) fn sync_registry(
     Ok(())
 }
 
-/// Where a kind was found.
+/// Where a kind was registered before.
 enum Home {
     New,
     Known,
-    /// It belongs to another queue, and stays there.
+    /// It belongs to another queue and stays there.
     Elsewhere(KindMoved),
 }
 
@@ -172,7 +172,7 @@ fn resource_in(row: &Row<'_>) -> rusqlite::Result<Option<Resource>> {
     Ok(row.get::<_, Option<String>>("resource")?.map(|name| Resource { name, permits: None }))
 }
 
-/// Of these kinds, those with a limit.
+/// The limits of those of these kinds that have any.
 pub(crate) fn kind_limits(connection: &Connection, kinds: &[KindId]) -> Answer<Vec<KindLimits>> {
     let mut statement = connection.prepare_cached(
         "select k.id, k.rate, r.name, r.permits
@@ -228,7 +228,8 @@ pub(crate) fn queues(connection: &Connection, now: Time) -> Answer<Vec<QueueStat
     Ok(queues)
 }
 
-/// One index range per priority, of those in line too: jobs that lie ahead are never walked over to count those that are due.
+/// One index range per priority, for blocked jobs too, so that jobs due later are never scanned to count the due
+/// ones.
 fn fill_depths(connection: &Connection, queue: &mut QueueState, now: Time) -> Answer<()> {
     let mut due = connection.prepare_cached(
         "select count(*), min(run_at) from (select run_at from windlass_ready
@@ -242,7 +243,7 @@ fn fill_depths(connection: &Connection, queue: &mut QueueState, now: Time) -> An
     for (number, priority) in
         standings.into_iter().flat_map(|number| (0..=MAX_PRIORITY).map(move |p| (number, p)))
     {
-        // At least one row is looked at even when the cap is reached: the oldest may be of any priority.
+        // Reads at least one row even at the cap: the oldest job may have any priority.
         let room = DEPTH_SHOWN.saturating_sub(queue.depth).max(1);
         let (count, oldest) = due.query_row((number, priority, now.0, room.cast_signed()), |row| {
             Ok((row.get::<_, i64>(0)?.unsigned_abs(), row.get::<_, Option<i64>>(1)?))
@@ -299,7 +300,7 @@ pub(crate) fn update_kind(scope: &mut Scope<'_>, kind: KindId, update: &KindUpda
     Ok(true)
 }
 
-/// Of a queue or kind, and of the resource that it names.
+/// Sets the limits of a queue or kind, and of the resource that it names.
 fn set_limits<S: Limited>(
     connection: &Connection,
     rows: [(Of, Option<&String>); 2],

@@ -1,7 +1,7 @@
 //! Progress and log lines of running attempts.
 //!
-//! Owns: both tables. Fenced like a settlement: what a lost lease says is dropped. Of each job the newest thousand
-//! lines are kept. Never wakes anybody.
+//! Owns: both tables. Fenced like a settlement: reports of a lost lease are dropped. The newest thousand lines of
+//! each job are kept. Never wakes anyone.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::error::Answer;
 use crate::lease::Leases;
 use crate::scope::Scope;
 
-/// SQLite takes a NaN for NULL. It says nothing about how far the job is: the last number stands, the rest is taken.
+/// SQLite stores NaN as NULL. A NaN percentage keeps the last number, and the rest of the report is stored.
 const PROGRESS: &str = "
     insert into windlass_progress (job_id, percent, message, at) values (?1, coalesce(?2, 0), ?3, ?4)
     on conflict (job_id) do update set percent = coalesce(?2, percent), message = excluded.message,

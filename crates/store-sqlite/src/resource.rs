@@ -1,6 +1,6 @@
 //! Resources: how many permits a process has of each, and how many are in use.
 //!
-//! Owns the resources table. What is in use is read from the leases, so it cannot be wrong about them.
+//! Owns the resources table. Permits in use are counted from the leases, so the two cannot disagree.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,7 +13,7 @@ use crate::error::Answer;
 use crate::limit;
 use crate::scope::Scope;
 
-/// Registers what queues and kinds say of their resources.
+/// Registers the resources that queues and kinds name.
 pub(crate) fn put(connection: &Connection, named: &BTreeMap<String, Option<u32>>) -> Answer<()> {
     for (name, permits) in named {
         connection
@@ -35,7 +35,7 @@ pub(crate) fn report_limits(scope: &mut Scope<'_>, worker: WorkerId, limits: &Wo
     Ok(there > 0)
 }
 
-/// Leased jobs that need a resource, by worker. Only claims of queues where some kind needs one are opened.
+/// Leased jobs that need a resource, by worker. Reads only claims of queues in which some kind needs one.
 pub(crate) fn in_use(connection: &Connection) -> Answer<HashMap<(WorkerId, String), u64>> {
     let mut statement = connection.prepare_cached(
         "select c.worker, coalesce(k.resource, q.resource), count(*)
@@ -55,7 +55,7 @@ pub(crate) fn in_use(connection: &Connection) -> Answer<HashMap<(WorkerId, Strin
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// The resources a worker has, as the registry and its leases have them now.
+/// The resources of a worker, from the registry and its leases.
 pub(crate) fn uses(
     connection: &Connection,
     worker: WorkerId,

@@ -1,6 +1,6 @@
 //! Per-minute counts that workers append.
 //!
-//! Owns: the table behind every plot. Rows are only appended, never updated: no counter row is contended. Never
+//! Owns: the table behind every chart. Rows are only appended, never updated, so no counter row is contended. Never
 //! counts jobs itself.
 
 use rusqlite::Connection;

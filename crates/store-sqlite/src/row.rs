@@ -1,4 +1,4 @@
-//! Between columns and the contract's types.
+//! Conversion between columns and the contract's types.
 //!
 //! Owns: durations as microseconds, tags as JSON text, and the columns of a shown job. Never runs a statement.
 
@@ -26,14 +26,15 @@ pub(crate) fn tags(text: Option<String>) -> Vec<String> {
     text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
 }
 
-/// Columns of a shown job; `l` is a lease, `r` a waiting row, `f` a finished row, `p` the progress. Fits [`record`].
+/// Columns of a shown job, as [`record`] reads them: `l` is a lease, `r` a waiting row, `f` a finished row, `p` the
+/// progress.
 pub(crate) const RECORD_COLUMNS: &str =
     "j.id, k.name as kind, q.name as queue, j.priority, j.payload, j.max_attempts, j.timeout_us, j.created_at,
      j.unique_key, j.unique_until, j.concurrency_key, j.tags, j.entity_type, j.entity_id, j.parent_id,
      r.run_at, r.attempt as used, r.queue as stored_queue, f.state, f.attempt as last_attempt, f.started_at,
      f.finished_at, f.result, f.error, f.worker, p.percent, p.message, p.at as progress_at";
 
-/// What the tables say about a job, except its lease: a job that neither waits nor has finished is running.
+/// A job without its lease. A job that is neither waiting nor finished is running.
 pub(crate) fn record(row: &Row<'_>, now: Time) -> rusqlite::Result<JobRecord> {
     let time = |column| row.get::<_, Option<i64>>(column).map(|at| at.map(Time));
     let run_at = time("run_at")?;
@@ -66,7 +67,7 @@ pub(crate) fn record(row: &Row<'_>, now: Time) -> rusqlite::Result<JobRecord> {
         attempt: row.get::<_, Option<u16>>("used")?.or(row.get("last_attempt")?).unwrap_or(0),
         max_attempts: row.get("max_attempts")?,
         timeout: row.get::<_, Option<i64>>("timeout_us")?.map(duration),
-        // A job that waits for others has no time.
+        // A job that waits for its workflow has no time.
         run_at: run_at.filter(|_| queue != Some(NO_QUEUE.0)),
         created_at: Time(row.get("created_at")?),
         started_at: time("started_at")?,

@@ -1,4 +1,4 @@
-//! What a write works with: a connection inside a transaction, the clock, the next job id, and whom to wake.
+//! The context of a write: a connection inside a transaction, the clock, the next job id, and the wake-ups to send.
 //!
 //! The same code runs on the writer's connection and, for `enqueue_in` and `settle_in`, on a caller's. Never begins
 //! or ends a transaction.
@@ -14,13 +14,13 @@ use crate::error::Answer;
 pub(crate) struct Scope<'c> {
     pub(crate) connection: &'c Connection,
     pub(crate) now: Time,
-    /// Known once asked for: nobody else can insert while this transaction holds the write lock.
+    /// Read once: no one else can insert while this transaction holds the write lock.
     next_id: Option<i64>,
     wakes: Vec<Wake>,
     moved: BTreeMap<WorkflowId, Moved>,
 }
 
-/// Places of the jobs that ends in a workflow may have released; none when they may have done more than that.
+/// Numbers of the workflow's jobs that may have been released; `None` when the whole workflow has to be examined.
 pub(crate) type Moved = Option<BTreeSet<usize>>;
 
 impl<'c> Scope<'c> {
@@ -38,13 +38,13 @@ impl<'c> Scope<'c> {
         self.wakes.len()
     }
 
-    /// Forgets the wake-ups of a command that was undone. Its ids stay used: a gap is harmless.
+    /// Drops the wake-ups of a command that was rolled back. Its ids stay used: a gap is harmless.
     pub(crate) fn back_to(&mut self, mark: usize) {
         self.wakes.truncate(mark);
         self.moved.clear();
     }
 
-    /// A job of the workflow ended: what follows is drawn before the call is over.
+    /// A job of the workflow ended. The workflow advances before the call ends.
     pub(crate) fn moved(&mut self, workflow: WorkflowId) -> &mut Moved {
         self.moved.entry(workflow).or_insert_with(|| Some(BTreeSet::new()))
     }
@@ -57,7 +57,7 @@ impl<'c> Scope<'c> {
         self.wakes
     }
 
-    /// A job id above every other that was ever given, carrying the current millisecond where the clock allows.
+    /// A job id above every id ever assigned, containing the current millisecond unless the clock was set back.
     pub(crate) fn next_job_id(&mut self) -> Answer<i64> {
         let above = match self.next_id {
             Some(id) => id,

@@ -1,8 +1,8 @@
 //! Ending attempts.
 //!
-//! Owns: the fenced move from claims to finished or back to ready. Every settlement is checked against the claims row
-//! of its token; one that does not stand there is stale and changes nothing. Never decides what an outcome means:
-//! the verdict comes in.
+//! Owns: the fenced move from claims to finished or back to ready. Each settlement is checked against the claims
+//! row of its token. If its job is not in that row, it is stale and changes nothing. Never decides what an outcome
+//! means: the verdict comes in.
 
 use rusqlite::{Connection, OptionalExtension};
 use windlass_core::lane::Lane;
@@ -21,7 +21,7 @@ use crate::workflow;
 pub(crate) fn settle(scope: &mut Scope<'_>, settlements: &[Settlement]) -> Answer<Vec<Settled>> {
     let mut leases = Leases::default();
     let connection = scope.connection;
-    let mut cancels = Cancels::look(connection)?;
+    let mut cancels = Cancels::load(connection)?;
     let mut insert = connection.prepare_cached(INSERT_FINISHED)?;
     let mut lanes = None;
     let mut answers = Vec::with_capacity(settlements.len());
@@ -34,11 +34,11 @@ pub(crate) fn settle(scope: &mut Scope<'_>, settlements: &[Settlement]) -> Answe
         let (token, started_at) = (settlement.token, settlement.started_at);
         let run = Run { token, worker: held.worker, started_at };
         let limited = held.limited;
-        // A suspect that lost its solitude is known by its crashes.
+        // A suspect that no longer runs alone is recognized by its crashes.
         let crashes = (held.alone || held.crashes > 0).then_some(held.crashes);
         let cancelled = cancels.take(connection, settlement.id)?;
         let answer = match &settlement.verdict {
-            // A run that came to an end stands, even when a cancel was on its way.
+            // A run that ended counts, even when a cancel was requested meanwhile.
             Verdict::End { state, result, error } => {
                 let (id, attempt) = (settlement.id, settlement.attempt);
                 let (result, error) = (result.as_deref(), error.as_deref());
@@ -55,8 +55,8 @@ pub(crate) fn settle(scope: &mut Scope<'_>, settlements: &[Settlement]) -> Answe
                 Settled::Accepted
             }
             Verdict::Return(back) => {
-                let left = Left { run, crashes, cancelled };
-                go_back(scope, &mut lanes, settlement, back, left)?
+                let left = EndedRun { run, crashes, cancelled };
+                return_settled(scope, &mut lanes, settlement, back, left)?
             }
         };
         answers.push(answer);
@@ -66,19 +66,19 @@ pub(crate) fn settle(scope: &mut Scope<'_>, settlements: &[Settlement]) -> Answe
     Ok(answers)
 }
 
-/// What a returning job leaves behind.
-struct Left {
+/// The ended run of a job that returns to its queue.
+struct EndedRun {
     run: Run,
     crashes: Option<u16>,
     cancelled: bool,
 }
 
-fn go_back<'c>(
+fn return_settled<'c>(
     scope: &mut Scope<'c>,
     lanes: &mut Option<Lanes<'c>>,
     settlement: &Settlement,
     back: &Return,
-    Left { run, crashes, cancelled }: Left,
+    EndedRun { run, crashes, cancelled }: EndedRun,
 ) -> Answer<Settled> {
     let (id, attempt) = (settlement.id, settlement.attempt);
     if cancelled {
@@ -88,28 +88,28 @@ fn go_back<'c>(
         scope.wake(Wake::Queue(settlement.queue));
         return Ok(Settled::Cancelled);
     }
-    // A suspect handed back was not run to an end: the question whether it kills its process stays open.
+    // A suspect that was handed back did not run to its end, so it is still unknown whether it kills its process.
     let suspect = crashes.filter(|_| back.why == ReturnWhy::HandBack);
-    come_back(scope, lanes, &Back { id, attempt, run, why: back, suspect })
+    return_to_queue(scope, lanes, &ReturningJob { id, attempt, run, why: back, suspect })
 }
 
-/// A leased job on its way back to its queue.
-pub(crate) struct Back<'a> {
+/// A leased job that returns to its queue.
+pub(crate) struct ReturningJob<'a> {
     pub(crate) id: JobId,
     pub(crate) attempt: u16,
     pub(crate) run: Run,
     pub(crate) why: &'a Return,
-    /// Lone crashes of a job that must be run alone next.
+    /// Lone crashes of a job that has to run alone next.
     pub(crate) suspect: Option<u16>,
 }
 
-/// Puts the job back, or ends it when a job with its unique key waits already.
-pub(crate) fn come_back<'c>(
+/// Puts the job back, or ends it when another job with its unique key is already waiting.
+pub(crate) fn return_to_queue<'c>(
     scope: &mut Scope<'c>,
     lanes: &mut Option<Lanes<'c>>,
-    back: &Back<'_>,
+    back: &ReturningJob<'_>,
 ) -> Answer<Settled> {
-    let Back { id, attempt, run, why, suspect } = back;
+    let ReturningJob { id, attempt, run, why, suspect } = back;
     let Waiting { kind, queue, priority, unique_key, lane, .. } = waiting_columns(scope.connection, *id)?;
     if let Some(key) = &unique_key
         && waiting_with(scope.connection, key)?.is_some()
@@ -163,7 +163,7 @@ pub(crate) fn come_back<'c>(
     Ok(Settled::Accepted)
 }
 
-/// A job that was leased has ended: the slot it held, if it has a lane, is free.
+/// A leased job has ended: frees its slot, if it has a lane.
 pub(crate) fn free_slot(scope: &Scope<'_>, id: JobId) -> Answer<()> {
     match of_job(scope.connection, id)? {
         Some(lane) => release(scope, lane),
@@ -171,7 +171,7 @@ pub(crate) fn free_slot(scope: &Scope<'_>, id: JobId) -> Answer<()> {
     }
 }
 
-/// What a ready row repeats of its job.
+/// Columns of a job that its ready row repeats.
 pub(crate) struct Waiting {
     pub(crate) kind: i32,
     pub(crate) queue: i32,
@@ -202,20 +202,20 @@ pub(crate) fn waiting_columns(connection: &Connection, id: JobId) -> Answer<Wait
         .ok_or_else(|| Fault::corrupt(format!("job {id} was leased but has no row")))
 }
 
-/// Cancels that wait for running jobs; most of the time there are none, and one look says so for a whole batch.
+/// Cancel requests for running jobs. Usually there are none, and one query shows that for a whole batch.
 pub(crate) struct Cancels {
     any: bool,
 }
 
 impl Cancels {
-    pub(crate) fn look(connection: &Connection) -> Answer<Cancels> {
+    pub(crate) fn load(connection: &Connection) -> Answer<Cancels> {
         let any = connection
             .prepare_cached("select exists (select 1 from windlass_cancels)")?
             .query_row([], |row| row.get(0))?;
         Ok(Cancels { any })
     }
 
-    /// True when a cancel was waiting for the job; it is gone afterwards.
+    /// Removes the cancel request of the job. Returns whether there was one.
     pub(crate) fn take(&mut self, connection: &Connection, id: JobId) -> Answer<bool> {
         if !self.any {
             return Ok(false);

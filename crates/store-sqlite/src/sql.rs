@@ -1,6 +1,6 @@
-//! Statements of packs: in a transaction on its own connection, reads on the readers' threads.
+//! Statements of packs. In a transaction they run on its connection; reads run on the reader threads.
 //!
-//! Owns the way of values to SQLite and back. Never holds a read transaction between two statements.
+//! Owns the conversion of values to and from SQLite. Never holds a read transaction between two statements.
 
 use std::sync::Arc;
 
@@ -23,22 +23,23 @@ const ROWS: &str = "read rows";
 /// On the connection of a transaction.
 pub(crate) struct SqliteSql<'c> {
     connection: &'c mut SqliteConnection,
-    /// A caller's own transaction is looked at when it is first used: that takes the connection's thread.
+    /// A caller's own transaction, still to be checked. It is checked on first use, because that needs the
+    /// connection's thread.
     unchecked: Option<&'c SqliteStore>,
 }
 
-/// One short read for each statement.
+/// One short read transaction per statement.
 struct Reading(SqliteStore);
 
 impl<'c> SqliteSql<'c> {
-    /// In a transaction that writes.
+    /// For a transaction that is known to be able to write.
     pub(crate) fn new(connection: &'c mut SqliteConnection) -> SqliteSql<'c> {
         SqliteSql { connection, unchecked: None }
     }
 
     async fn check(&mut self, op: &'static str) -> Result<(), StoreError> {
         if let Some(store) = self.unchecked {
-            store.get_ready(op, self.connection).await?;
+            store.check_and_lock(op, self.connection).await?;
             self.unchecked = None;
         }
         Ok(())
@@ -95,7 +96,8 @@ impl Sql for Reading {
     }
 }
 
-/// What a pack's text is missing is the pack's, which SQLite's message tells better than one about our schema.
+/// A missing table or column in a pack's statement is the pack's error. SQLite's message explains it better than
+/// one about our schema.
 pub(crate) fn of_pack(op: &'static str, whose: &str, error: rusqlite::Error) -> Fault {
     match error.sqlite_error_code() {
         Some(ErrorCode::Unknown) => error::other(op, format!("{whose}{error}")).into(),
@@ -134,14 +136,14 @@ fn read(value: ValueRef<'_>, column: &str) -> Answer<SqlValue> {
         ValueRef::Real(number) => SqlValue::Real(number),
         ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
             Ok(text) => SqlValue::Text(text.to_owned()),
-            Err(_) => return Err(Fault::corrupt(format!("column `{column}` is no text in UTF-8"))),
+            Err(_) => return Err(Fault::corrupt(format!("column `{column}` is not valid UTF-8"))),
         },
         ValueRef::Blob(bytes) => SqlValue::Bytes(bytes.to_vec()),
     })
 }
 
 fn bound(text: String, values: &[SqlValue]) -> Query<'_, Sqlite, SqliteArguments> {
-    // The text is a pack's own; what comes from outside is bound.
+    // The text is the pack's own; external values are bound.
     values.iter().fold(sqlx::query(AssertSqlSafe(text)), |query, value| match value {
         SqlValue::Null => query.bind(None::<i64>),
         SqlValue::Int(number) => query.bind(*number),
@@ -159,7 +161,7 @@ fn values_of(row: &SqliteRow) -> Result<Vec<SqlValue>, StoreError> {
         if raw.is_null() {
             return Ok(SqlValue::Null);
         }
-        // Of the value, not of its column: SQLite keeps what it was given.
+        // The type of the value, not of its column: SQLite stores what it was given.
         Ok(match raw.type_info().name() {
             "INTEGER" => SqlValue::Int(row.try_get_unchecked(at)?),
             "REAL" => SqlValue::Real(row.try_get_unchecked(at)?),

@@ -1,7 +1,7 @@
 //! The contract, method by method: each hands its work to the writer, a reader or the caller's transaction.
 //!
-//! The work of a verb has the verb's name. Where it is a method of [`SqliteStore`] itself, that one is what `self.verb`
-//! finds here: Rust looks among a type's own methods before a trait's.
+//! The function that does the work has the name of the method. Where it is an inherent method of [`SqliteStore`],
+//! `self.method` calls that one: Rust prefers inherent methods over those of a trait.
 
 use std::time::Duration;
 
@@ -157,7 +157,7 @@ impl Store for SqliteStore {
     }
 
     async fn in_company(&self, token: Token) -> Result<bool, StoreError> {
-        self.write("let others run beside a suspect", 1, move |scope| claim::in_company(scope, token)).await
+        self.write("end the solitary run of a suspect", 1, move |scope| claim::in_company(scope, token)).await
     }
 
     async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
@@ -223,7 +223,7 @@ impl Store for SqliteStore {
 
     async fn beats(&self) -> Result<Vec<Beat>, StoreError> {
         let (now, locks) = (self.now_here(), self.shared.locks.clone());
-        self.read("look at heartbeats", move |connection| worker::beats(connection, now, &locks)).await
+        self.read("read heartbeats", move |connection| worker::beats(connection, now, &locks)).await
     }
 
     async fn reclaim(&self, beat: &Beat) -> Result<Option<Reclaimed>, StoreError> {

@@ -1,8 +1,8 @@
 //! Callers' transactions: application data and jobs in one commit.
 //!
-//! Owns: `begin`, and the checks on a transaction the caller brought. A transaction from `begin` waits its turn at
-//! the gate like any write. A caller's own is taken when it can write; one that has only read is refused, because
-//! SQLite answers its first write with BUSY at once as soon as anybody else has written. Never commits for a caller.
+//! Owns: `begin`, and the checks on a transaction that the caller opened. A transaction from `begin` waits its turn
+//! at the gate like any write. A caller's own is accepted when it can write. One that has only read is refused: as
+//! soon as anyone else has written, SQLite answers its first write with BUSY. Never commits for a caller.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -51,7 +51,7 @@ impl Idle {
 }
 
 pub(crate) struct SqliteTx {
-    // Dropped in this order: the connection rolls back, then the gate opens.
+    // Drop order: the connection rolls back, then the gate opens.
     connection: SqliteConnection,
     pass: Pass,
     idle: Arc<Idle>,
@@ -83,7 +83,7 @@ impl StoreTx for SqliteTx {
                 if let StoreError::Broken { source, .. } = &error {
                     let _ = broken.set(source.to_string());
                 }
-                // Closing the connection rolls back whatever is left.
+                // Closing the connection rolls back what is left.
                 let _ = connection.close().await;
                 Err(error)
             }
@@ -136,7 +136,7 @@ impl SqliteStore {
         work: impl FnOnce(&mut Scope<'_>) -> Answer<T> + Send,
     ) -> Result<T, StoreError> {
         let connection = connection(tx)?;
-        self.get_ready(op, connection).await?;
+        self.check_and_lock(op, connection).await?;
         let now = self.now_here();
         let mut handle = connection.lock_handle().await.map_err(|error| from_sqlx(op, error))?;
         let done = raw::lend(&mut handle, |connection| {
@@ -145,15 +145,15 @@ impl SqliteStore {
         done.map_err(|error| from_sql(op, error))?.map_err(|fault| fault.named(op))
     }
 
-    /// Makes sure that the transaction can carry writes to this store, and holds the write lock.
-    pub(crate) async fn get_ready(
+    /// Checks that the transaction can write to this store, and takes the write lock.
+    pub(crate) async fn check_and_lock(
         &self,
         op: &'static str,
         connection: &mut SqliteConnection,
     ) -> Result<(), StoreError> {
         self.shared.check_open(op)?;
         if !self.ready_to_write(op, connection).await? {
-            // Begun, but nothing done yet: this takes the write lock on sqlx's thread, which may wait.
+            // Begun but not used yet: this takes the write lock on sqlx's thread, which may wait.
             sqlx::query("update windlass_migrations set version = version where false")
                 .execute(&mut *connection)
                 .await
@@ -162,7 +162,7 @@ impl SqliteStore {
         Ok(())
     }
 
-    /// True when the transaction holds the write lock, false when it can still get it.
+    /// Returns true when the transaction holds the write lock, false when it can still get it.
     async fn ready_to_write(
         &self,
         op: &'static str,
@@ -196,7 +196,7 @@ fn check(connection: &Connection, path: &Path) -> Result<bool, StoreError> {
     match connection.transaction_state(Some("main")) {
         Ok(TransactionState::Write) => Ok(true),
         Ok(TransactionState::Read) => wrong(
-            "it has only read so far, and SQLite would refuse its first write as soon as anybody else wrote",
+            "it has only read so far, and SQLite would refuse its first write as soon as another connection has written",
             REMEDY,
         ),
         _ => Ok(false),
@@ -215,7 +215,7 @@ fn in_savepoint<T>(connection: &Connection, work: impl FnOnce(&Connection) -> An
             Ok(answer)
         }
         Err(fault) => {
-            // Fails only when SQLite has rolled back the whole transaction already.
+            // This fails only when SQLite has already rolled back the whole transaction.
             let _ = connection.execute_batch("rollback to windlass_call; release windlass_call");
             Err(fault)
         }

@@ -1,13 +1,13 @@
-//! Which SQLite is linked, and whether it may be used.
+//! Whether the linked version of SQLite can be used.
 //!
 //! Owns: the list of versions with the WAL-reset bug (a checkpoint racing a writer loses committed pages). Never
 //! works around the bug: a store that may lose an accepted job does not open.
 
-/// Why the version may not be used; `None` when it may.
+/// Why the version is refused; `None` when it can be used.
 pub(crate) fn unfit(version: i32) -> Option<&'static str> {
     const NEEDED: i32 = 3_038_000;
     match version {
-        // The release that carried the bug again and was withdrawn.
+        // The release that had the bug again and was withdrawn.
         3_052_000 => {
             Some("it has the WAL-reset bug, which loses committed data; use 3.51.3 or 3.53 and later")
         }

@@ -1,18 +1,18 @@
-//! Noticing that others may have made work due.
+//! Noticing commits of others that may have made work due.
 //!
-//! Owns: the look at `PRAGMA data_version` that notices commits of others. Never blocks and never carries facts: a lost
-//! wake-up costs one poll interval.
+//! Owns: the check of `PRAGMA data_version`. Never blocks and never carries facts: a lost wake-up costs one poll
+//! interval.
 //!
-//! The look happens on the writer's own connection: there the number moves only for commits of *other* connections,
-//! so our own commits need no filtering and no second thread ticks.
+//! The check runs on the writer's own connection, where the number changes only for commits of *other* connections.
+//! So our own commits need no filter, and no second thread is needed.
 
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
-pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(15);
+pub(crate) const CHECK_EVERY: Duration = Duration::from_millis(15);
 
-/// Notices commits made through other connections, in this process or another.
+/// Notices commits through other connections, in this process or another.
 pub(crate) struct Watch {
     seen: Option<i64>,
     next: Instant,
@@ -23,13 +23,13 @@ impl Watch {
         Watch { seen: None, next: Instant::now() }
     }
 
-    /// True when somebody else committed since the last look. Looks at most every [`LOOK_EVERY`].
-    pub(crate) fn look(&mut self, connection: &Connection) -> bool {
+    /// Returns whether another connection committed since the last check. Checks at most every [`CHECK_EVERY`].
+    pub(crate) fn changed(&mut self, connection: &Connection) -> bool {
         let now = Instant::now();
         if now < self.next {
             return false;
         }
-        self.next = now + LOOK_EVERY;
+        self.next = now + CHECK_EVERY;
         let version = connection
             .prepare_cached("pragma data_version")
             .and_then(|mut statement| statement.query_row([], |row| row.get::<_, i64>(0)));

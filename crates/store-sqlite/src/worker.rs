@@ -1,8 +1,8 @@
-//! Worker incarnations.
+//! Worker registrations.
 //!
-//! Owns: the workers table and one lock file per incarnation, held for as long as the process lives: the kernel frees
-//! it at kill -9, so death is seen at once and without a clock. Never names a host: a restarted process is another
-//! worker. Never waits for a lock: the whole store would wait with it.
+//! Owns: the workers table and one lock file per worker, held for as long as its process lives. The kernel frees
+//! the lock even at kill -9, so a death is seen at once and without a clock. Never identifies a worker by host: a
+//! restarted process is another worker. Never waits for a lock: the whole store would wait with it.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -21,7 +21,7 @@ use crate::resource;
 use crate::row::duration;
 use crate::scope::Scope;
 
-/// The lock files of this handle's own workers, and where all of them lie.
+/// The lock files of the workers registered through this handle, and their folder.
 pub(crate) struct Locks {
     folder: PathBuf,
     own: Mutex<HashMap<WorkerId, File>>,
@@ -36,7 +36,7 @@ impl Locks {
         self.folder.join(format!("{worker}.lock"))
     }
 
-    /// Takes the lock before the worker's row is committed: nobody may see a worker without one.
+    /// Takes the lock before the worker's row is committed: no one may see a worker without a lock.
     fn take(&self, worker: WorkerId) -> Result<File, StoreError> {
         const OP: &str = "lock the worker's file";
         let failed = |error: std::io::Error| StoreError::Other { store: STORE, op: OP, source: error.into() };
@@ -48,7 +48,7 @@ impl Locks {
             Ok(()) => Ok(file),
             Err(TryLockError::Error(error)) => Err(failed(error)),
             Err(TryLockError::WouldBlock) => {
-                let source = format!("somebody else holds {}", path.display()).into();
+                let source = format!("another process holds the lock on {}", path.display()).into();
                 Err(StoreError::Busy { op: OP, source })
             }
         }
@@ -59,10 +59,10 @@ impl Locks {
         self.own.lock().unwrap_or_else(PoisonError::into_inner).insert(worker, lock);
     }
 
-    /// Forgets the worker and its file.
+    /// Drops the lock of the worker and deletes its file.
     pub(crate) fn release(&self, worker: WorkerId) {
         self.own.lock().unwrap_or_else(PoisonError::into_inner).remove(&worker);
-        // A file that stays behind is harmless: the lock tells, and no committed worker's id is given again.
+        // A leftover file is harmless: only its lock matters, and the id of a committed worker is never reused.
         let _ = fs::remove_file(self.path(worker));
     }
 
@@ -70,7 +70,7 @@ impl Locks {
         self.own.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// The process that registered the worker is no more.
+    /// Whether the process that registered the worker has ended.
     fn gone(&self, worker: WorkerId) -> bool {
         if self.own.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&worker) {
             return false;
@@ -79,15 +79,15 @@ impl Locks {
             Err(error) => error.kind() == ErrorKind::NotFound,
             Ok(file) => match file.try_lock() {
                 Ok(()) => true,
-                // When in doubt it lives: the heartbeat decides.
+                // When in doubt the worker lives: its heartbeat decides.
                 Err(TryLockError::WouldBlock | TryLockError::Error(_)) => false,
             },
         }
     }
 }
 
-/// The lock goes with the answer: when the transaction fails, both are dropped, and the id may be given again. The
-/// file then stays, because the next one to get that id may already have locked it.
+/// Returns the lock with the id. If the transaction fails both are dropped, and the id may be used again. The file
+/// then stays, because the next worker with that id may already have locked it.
 pub(crate) fn register_worker(
     scope: &mut Scope<'_>,
     info: &WorkerInfo,
@@ -104,8 +104,8 @@ pub(crate) fn register_worker(
         insert.execute((&info.label, &queues, micros(info.lease), now.0, now.plus(info.lease).0))?;
         let worker = WorkerId(scope.connection.last_insert_rowid());
         match locks.take(worker) {
-            // The number belonged to a worker of a schema that was dropped, whose process still lives. A deleted
-            // row's number is not given again, so this ends after as many tries as there are such processes.
+            // The number belonged to a worker of a dropped schema whose process still lives. Numbers of deleted
+            // rows are not reused, so this ends after at most as many tries as there are such processes.
             Err(StoreError::Busy { .. }) => {
                 scope.connection.execute("delete from windlass_workers where id = ?1", [worker.0])?;
             }
@@ -201,7 +201,7 @@ mod tests {
         WorkerInfo { label: "host:1".to_owned(), queues: Vec::new(), lease: Duration::from_secs(60) }
     }
 
-    /// The rollback stands in for a COMMIT that failed: the command did its work, and its transaction is lost.
+    /// The rollback simulates a failed COMMIT: the command ran, and its transaction is lost.
     #[tokio::test]
     async fn a_registration_that_was_rolled_back_leaves_no_lock() {
         let folder = tempfile::tempdir().unwrap();
@@ -216,14 +216,14 @@ mod tests {
             .await;
         assert!(lost.is_err());
         let worker = tokio::time::timeout(SOON, store.register_worker(&info())).await.unwrap().unwrap();
-        assert_eq!(worker, WorkerId(1), "the id is given again");
+        assert_eq!(worker, WorkerId(1), "the id is reused");
         assert!(!store.beats().await.unwrap()[0].gone);
         let elsewhere = open(&folder).await;
         assert!(!elsewhere.beats().await.unwrap()[0].gone, "the lock is kept");
     }
 
     #[tokio::test]
-    async fn a_lock_somebody_holds_is_not_waited_for() {
+    async fn registering_skips_an_id_whose_lock_is_held() {
         let folder = tempfile::tempdir().unwrap();
         let store = open(&folder).await;
         let locks = folder.path().join("windlass.db-workers");
@@ -231,7 +231,7 @@ mod tests {
         let held = File::create(locks.join("1.lock")).unwrap();
         held.lock().unwrap();
         let worker = tokio::time::timeout(SOON, store.register_worker(&info())).await.unwrap().unwrap();
-        assert_ne!(worker, WorkerId(1), "the number of a process that lives");
+        assert_ne!(worker, WorkerId(1), "this number belongs to a living process");
         drop(held);
         assert_eq!(store.workers().await.unwrap().len(), 1);
     }

@@ -1,9 +1,9 @@
 //! The one thread that writes.
 //!
-//! Owns: the only rusqlite connection that writes, and the group commit: whatever is waiting goes into one
-//! transaction, each command in its own savepoint, and nobody is answered before COMMIT returned. Never retries after
-//! the disk failed: a second fsync may report success for pages the kernel dropped, so the store stays broken until
-//! a restart.
+//! Owns: the only rusqlite connection that writes, and the group commit. All waiting commands go into one
+//! transaction, each in its own savepoint, and none is answered before COMMIT returned. Never retries after a disk
+//! error: a second fsync may report success for pages that the kernel dropped, so the store stays broken until a
+//! restart.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -22,9 +22,9 @@ use crate::connect;
 use crate::error::{self, Answer};
 use crate::gate::Gate;
 use crate::scope::Scope;
-use crate::wake::{LOOK_EVERY, Watch};
+use crate::wake::{CHECK_EVERY, Watch};
 
-/// A transaction takes no further command after this long or this many rows: others wait for the gate.
+/// A transaction takes no further command after this time or this many rows: others wait for the gate.
 const HOLD: Duration = Duration::from_millis(4);
 const ROWS: usize = 4_000;
 
@@ -35,7 +35,7 @@ pub(crate) fn broken_error(op: &'static str, why: &str) -> StoreError {
     StoreError::Broken { op, source: why.into() }
 }
 
-/// What happened to the transaction a command ran in.
+/// What happened to the transaction of a command.
 enum Fate {
     Committed,
     Broken(String),
@@ -57,7 +57,7 @@ impl Fate {
 
     fn from_gate(error: &StoreError) -> Fate {
         match error {
-            // The command's answer names its own operation.
+            // The error of the command names its own operation.
             StoreError::Busy { source, .. } => Fate::Busy(source.to_string()),
             other => Fate::Lost(other.chain()),
         }
@@ -76,10 +76,11 @@ impl Fate {
 
 trait Command: Send {
     fn rows(&self) -> usize;
-    /// When it was handed in.
+    /// When it was submitted.
     fn since(&self) -> Instant;
     fn abandoned(&self) -> bool;
-    /// Runs once; the answer is kept until the transaction's fate is known. True when the command did its work.
+    /// Runs the command once. The answer is kept until the outcome of the transaction is known. Returns whether the
+    /// command succeeded.
     fn run(&mut self, scope: &mut Scope<'_>) -> bool;
     fn io_failure(&self) -> Option<String>;
     fn was_full(&self) -> bool;
@@ -133,13 +134,13 @@ where
     fn answer(self: Box<Self>, fate: &Fate) {
         let Closure { op, result, reply, .. } = *self;
         let answer = match (result, fate.error(op)) {
-            // A command's own error says more than the fate of the transaction it was rolled back from.
+            // A command's own error says more than that of the transaction it was rolled back from.
             (Some(Err(fault)), _) => Err(fault.named(op)),
             (_, Some(error)) => Err(error),
             (Some(Ok(value)), None) => Ok(value),
             (None, None) => Err(error::other(op, "the command was not run")),
         };
-        // Nobody listens when the caller was dropped.
+        // Fails when the caller was dropped.
         let _ = reply.send(answer);
     }
 }
@@ -173,7 +174,7 @@ impl Writer {
         Ok(Writer { queue, broken })
     }
 
-    /// Runs `work` in a transaction and answers after its commit. `rows` is roughly how much it writes.
+    /// Runs `work` in a transaction and answers after its commit. `rows` is a rough number of written rows.
     pub(crate) async fn write<T, F>(&self, op: &'static str, rows: usize, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -201,7 +202,7 @@ struct Loop {
     watch: Watch,
 }
 
-/// Commands that ran in one transaction and what they want known after its commit.
+/// Commands that ran in one transaction, and their wake-ups.
 #[derive(Default)]
 struct Batch {
     ran: Vec<Box<dyn Command>>,
@@ -218,18 +219,18 @@ impl Loop {
     fn run(mut self, commands: &Receiver<Message>) {
         let mut closing = None;
         while closing.is_none() {
-            match commands.recv_timeout(LOOK_EVERY) {
+            match commands.recv_timeout(CHECK_EVERY) {
                 Ok(Message::Run(first)) => closing = self.transaction(first, commands),
                 Ok(Message::Close(reply)) => closing = Some(reply),
                 Err(RecvTimeoutError::Timeout) => self.parts.checkpointer.idle(&self.parts.connection),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            if self.watch.look(&self.parts.connection) {
+            if self.watch.changed(&self.parts.connection) {
                 self.parts.wakers.call(Wake::Any);
-                self.parts.checkpointer.look(&self.parts.connection);
+                self.parts.checkpointer.check_log(&self.parts.connection);
             }
         }
-        // The connection closes before the answer: whoever waited for it may delete the file.
+        // Closes the connection before answering: the caller may then delete the file.
         drop(self);
         if let Some(reply) = closing {
             let _ = reply.send(());
@@ -254,7 +255,7 @@ impl Loop {
             }
         };
         let patience = self.parts.gate.patience;
-        // One patience for the gate and for SQLite's own lock behind it.
+        // One timeout for the gate and for SQLite's own lock.
         connect::wait_until(Some(first.since() + patience));
         let begun = self.parts.connection.prepare_cached("begin immediate").and_then(|mut s| s.execute([]));
         connect::wait_until(None);
@@ -272,7 +273,7 @@ impl Loop {
         self.finish(batch, &fate)
     }
 
-    /// Runs what is waiting. Returns a fate when SQLite gave up the whole transaction.
+    /// Runs all waiting commands. Returns an outcome when SQLite rolled back the whole transaction.
     fn fill(&self, batch: &mut Batch, first: Box<dyn Command>, commands: &Receiver<Message>) -> Option<Fate> {
         let started = Instant::now();
         let mut scope = Scope::new(&self.parts.connection, self.parts.clock.now());
@@ -333,7 +334,8 @@ impl Loop {
     }
 }
 
-/// One command in a savepoint: its failure undoes itself and nothing else. `Some` when SQLite undid everything.
+/// Runs one command in a savepoint, so that its failure undoes only itself. `Some` when SQLite rolled back
+/// everything.
 fn run_isolated(command: &mut dyn Command, scope: &mut Scope<'_>) -> Option<Fate> {
     let connection = scope.connection;
     let plain = |sql| connection.prepare_cached(sql).and_then(|mut statement| statement.execute([]));
@@ -350,7 +352,7 @@ fn run_isolated(command: &mut dyn Command, scope: &mut Scope<'_>) -> Option<Fate
         plain("rollback to windlass_command").and_then(|_| plain("release windlass_command"))
     };
     let error = ended.err()?;
-    // A full disk or a failed write makes SQLite roll back the whole transaction on its own.
+    // After a full disk or a failed write SQLite rolls back the whole transaction itself.
     if !connection.is_autocommit() {
         let _ = connection.execute_batch("rollback");
     }
@@ -392,7 +394,7 @@ mod tests {
             .unwrap();
     }
 
-    /// Page one is in the log and no longer in the cache, so BEGIN itself meets the disk.
+    /// Page one is in the log and no longer in the cache, so BEGIN itself reads from the disk.
     #[tokio::test]
     async fn a_disk_that_fails_at_begin_breaks_the_store_and_is_named() {
         let folder = tempfile::tempdir().unwrap();
@@ -415,7 +417,7 @@ mod tests {
         store.shared.broken.set("fsync failed".to_owned()).unwrap();
         assert!(matches!(store.heartbeat(windlass_core::WorkerId(1)).await, Err(StoreError::Broken { .. })));
         assert!(matches!(store.begin().await, Err(StoreError::Broken { .. })));
-        assert!(store.queues().await.is_ok(), "what is there can still be read");
+        assert!(store.queues().await.is_ok(), "reads still work");
         open(&folder).sync_registry(&[], &[], None).await.unwrap();
     }
 }

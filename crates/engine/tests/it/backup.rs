@@ -1,4 +1,4 @@
-//! Copies as files: across databases, beside a worker that drains, and every way a file can be broken.
+//! Backup files: between databases, while a worker is running, and every way a file can be broken.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ async fn restore(store: &dyn Store, path: &Path) -> Result<backup::Contents, Bac
     backup::restore(store, &holdings(), path, &mut |_, _| {}).await
 }
 
-/// A SQLite database with something of everything.
+/// A SQLite database with rows in every table.
 async fn full() -> Harness {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("windlass.db");
@@ -65,9 +65,9 @@ async fn sqlite_to_postgres_to_sqlite() {
     }
 }
 
-/// A pack with a column of every kind.
+/// A pack with a column of every type.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn packs_travel_with_the_rest() {
+async fn pack_tables_are_backed_up_and_restored() {
     let (h, folder) = (full().await, tempfile::tempdir().unwrap());
     let rest = exported(&*h.store).await;
     let all = with_sample_pack();
@@ -93,9 +93,9 @@ async fn packs_travel_with_the_rest() {
     }
 }
 
-/// Every broken file is refused, says why, and leaves the database as empty as it was.
+/// Every broken file is refused with a reason and leaves the database empty.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_broken_file_is_found_out() {
+async fn a_broken_file_is_refused() {
     let (h, folder) = (full().await, tempfile::tempdir().unwrap());
     let (good, bad) = (folder.path().join("good"), folder.path().join("bad"));
     write(&*h.store, &good).await;
@@ -107,7 +107,7 @@ async fn a_broken_file_is_found_out() {
         match restore(store, &bad).await {
             Err(BackupError::Broken { why: said, .. } | BackupError::Unfit { why: said, .. })
                 if said.contains(why) => {}
-            other => panic!("`{why}` is not what came of it: {other:?}"),
+            other => panic!("expected `{why}`, got {other:?}"),
         }
         assert_eq!(exported(store).await.len(), 0, "{why}");
     };
@@ -118,7 +118,7 @@ async fn a_broken_file_is_found_out() {
     let last = bytes[..bytes.len() - 1].iter().rposition(|byte| *byte == b'\n').unwrap();
     refused(&bytes[..=last], "ends in the middle").await;
     refused(&[&bytes[..], b"[]\n"].concat(), "stands behind its last line").await;
-    // A digit of a row, of an end, of the last line: every byte counts.
+    // Changing any byte is detected: of a row, of an end, of the last line.
     let step = bytes.len() / 60;
     for at in (0..bytes.len()).step_by(step).chain([bytes.len() - 10]) {
         let mut flipped = bytes.clone();
@@ -136,9 +136,9 @@ async fn a_broken_file_is_found_out() {
     place.end().await;
 }
 
-/// As an older binary would have written it: without a column that has a default, and without a table.
+/// A file as an older binary wrote it: without a column that has a default, and without a table.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_older_file_takes_the_defaults() {
+async fn an_older_file_gets_the_defaults() {
     use sha2::{Digest, Sha256};
     let lines = [
         r#"{"windlass_backup":1,"schema":1,"source":"sqlite","taken_at":"2026-01-01T00:00:00Z"}"#,
@@ -162,7 +162,7 @@ async fn an_older_file_takes_the_defaults() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_overwritten_and_nothing_half_done_stays() {
+async fn nothing_is_overwritten_and_no_partial_file_stays() {
     let (place, folder) = (Place::sqlite().await, tempfile::tempdir().unwrap());
     let path = folder.path().join("copy");
     std::fs::write(&path, "mine").unwrap();
@@ -174,7 +174,7 @@ async fn nothing_is_overwritten_and_nothing_half_done_stays() {
         .await
         .unwrap_err();
     assert!(lost.to_string().contains("could not create"), "{lost}");
-    // Whoever stops waiting for a copy gets none. Two batches are read ahead, so three are not the end.
+    // A dropped backup leaves no file. Two batches are read ahead, so the backup has not ended after three.
     let (client, worker) = drain(&place).await;
     worker.shutdown().await.unwrap();
     let payload = format!("\"{}\"", "x".repeat(1 << 19)).into_bytes();
@@ -188,7 +188,7 @@ async fn nothing_is_overwritten_and_nothing_half_done_stays() {
     let all = holdings();
     let copying = backup::write(store, &all, &dropped, &mut told);
     tokio::select! {
-        copied = copying => panic!("{copied:?} before the test looked"),
+        copied = copying => panic!("{copied:?} before it could be dropped"),
         _ = seen.recv() => {}
     }
     let names = || async {
@@ -196,7 +196,7 @@ async fn nothing_is_overwritten_and_nothing_half_done_stays() {
         let names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
         Seen::when(names, |names| names.len() == 1)
     };
-    let names = wait_until("the draft to go", Duration::from_secs(20), names).await;
+    let names = wait_until("the partial file to be removed", Duration::from_secs(20), names).await;
     assert_eq!(names, ["copy"]);
     place.end().await;
 }
@@ -258,8 +258,8 @@ async fn all(store: &dyn Store) -> Vec<(JobId, JobState)> {
 }
 
 on_both! {
-    /// A copy without a pack's tables would lose rows, and so would a restore that does not know its tables.
-    async fn packs_are_refused_rather_than_left_out(place: Place) {
+    /// A backup without a pack's tables would lose rows, and so would a restore without its tables.
+    async fn unknown_packs_are_refused_instead_of_left_out(place: Place) {
         let folder = tempfile::tempdir().unwrap();
         let (path, none, store) = (folder.path().join("copy"), folder.path().join("none"), place.store.as_ref());
         store.migrate_pack_up(PACK, STEPS).await.unwrap();
@@ -285,7 +285,7 @@ on_both! {
             backup::restore(store, &with_sample_pack(), &path, &mut |_, _| {}).await.unwrap();
             other.end().await;
         }
-        // A copy of before the pack leaves its tables empty.
+        // A backup from before the pack leaves the pack's tables empty.
         let plain = Place::sqlite().await;
         let old = folder.path().join("old");
         write(plain.store.as_ref(), &old).await;
@@ -294,8 +294,8 @@ on_both! {
         plain.end().await;
     }
 
-    /// What was acknowledged before the copy began is in it once; what had ended stays ended; what was under way waits.
-    async fn taken_while_a_worker_drains_and_producers_write(place: Place) {
+    /// Jobs acknowledged before the backup began are in it once. Ended jobs stay ended, running ones wait again.
+    async fn a_backup_taken_under_load_is_consistent(place: Place) {
         let (client, worker) = drain(place).await;
         let stop = Arc::new(AtomicBool::new(false));
         let mut producers = Vec::new();
@@ -326,7 +326,7 @@ on_both! {
             restore(scratch.store.as_ref(), &path).await.unwrap();
             let restored = all(scratch.store.as_ref()).await;
             let ids: BTreeSet<JobId> = restored.iter().map(|(id, _)| *id).collect();
-            assert_eq!(ids.len(), restored.len(), "none is there twice");
+            assert_eq!(ids.len(), restored.len(), "no job is restored twice");
             for (id, state) in &restored {
                 assert!(state.is_finished() || *state == JobState::Pending, "{id} is {state:?}");
                 assert!(state.is_finished() || !done_before.contains(id), "{id} had ended");
@@ -345,10 +345,10 @@ on_both! {
         worker.shutdown().await.unwrap();
     }
 
-    /// Leases do not outlive their database: what a living worker ran, what a dead one left behind, suspects, a line
-    /// and a workflow are all completed by a worker on the restored one, of either kind, even when another dies there
+    /// Leases do not survive a restore. Jobs of a living worker, jobs of a dead one, suspects, a lane and a workflow
+    /// are all completed by a worker on the restored database, of either type, even when another worker dies there
     /// first.
-    async fn what_ran_is_completed_on_the_restored_database(place: Place) {
+    async fn running_jobs_are_completed_on_the_restored_database(place: Place) {
         let gate = Arc::new(Semaphore::new(0));
         let (client, handlers) = gated(place, gate.clone()).await;
         let store = place.store.as_ref();
@@ -363,7 +363,7 @@ on_both! {
         client.enqueue_workflow(chain()).await.unwrap();
         let options = WorkerOptions { queues: vec![QUEUE.to_owned()], ..WorkerOptions::default() };
         let worker = Worker::start(client, &handlers, options).await.unwrap();
-        // Three of the dead worker, the first of the line, the first of the workflow.
+        // Three of the dead worker, the first of the lane, the first of the workflow.
         reach(store, JobState::Running, 5).await;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("copy");
@@ -383,7 +383,7 @@ on_both! {
             worker.shutdown().await.unwrap();
             other.end().await;
         }
-        assert_eq!(in_state(store, JobState::Running).await, 5, "the copy's fate is not the original's");
+        assert_eq!(in_state(store, JobState::Running).await, 5, "the restored database does not affect the original");
         gate.add_permits(1_000);
         worker.shutdown().await.unwrap();
     }
@@ -414,7 +414,7 @@ async fn reach(store: &dyn Store, state: JobState, jobs: u64) {
     wait_until(&format!("{jobs} jobs to be {state}"), Duration::from_secs(60), seen).await;
 }
 
-/// Runs end when the gate lets them.
+/// Each run waits for a permit of the gate.
 async fn gated(place: &Place, gate: Arc<Semaphore>) -> (Client, Handlers) {
     let mut handlers = Handlers::default();
     for (kind, queue) in [(KIND, QUEUE), (OTHER_KIND, "OTHER")] {
@@ -431,7 +431,7 @@ async fn gated(place: &Place, gate: Arc<Semaphore>) -> (Client, Handlers) {
     (place.client(&[QUEUE, "OTHER"], &handlers).await, handlers)
 }
 
-/// By a worker that is not heard of again.
+/// Leases jobs for a worker that sends no heartbeat.
 async fn lease(store: &dyn Store, client: &Client, kind: &str, jobs: u32, lease: Duration) -> WorkerId {
     let kind = client.catalog().kind_named(kind).unwrap().clone();
     let info = WorkerInfo { label: "dead".to_owned(), queues: vec![kind.queue], lease };

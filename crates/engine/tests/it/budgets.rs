@@ -1,4 +1,4 @@
-//! Budgets from a handler's side: reserve, settle, wait, and what is left behind.
+//! Budgets as handlers use them: reserve, settle, wait, and reservations that are never settled.
 
 use std::time::{Duration, Instant};
 
@@ -63,7 +63,7 @@ async fn sums(client: &Client) -> (i64, i64) {
     (standing.settled.amount.cents(), standing.reserved.amount.cents())
 }
 
-/// State, runs that count, and when it runs again.
+/// State, counted runs, and the time of the next run.
 async fn seen(client: &Client, job: JobId) -> (JobState, u16, Option<Time>) {
     let job = client.store().job(job).await.unwrap().unwrap().job;
     (job.state, job.attempt, job.run_at)
@@ -78,8 +78,8 @@ on_both! {
         assert!(client.meter().alerts().is_empty());
     }
 
-    /// A refusal through `?` is a snooze: to the next hour while money is left, to the next month when none is.
-    async fn a_refused_call_waits_and_burns_nothing(place: Place) {
+    /// A refusal passed on with `?` is a snooze: until the next hour while money is left, else until the next month.
+    async fn a_refused_call_waits_without_using_an_attempt(place: Place) {
         let client = client(place).await;
         run(&client, r#"{"asks": 900, "costs": 900}"#).await;
         for _ in 0..2 {
@@ -94,7 +94,7 @@ on_both! {
             for part in ["budget ai:", "state QUEUE", "90.0 % used", "again from"] {
                 assert!(said.contains(part), "{part} in {said}");
             }
-            assert_eq!(found.job.last_error.as_deref(), Some(said.as_str()), "and it is what the job waits for");
+            assert_eq!(found.job.last_error.as_deref(), Some(said.as_str()), "the job shows why it waits");
         }
         run(&client, r#"{"asks": 100, "costs": 100, "trigger": "manual"}"#).await;
         assert_eq!(budget(&client).await.state(), BudgetState::HardStop);
@@ -112,19 +112,19 @@ on_both! {
         assert_eq!(alerts, [of(Level::Info, 1), of(Level::Warning, 2), of(Level::Critical, 1)], "once each");
     }
 
-    /// A server's watch beside a library process that makes the calls: each alert once, its own included, and none that
-    /// fired before it looked.
-    async fn a_watch_raises_what_others_set_off(place: Place) {
+    /// A server watches while a library process makes the calls. It raises each alert once, its own included, and none
+    /// that fired before it started.
+    async fn a_watch_raises_alerts_of_other_processes(place: Place) {
         let (server, library) = (client(place).await, client(place).await);
         run(&library, r#"{"asks": 750, "costs": 750}"#).await;
         let mut watch = AlertWatch::new(server.clone());
         watch.tick().await.unwrap();
-        assert!(server.meter().alerts().is_empty(), "a restart is no news");
+        assert!(server.meter().alerts().is_empty(), "a restart raises no old alerts");
         run(&library, r#"{"asks": 50, "costs": 50}"#).await;
         run(&server, r#"{"asks": 100, "costs": 100}"#).await;
         let warnings = |client: &Client| client.meter().alerts().into_iter().collect::<Vec<_>>();
         let of = |level, count| (("ai".to_owned(), level), count);
-        assert_eq!(warnings(&server), [of(Level::Warning, 1)], "its own at once");
+        assert_eq!(warnings(&server), [of(Level::Warning, 1)], "its own alert is raised at once");
         for _ in 0..2 {
             watch.tick().await.unwrap();
             assert_eq!(warnings(&server), [of(Level::Warning, 2)]);
@@ -132,9 +132,9 @@ on_both! {
         assert_eq!(warnings(&library), [of(Level::Info, 1), of(Level::Warning, 1)]);
     }
 
-    /// By the tag that `schedules run` gives, or by the payload with its field `trigger`; the estimate's own trigger
-    /// wins.
-    async fn a_persons_run_goes_to_the_limit(place: Place) {
+    /// A manual run is recognized by the tag of `schedules run`, or by the field `trigger` of the payload. The
+    /// estimate's own trigger takes precedence.
+    async fn a_manual_run_may_use_the_whole_limit(place: Place) {
         let client = client(place).await;
         run(&client, r#"{"asks": 900, "costs": 900}"#).await;
         let tagged = async |payload: &str| {
@@ -157,7 +157,7 @@ on_both! {
         }
     }
 
-    async fn what_nobody_settles_is_booked_by_the_sweep(place: Place) {
+    async fn unsettled_reservations_are_booked_by_the_sweep(place: Place) {
         let client = client(place).await;
         run(&client, r#"{"asks": 30, "costs": null}"#).await;
         assert_eq!(sums(&client).await, (0, 30));
@@ -169,11 +169,11 @@ on_both! {
         assert_eq!((ledger.len(), ledger[0].how), (1, Booked::Leaked));
     }
 
-    async fn mistakes_are_named(place: Place) {
+    async fn configuration_mistakes_are_named(place: Place) {
         let client = client(place).await;
         let unknown = run(&client, r#"{"asks": 1, "costs": 1, "budget": "nope"}"#).await;
         let found = client.store().job(unknown).await.unwrap().unwrap();
-        assert_eq!(found.job.attempt, 1, "a mistake is no snooze");
+        assert_eq!(found.job.attempt, 1, "a mistake is not a snooze");
         let error = found.attempts[0].error.clone().unwrap();
         assert!(error.contains("there is no budget `nope`; describe it under [budgets.NAME]"), "{error}");
         let negative = run(&client, r#"{"asks": -1, "costs": 1}"#).await;
@@ -201,7 +201,7 @@ on_both! {
 }
 
 #[test]
-fn only_a_refusal_and_a_silent_database_snooze() {
+fn only_a_refusal_and_an_unavailable_database_snooze() {
     let is_snooze = |error: ReserveError| matches!(JobError::from(error), JobError::Snooze { .. });
     assert!(!is_snooze(ReserveError::Stale));
     assert!(!is_snooze(ReserveError::Unknown { budget: "x".to_owned() }));

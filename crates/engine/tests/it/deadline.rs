@@ -1,5 +1,5 @@
-//! A lock that is never released: the worker's calls give up in time and are made again, and nothing is lost or
-//! done twice when the lock is gone.
+//! A lock that is never released: the worker's calls time out and are retried, and nothing is lost or done twice once
+//! the lock is gone.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ const DEADLINE: Duration = Duration::from_millis(300);
 const SOON: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_outlasts_a_stuck_lock() {
+async fn a_worker_survives_a_stuck_lock() {
     let place = Place::postgres_with(Options { statement_timeout: DEADLINE, ..Options::default() }).await;
     let gate = Arc::new(Semaphore::new(0));
     let waits = gate.clone();
@@ -70,7 +70,7 @@ async fn a_worker_outlasts_a_stuck_lock() {
         let Waited::Finished(job) = client.wait(id, SOON).await.unwrap() else { panic!("{id} does not end") };
         assert_eq!((job.state, job.attempt), (JobState::Completed, 1));
     }
-    assert_eq!(worker.id(), before, "its lease is the same");
+    assert_eq!(worker.id(), before, "the worker kept its registration");
     worker.shutdown().await.unwrap();
     place.end().await;
 }

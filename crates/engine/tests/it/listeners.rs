@@ -9,7 +9,7 @@ use crate::on_both;
 use crate::place::{NEVER, Place};
 
 const SOON: Duration = Duration::from_secs(20);
-/// A job that waits for neither a poll nor luck is over long before this.
+/// A job that is found by a wake-up ends long before this.
 const BY_SIGNAL: Duration = Duration::from_secs(10);
 
 fn handlers() -> Handlers {
@@ -25,7 +25,7 @@ fn options(queue: &str) -> WorkerOptions {
     WorkerOptions { queues: vec![queue.to_owned()], poll: NEVER, ..WorkerOptions::default() }
 }
 
-/// Enqueues one job and says how long it took to end.
+/// Enqueues one job and returns how long it took to end.
 async fn run(client: &Client, kind: &str) -> Duration {
     let begun = Instant::now();
     let id = client.enqueue(JobRequest::new(kind, b"{}".to_vec())).await.unwrap().id;
@@ -36,12 +36,12 @@ async fn run(client: &Client, kind: &str) -> Duration {
 }
 
 on_both! {
-    async fn each_worker_hears_of_its_own_jobs(place: Place) {
+    async fn each_worker_is_woken_for_its_own_jobs(place: Place) {
         let handlers = handlers();
         let client = place.client(&["LEFT", "RIGHT"], &handlers).await;
         let left = Worker::start(client.clone(), &handlers, options("LEFT")).await.unwrap();
         let right = Worker::start(client.clone(), &handlers, options("RIGHT")).await.unwrap();
-        // The first job of each may be found by the poll at the start.
+        // The first job of each may be found by the initial poll.
         for kind in ["LEFT_KIND", "RIGHT_KIND"] {
             run(&client, kind).await;
         }
@@ -53,7 +53,7 @@ on_both! {
         }
         left.shutdown().await.unwrap();
         let took = run(&client, "RIGHT_KIND").await;
-        assert!(took < BY_SIGNAL, "{took:?} beside a worker that left");
+        assert!(took < BY_SIGNAL, "{took:?} after another worker stopped");
         right.shutdown().await.unwrap();
     }
 }

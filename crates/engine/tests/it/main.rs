@@ -6,7 +6,7 @@
 mod backup;
 mod budgets;
 mod deadline;
-mod lines;
+mod lane_boost;
 mod listeners;
 mod place;
 mod schedules;

@@ -1,4 +1,4 @@
-//! A database of one test's own, and a client on it.
+//! A separate database for each test, and a client on it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ pub(crate) struct Place {
     _folder: TempDir,
 }
 
-/// Longer than any test: what happens by then did not wait for a poll.
+/// Longer than any test, so nothing in a test can depend on a poll.
 pub(crate) const NEVER: Duration = Duration::from_secs(3_600);
 
 pub(crate) fn server() -> String {
@@ -78,12 +78,12 @@ impl Place {
         Client::open(self.store.clone(), &queues, &kinds).await.unwrap()
     }
 
-    /// Of the tables on Postgres.
+    /// The Postgres schema of the tables.
     pub(crate) fn schema(&self) -> &str {
         self.postgres.as_ref().map_or("", |store| store.schema())
     }
 
-    /// A failed test leaves its schema for a look.
+    /// A failed test leaves its schema for inspection.
     pub(crate) async fn end(self) {
         if let Some(postgres) = &self.postgres {
             postgres.drop_schema().await.unwrap();

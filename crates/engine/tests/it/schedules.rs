@@ -1,4 +1,4 @@
-//! The ticker, step by step at times of the test's own, on both databases.
+//! The ticker, step by step at times that the test sets, on both databases.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn spec(name: &str, expr: &str) -> ScheduleSpec {
     }
 }
 
-/// A client whose database stands at `now`, and a ticker on it.
+/// A client whose database clock is at `now`, and a ticker on it.
 async fn at(place: &Place, now: &str) -> (Client, Ticker) {
     set_clock(place, time(now)).await;
     let client = place.client(&["MAIN"], &handlers()).await;
@@ -64,7 +64,7 @@ async fn jobs(client: &Client, name: &str) -> Vec<JobRecord> {
     jobs
 }
 
-/// The ticks those jobs say they are of.
+/// The ticks in the tags of those jobs.
 async fn ticks(client: &Client, name: &str) -> Vec<String> {
     let tick = |job: JobRecord| job.tags.iter().find_map(|tag| tag.strip_prefix("tick:").map(str::to_owned));
     jobs(client, name).await.into_iter().map(|job| tick(job).expect("a tick")).collect()
@@ -75,7 +75,7 @@ fn policies() -> [ScheduleSpec; 3] {
     [of("skip", Misfire::Skip), of("once", Misfire::Once), of("all", Misfire::All)]
 }
 
-/// After five missed hours.
+/// The expected ticks after five missed hours.
 async fn check_policies(client: &Client) {
     assert_eq!(ticks(client, "skip").await, [""; 0]);
     assert_eq!(ticks(client, "once").await, ["2026-05-01T15:00:00Z"]);
@@ -89,7 +89,7 @@ async fn check_policies(client: &Client) {
 }
 
 on_both! {
-    async fn a_tick_enqueues_and_says_when_the_next_is(place: Place) {
+    async fn a_tick_enqueues_and_returns_the_next_time(place: Place) {
         let (client, mut ticker) = at(place, "2026-05-01T10:00:30Z").await;
         assert_eq!(ticker.tick(time("2026-05-01T10:00:30Z")).await.unwrap(), None);
         let own = ScheduleSpec {
@@ -107,7 +107,7 @@ on_both! {
         assert_eq!(ticker.tick(Time(eleven.0 - 1)).await.unwrap(), Some(eleven), "not a microsecond early");
         assert!(jobs(&client, "hourly").await.is_empty());
         assert_eq!(ticker.tick(eleven).await.unwrap(), Some(time("2026-05-01T12:00:00Z")));
-        assert_eq!(ticker.tick(eleven).await.unwrap(), Some(time("2026-05-01T12:00:00Z")), "once is enough");
+        assert_eq!(ticker.tick(eleven).await.unwrap(), Some(time("2026-05-01T12:00:00Z")), "the tick was handled already");
         let made = jobs(&client, "hourly").await;
         assert_eq!(made.len(), 1);
         let job = &made[0];
@@ -120,7 +120,7 @@ on_both! {
         assert_eq!(ticks(&client, "hourly").await.last().unwrap(), "2026-05-01T23:00:00Z");
     }
 
-    async fn missed_ticks_by_policy(place: Place) {
+    async fn missed_ticks_follow_the_policy(place: Place) {
         let (client, mut ticker) = at(place, "2026-05-01T10:00:30Z").await;
         for spec in policies() {
             client.put_schedule(&spec, None).await.unwrap();
@@ -129,7 +129,7 @@ on_both! {
         check_policies(&client).await;
     }
 
-    async fn a_pause_is_a_misfire(place: Place) {
+    async fn ticks_during_a_pause_are_missed(place: Place) {
         let (client, mut ticker) = at(place, "2026-05-01T10:00:30Z").await;
         for spec in policies() {
             client.put_schedule(&spec, None).await.unwrap();
@@ -146,9 +146,9 @@ on_both! {
         check_policies(&client).await;
     }
 
-    /// 2:30 in New York does not exist on 8 March and comes once a night all the same; on 1 November 1:30 comes twice
-    /// and is taken once. What follows the clock on the wall goes on every half hour.
-    async fn clocks_put_forward_and_back(place: Place) {
+    /// 2:30 in New York does not exist on 8 March, but the schedule still runs once that night. On 1 November 1:30
+    /// comes twice and runs once. A schedule of every half hour continues through both.
+    async fn daylight_saving_changes(place: Place) {
         let zone = |name: &str, expr: &str| ScheduleSpec { zone: Some("America/New_York".to_owned()), ..spec(name, expr) };
         let half_hours = |from: &str, to: &str| {
             std::iter::successors(Some(time(from)), |at| Some(at.plus(MINUTE * 30))).take_while(|at| *at <= time(to)).collect::<Vec<_>>()
@@ -186,7 +186,7 @@ on_both! {
             for next in [a, b, c] {
                 next.unwrap();
             }
-            // One may have left to another what that one left to it.
+            // Each may have left a schedule to the other.
             one.tick(now).await.unwrap();
         }
         let expected: Vec<String> = (1..=10).map(|step| start.plus(Duration::from_secs(5 * step)).to_string()).collect();
@@ -195,7 +195,7 @@ on_both! {
         }
     }
 
-    async fn a_changed_description_is_followed_at_once(place: Place) {
+    async fn a_changed_description_applies_at_once(place: Place) {
         let (client, mut ticker) = at(place, "2026-05-01T10:00:00Z").await;
         client.put_schedule(&spec("s", "0 * * * *"), None).await.unwrap();
         ticker.tick(time("2026-05-01T11:00:00Z")).await.unwrap();
@@ -209,11 +209,11 @@ on_both! {
         set_clock(place, time("2026-05-01T12:10:00Z")).await;
         client.put_schedule(&spec("s", "@hourly"), None).await.unwrap();
         ticker.tick(time("2026-05-01T13:00:00Z")).await.unwrap();
-        assert_eq!(jobs(&client, "s").await[2].payload, b"{}", "another of the same name");
+        assert_eq!(jobs(&client, "s").await[2].payload, b"{}", "a new schedule of the same name");
     }
 
-    /// Another process may know its kind, so nothing is lost and no other schedule waits for it.
-    async fn what_cannot_be_ticked_here_is_left(place: Place) {
+    /// Another process may know its kind, so its ticks are not lost, and no other schedule waits for it.
+    async fn a_schedule_of_an_unknown_kind_is_left(place: Place) {
         let (client, mut ticker) = at(place, "2026-05-01T10:00:00Z").await;
         let foreign = ScheduleSpec { kind: "FOREIGN".to_owned(), misfire: Misfire::All, ..spec("a", "* * * * *") };
         client.store().put_schedule(&foreign, None).await.unwrap();
@@ -240,7 +240,7 @@ on_both! {
         assert_eq!(client.store().count(&JobFilter::default()).await.unwrap(), 1_100);
     }
 
-    async fn run_now_touches_no_tick(place: Place) {
+    async fn a_manual_run_does_not_affect_ticks(place: Place) {
         let (client, mut ticker) = at(place, "2026-05-01T10:00:00Z").await;
         let unique = ScheduleSpec { unique_key: Some("only".to_owned()), ..spec("s", "0 * * * *") };
         client.put_schedule(&unique, None).await.unwrap();
@@ -249,9 +249,9 @@ on_both! {
         assert_eq!(jobs(&client, "s").await[0].tags, ["schedule:s", "trigger:manual"]);
         assert_eq!(record(&client, "s").await, before);
         let again = client.run_schedule("s", None).await.unwrap().unwrap();
-        assert_eq!((again.id, again.duplicate), (run.id, true), "one waits already");
+        assert_eq!((again.id, again.duplicate), (run.id, true), "one is already waiting");
         ticker.tick(time("2026-05-01T11:00:00Z")).await.unwrap();
-        assert_eq!(jobs(&client, "s").await.len(), 1, "the tick found it too");
+        assert_eq!(jobs(&client, "s").await.len(), 1, "the tick found a duplicate too");
         assert_eq!(record(&client, "s").await.ticked(), Some(time("2026-05-01T11:00:00Z")));
         assert!(client.run_schedule("missing", None).await.unwrap().is_none());
     }
@@ -259,7 +259,7 @@ on_both! {
     async fn a_bad_description_is_refused_whole(place: Place) {
         let (client, _) = at(place, "2026-05-01T10:00:00Z").await;
         let bad = ScheduleSpec { kind: "NOBODY".to_owned(), ..spec("s", "61 * * * *") };
-        let Err(EngineError::Invalid(invalid)) = client.put_schedule(&bad, None).await else { panic!("it was taken") };
+        let Err(EngineError::Invalid(invalid)) = client.put_schedule(&bad, None).await else { panic!("it was accepted") };
         let said = invalid.to_string();
         for part in ["rules[0].minute: 61 is not 0–59", "kind: `NOBODY` is not registered; known kinds: WORK"] {
             assert!(said.contains(part), "{said}");
@@ -267,14 +267,14 @@ on_both! {
         assert!(client.store().schedules(None, 10).await.unwrap().is_empty());
     }
 
-    /// Nobody polls here: the worker goes by wake-ups, and by what it knows of the next tick.
+    /// There is no poll: the worker relies on wake-ups and on the time of the next tick.
     async fn a_worker_ticks_by_itself(place: Place) {
         let handlers = handlers();
         let client = place.client(&["MAIN"], &handlers).await;
         let options = WorkerOptions { poll: NEVER, ..WorkerOptions::default() };
         let worker = Worker::start(client.clone(), &handlers, options).await.unwrap();
-        wait_until("the worker to look at the queues", SOON, || async {
-            // A wake-up that came before it listened would be lost, and there is no poll to make up for it.
+        wait_until("the worker to listen", SOON, || async {
+            // A wake-up before it listens would be lost, and there is no poll to make up for it.
             let id = client.enqueue(windlass_engine::JobRequest::new("WORK", b"{}".to_vec())).await.unwrap().id;
             match client.wait(id, Duration::from_millis(500)).await.unwrap() {
                 Waited::Finished(_) => Seen::Yes(()),
@@ -283,7 +283,7 @@ on_both! {
         })
         .await;
         client.put_schedule(&spec("quick", "every 200ms"), None).await.unwrap();
-        wait_until("five ticks to be worked off", SOON, || async {
+        wait_until("the jobs of five ticks to complete", SOON, || async {
             let done = jobs(&client, "quick").await.into_iter().filter(|job| job.state == JobState::Completed);
             Seen::when(done.count(), |done| *done >= 5)
         })
@@ -295,9 +295,9 @@ on_both! {
     }
 }
 
-/// Postgres counts how often each index was looked at: once with every floor query, and not a time more.
+/// Postgres counts the scans of each index: one for every poll, and no more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_idle_worker_looks_for_ticks_with_its_floor_query_only() {
+async fn an_idle_worker_checks_for_ticks_only_in_its_poll() {
     use sqlx::Connection;
 
     let place = Place::postgres().await;
@@ -310,22 +310,22 @@ async fn an_idle_worker_looks_for_ticks_with_its_floor_query_only() {
     let url = std::env::var("WINDLASS_TEST_POSTGRES_URL")
         .unwrap_or_else(|_| "postgres://postgres@127.0.0.1:5432/test".to_owned());
     let mut admin = sqlx::PgConnection::connect(&url).await.unwrap();
-    let mut looks = async || -> i64 {
-        let scans = "select coalesce(sum(idx_scan), 0)::bigint from pg_stat_user_indexes
+    let mut scans = async || -> i64 {
+        let sql = "select coalesce(sum(idx_scan), 0)::bigint from pg_stat_user_indexes
                      where schemaname = $1 and indexrelname = 'schedules_next'";
-        sqlx::query_scalar(scans).bind(place.schema()).fetch_one(&mut admin).await.unwrap()
+        sqlx::query_scalar(sql).bind(place.schema()).fetch_one(&mut admin).await.unwrap()
     };
     let begun = std::time::Instant::now();
-    // Sessions report what they counted when they like, at most a second late.
+    // Sessions report their counts up to a second late.
     let seen = loop {
-        let seen = looks().await;
+        let seen = scans().await;
         if seen >= 6 || begun.elapsed() > SOON {
             break seen;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     };
     let most = begun.elapsed().as_secs() as i64 + 4;
-    assert!((6..=most).contains(&seen), "{seen} looks in {:?}", begun.elapsed());
+    assert!((6..=most).contains(&seen), "{seen} scans in {:?}", begun.elapsed());
     worker.shutdown().await.unwrap();
     place.end().await;
 }

@@ -1,4 +1,4 @@
-//! Roll-ups against the tables they claim to count.
+//! Roll-ups compared with the tables they count.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ enum Do {
     FailTwice,
     AlwaysFail,
     SnoozeOnce,
-    /// Completes itself, then answers as said.
+    /// Settles itself, then returns success or failure.
     SettleIn {
         commit: bool,
         then_fail: bool,
@@ -42,7 +42,7 @@ async fn act(
         Do::Fail => return Err(JobError::fail("never again")),
         Do::FailTwice if context.attempt() > 2 => {}
         Do::FailTwice | Do::AlwaysFail => return Err(JobError::retry("again")),
-        // A snooze burns no attempt, so it is told by the time the job has waited.
+        // A snooze uses no attempt, so it is recognized by the number of runs.
         Do::SnoozeOnce
             if context.client().store().job(context.job_id()).await?.unwrap().attempts.len() > 1 => {}
         Do::SnoozeOnce => return Err(JobError::snooze(Duration::from_millis(1))),
@@ -71,7 +71,7 @@ fn handlers(store: &Arc<dyn Store>) -> Handlers {
     handlers
 }
 
-/// What the tables hold, in the words of a roll-up.
+/// The counts of a roll-up, taken from the tables.
 async fn counted(store: &dyn Store) -> (u64, u64, u64) {
     let jobs = store.list(&JobFilter::default(), &Page { before: None, limit: 1_000 }).await.unwrap();
     let of = |state: JobState| jobs.iter().filter(|job| job.state == state).count() as u64;
@@ -150,7 +150,7 @@ on_both! {
         assert_eq!(rolled_up(&*place.store).await, counted(&*place.store).await);
     }
 
-    /// Nobody else could: the worker that ran them is gone.
+    /// The worker that ran them is gone.
     async fn the_sweeper_counts_the_dead_letters_it_makes(place: Place) {
         let handlers = handlers(&place.store);
         let client = place.client(&["MAIN"], &handlers).await;
@@ -159,7 +159,7 @@ on_both! {
         client.enqueue(JobRequest::new("DO", b"\"Complete\"".to_vec())).await.unwrap();
         let lease = Duration::from_secs(60);
         let mut sweeper = Sweeper::new(place.store.clone(), lease);
-        // The first crash is in company and only makes it a suspect.
+        // The first crash is beside other jobs and only makes it a suspect.
         for crash in 0..=MAX_LONE_CRASHES {
             let info = WorkerInfo { label: "gone:1".to_owned(), queues: vec![queue], lease };
             let worker = place.store.register_worker(&info).await.unwrap();

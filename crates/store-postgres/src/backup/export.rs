@@ -1,4 +1,4 @@
-//! Rows going out: one connection and one task per export, one repeatable-read transaction from its first row to its last.
+//! Reading rows for a backup: one connection and one task per export, one repeatable-read transaction for all rows.
 
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
@@ -15,15 +15,15 @@ use crate::migrate::newest;
 use crate::row::{PgTime, at, time};
 
 const OP: &str = "export";
-/// Batches read ahead of whoever writes them down.
+/// Batches read ahead of the consumer.
 const AHEAD: usize = 2;
 
-/// A snapshot for as long as it takes: nobody may end it because it is long.
+/// The snapshot has to last as long as the export, so all timeouts are off.
 const SETTINGS: &str = "set local statement_timeout = 0;
                         set local idle_in_transaction_session_timeout = 0;
                         set local jit = off";
 
-/// Each with its table, without those that are computed.
+/// Each column with its table, without generated columns.
 const COLUMNS: &str = "
     select c.relname::text, a.attname::text from pg_class c
     join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
@@ -31,8 +31,8 @@ const COLUMNS: &str = "
 
 const NOW: &str = "select statement_timestamp() + $1::bigint * interval '1 microsecond' as now";
 
-/// Leased jobs as they would be handed back: where they stood, without the attempt. `twin`: a job of the same unique key
-/// waits already, or will be the one that does.
+/// Leased jobs as they would be after a hand-back: at their old place, without the attempt. `duplicate`: another job
+/// with the same unique key waits already, or will wait in its place.
 macro_rules! leased {
     ($rest:literal) => {
         concat!(
@@ -41,7 +41,7 @@ macro_rules! leased {
                         j.queue, j.kind, j.priority, j.unique_key, j.lane,
                         j.unique_key is not null
                         and (exists (select from windlass.ready r where r.unique_key = j.unique_key)
-                             or row_number() over (partition by j.unique_key order by j.id desc) > 1) as twin
+                             or row_number() over (partition by j.unique_key order by j.id desc) > 1) as duplicate
                  from windlass.claims c cross join unnest(c.ids, c.run_ats) i (id, run_at)
                  join windlass.jobs j on j.id = i.id) ",
             $rest
@@ -54,22 +54,22 @@ const READY: &str = leased!(
      union all
      select queue, priority, run_at, id, kind, attempt - 1, case when alone or crashes > 0 then crashes end, unique_key,
             lane
-     from leased where not twin"
+     from leased where not duplicate"
 );
 
-/// With those for the slots of superseded jobs. Differs from SQLite: the same check may be noted more than once here.
+/// Includes checks for the slots of superseded jobs. Differs from SQLite: a check may have several rows here.
 const CHECKS: &str = leased!(
     "select kind, at, lane, bool_or(freed) as freed
      from (select kind, at, lane, freed from windlass.lane_checks
            union all
-           select kind, claimed_at, lane, true from leased where twin and lane is not null) l
+           select kind, claimed_at, lane, true from leased where duplicate and lane is not null) l
      group by kind, at, lane"
 );
 
 const FINISHED: &str = leased!(
     "select id, state, attempt, token, worker, started_at, finished_at, result, error from windlass.finished
      union all
-     select id, 7, attempt, token, worker, claimed_at, claimed_at, null, null from leased where twin"
+     select id, 7, attempt, token, worker, claimed_at, claimed_at, null, null from leased where duplicate"
 );
 
 pub(super) struct PgExport {
@@ -96,7 +96,7 @@ impl Export for PgExport {
 impl PostgresStore {
     pub(super) async fn begin_export(&self, holdings: &Holdings) -> Result<Box<dyn Export>, StoreError> {
         self.do_check_schema().await?;
-        // The callers' connections: those of the pool are needed for heartbeats.
+        // Uses a connection for callers: those of the pool are needed for heartbeats.
         let begin = "begin isolation level repeatable read read only";
         let mut tx = self.callers.begin_with(begin).await.map_err(failed(OP))?;
         sqlx::raw_sql(SETTINGS).execute(&mut *tx).await.map_err(failed(OP))?;
@@ -111,8 +111,8 @@ impl PostgresStore {
         let selects = holdings.tables.iter().map(|table| (*table, self.dynamic(&select(table)))).collect();
         let (send, batches) = mpsc::channel(AHEAD);
         tokio::spawn(async move {
-            // A receiver that is gone wants no more, and no error either.
-            if let Err(Some(error)) = pour(tx, selects, &send).await {
+            // A dropped receiver wants neither more rows nor an error.
+            if let Err(Some(error)) = send_rows(tx, selects, &send).await {
                 let _ = send.send(Err(error)).await;
             }
         });
@@ -122,8 +122,8 @@ impl PostgresStore {
 
 type Batches = mpsc::Sender<Result<Batch, StoreError>>;
 
-/// `Err(None)`: nobody listens any more.
-async fn pour(
+/// `Err(None)` when the receiver was dropped.
+async fn send_rows(
     mut tx: Transaction<'static, Postgres>,
     selects: Vec<(&'static Table, SqlStr)>,
     batches: &Batches,

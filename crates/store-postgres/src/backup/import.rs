@@ -1,4 +1,4 @@
-//! Rows coming in by COPY: one connection, one transaction, committed at the end or not at all.
+//! Restoring rows with COPY: one connection, one transaction, committed at the end or not at all.
 
 use std::fmt::Write;
 
@@ -30,10 +30,10 @@ const MISSING_DAYS: &str = "
 
 pub(super) struct PgImport {
     tx: Transaction<'static, Postgres>,
-    /// Our own schema, as it stands before a name.
+    /// Our own schema, as a prefix of names.
     schema: String,
     tables: Vec<&'static Table>,
-    /// What every restored entity has in its place in the change feed: this transaction.
+    /// The feed position of every restored entity: this transaction.
     changed: String,
     now: Time,
     /// The largest token restored.
@@ -50,7 +50,7 @@ impl PostgresStore {
         sqlx::raw_sql(SETTINGS).execute(&mut *tx).await.map_err(failed(OP))?;
         holdings.check(&self.packs_in(&mut tx).await?)?;
         for name in holdings.tables.iter().map(|table| table.name).chain(["workers"]) {
-            // Against a second restore, and against a worker that starts meanwhile.
+            // Excludes a second restore, and a worker that starts meanwhile.
             let lock = format!("lock table windlass.{name} in share row exclusive mode");
             sqlx::raw_sql(self.dynamic(&lock)).execute(&mut *tx).await.map_err(failed(OP))?;
             let there = format!("select exists (select from windlass.{name}) as there");
@@ -102,7 +102,7 @@ impl Import for PgImport {
     }
 
     async fn finish(mut self: Box<Self>) -> Result<(), StoreError> {
-        self.go_on_above().await?;
+        self.advance_sequences().await?;
         self.run(SLOTS.replace("windlass.", &format!("{}.", self.schema))).await?;
         self.tx.commit().await.map_err(failed(OP))?;
         self.hints.forget();
@@ -127,7 +127,7 @@ impl PgImport {
         Ok(())
     }
 
-    /// Restored jobs lie in their own days like any others, so that retention can drop whole days.
+    /// Restored jobs go to the partitions of their days, so that retention can drop whole days.
     async fn make_days(&mut self, table: &Table, columns: &[usize], rows: &[Row]) -> Result<(), StoreError> {
         let Some(id) = columns.iter().position(|at| table.columns[*at].name == "id") else { return Ok(()) };
         let day = |row: &Row| match row.get(id) {
@@ -155,7 +155,7 @@ impl PgImport {
         Ok(())
     }
 
-    async fn go_on_above(&mut self) -> Result<(), StoreError> {
+    async fn advance_sequences(&mut self) -> Result<(), StoreError> {
         let schema = self.schema.clone();
         for table in self.tables.clone() {
             for column in table.columns.iter().filter(|column| column.serial) {
@@ -168,7 +168,7 @@ impl PgImport {
             }
         }
         for (table, column) in ABOVE_NOW {
-            // Tokens and workers are numbered by sequences of their own.
+            // Tokens and workers have their own sequences.
             let last = if *table == "claims" { self.now.0.max(self.token) } else { self.now.0 };
             let sequence = match *table {
                 "claims" => format!("'{schema}.token_seq'"),
@@ -181,16 +181,15 @@ impl PgImport {
     }
 }
 
-/// In the text format of COPY.
+/// Writes the text format of COPY.
 fn write_cell(out: &mut String, cell: &Cell) {
-    // Writing to a String cannot fail.
     let _ = match cell {
         Cell::Null => out.write_str("\\N"),
         Cell::Int(number) => write!(out, "{number}"),
         Cell::Real(number) => write!(out, "{number}"),
         Cell::Double(number) => write!(out, "{number}"),
         Cell::Flag(flag) => out.write_str(if *flag { "t" } else { "f" }),
-        // A job that waits for others stands at the end of time.
+        // A job that waits for its workflow has no time, which is stored as infinity.
         Cell::Time(i64::MAX) => out.write_str("infinity"),
         Cell::Time(micros) => write!(out, "{}", Time(*micros)),
         Cell::Text(text) => write_text(out, &text_in(text)),
@@ -224,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn copy_reads_back_what_was_meant() {
+    fn copy_restores_special_characters() {
         let written = |cell| {
             let mut out = String::new();
             write_cell(&mut out, &cell);

@@ -1,7 +1,7 @@
-//! Backups: the rows of one moment going out, rows coming into an empty schema, and which copies were made.
+//! Backups: exporting the rows of one moment, importing rows into an empty schema, and the list of backups made.
 //!
-//! Owns the longest transaction there is: an export holds its snapshot until its end. Never writes a file of its own;
-//! what the rows become is the engine's business.
+//! Owns the longest transaction: an export holds its snapshot until it ends. Never writes a backup file: that is the
+//! engine's task.
 
 mod export;
 mod import;

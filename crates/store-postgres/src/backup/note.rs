@@ -1,4 +1,4 @@
-//! The copies that were made.
+//! The list of backups made.
 
 use windlass_core::StoreError;
 use windlass_core::store::BackupNote;

@@ -1,4 +1,4 @@
-//! A provider call's way through the books: reserved, then settled, or swept when nobody settles it.
+//! The bookkeeping of a provider call: reserved, then settled, or swept when it is never settled.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,8 @@ use crate::PostgresStore;
 use crate::error::failed;
 use crate::row::{PgTime, big_in, count, get};
 
-/// No lock on the lease: one that ends a moment later leaves a reservation the sweep books, as if the call had begun.
-/// Asked under the month's lock, in a statement of its own, so that it is not older than the wait for that lock.
+/// Does not lock the lease: if it ends a moment later, the sweep books the reservation as if the call had begun. A
+/// separate statement under the month's lock, so that the result is not older than the wait for that lock.
 const ORIGIN: &str = "
     select k.name, j.tags from windlass.claims c
     join windlass.jobs j on j.id = $1 join windlass.kinds k on k.id = j.kind
@@ -32,7 +32,7 @@ const OPEN: &str = "
 
 const BEFORE: &str = "select how from windlass.usage_ledger where reservation = $1 and token = $2";
 
-/// A lease never comes back, so what one snapshot shows to be without one stays so.
+/// A lease never returns, so a reservation without one in a snapshot stays without one.
 const LEAKED: &str = "
     select r.id, b.name, r.month, r.job_id, r.token, r.kind, r.user_id, r.amount, r.tokens
     from windlass.reservations r join windlass.budgets b on b.id = r.budget
@@ -66,7 +66,6 @@ struct Origin<'a> {
     user: Option<&'a str>,
 }
 
-/// A reservation as it is stored.
 struct Open {
     id: ReservationId,
     budget: String,
@@ -95,7 +94,7 @@ impl PostgresStore {
     pub(super) async fn reserve_call(&self, ask: &Ask) -> Result<Reserved, StoreError> {
         let mut tx = self.pool.begin().await.map_err(failed(RESERVE_OP))?;
         let reserved = self.reserve_on(&mut tx, ask).await?;
-        // Awaited either way: the month's row is not left locked until the pool gets round to it.
+        // Awaited either way: a dropped transaction would keep the month's row locked until the pool rolls it back.
         let ended = match &reserved {
             Reserved::Granted(_) => tx.commit().await,
             _ => tx.rollback().await,
@@ -176,7 +175,7 @@ impl PostgresStore {
         })
     }
 
-    /// One transaction per budget and month: none holds two of the rows that everybody waits for.
+    /// One transaction per budget and month, so that none holds two of these contended rows.
     pub(super) async fn sweep_calls(&self) -> Result<Vec<Leak>, StoreError> {
         let rows = sqlx::query(self.sql(LEAKED)).fetch_all(&self.pool).await.map_err(failed(SWEEP_OP))?;
         let mut months: BTreeMap<(String, Month), Vec<Open>> = BTreeMap::new();
@@ -202,8 +201,8 @@ impl PostgresStore {
         Ok(leaks)
     }
 
-    /// The reservation's end: out of the open ones, into the ledger, its month and the sums by kind, user and provider.
-    /// `None` when somebody else ended it before the month was ours.
+    /// Ends the reservation: removes it, and books it in the ledger, its month and the sums by kind, user and
+    /// provider. `None` when it was ended elsewhere before the month was locked.
     async fn book(
         &self,
         conn: &mut PgConnection,
@@ -213,7 +212,9 @@ impl PostgresStore {
         now: Time,
     ) -> Result<Option<Vec<Alert>>, StoreError> {
         let Some(budget) = self.budget_named(conn, &open.budget).await? else {
-            return Err(StoreError::Corrupt { what: format!("reservation {} is of no budget", open.id) });
+            return Err(StoreError::Corrupt {
+                what: format!("reservation {} belongs to an unknown budget", open.id),
+            });
         };
         let before = self.lock_month(conn, &budget, open.month, now).await?;
         let closed = sqlx::query(self.sql(CLOSE))
@@ -230,7 +231,7 @@ impl PostgresStore {
         self.put_month(conn, &budget, &after, now).await?;
         match how {
             Booked::Settled => self.fire(conn, &budget, &after, now).await.map(Some),
-            // Nothing more is used than before, and nobody here would raise an alert.
+            // Usage did not grow, so no alert can fire.
             Booked::Leaked | Booked::Reset => Ok(Some(Vec::new())),
         }
     }

@@ -1,4 +1,4 @@
-//! What operators change about a budget, with its line in the audit.
+//! Changes of a budget by operators, with their audit records.
 
 use sqlx::PgConnection;
 use windlass_core::budget::{BudgetChange, Month, Standing};
@@ -63,8 +63,8 @@ impl PostgresStore {
         Ok(Changed::Done { standing, alerts })
     }
 
-    /// One line that takes back what was booked, so that the ledger still adds up; the sums by kind, user and provider
-    /// begin anew.
+    /// Books one ledger entry that cancels the month's bookings, so that the ledger still adds up. The sums by kind,
+    /// user and provider start again at zero.
     async fn take_back(
         &self,
         conn: &mut PgConnection,

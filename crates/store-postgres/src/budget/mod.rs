@@ -1,8 +1,7 @@
-//! Budgets: what was reserved, what was booked, which alerts fired, and what operators changed.
+//! Budgets: reservations, bookings, alerts that fired, and operators' changes.
 //!
-//! Owns the tables of budgets. Whether a call fits is `core::budget`'s word, under the lock of the month's
-//! row; here it is written down. Whoever changes anything of a month locks that row first and nothing of another month
-//! after it, so that all wait for each other in one direction.
+//! Owns the tables of budgets. `core::budget` decides whether a call fits, under the lock of the month's row. A change
+//! locks the row of its month first and no other month after it, so that changes cannot deadlock.
 
 mod call;
 mod change;

@@ -1,4 +1,4 @@
-//! One budget in one month: the row everything about it is decided on, and its alerts.
+//! One budget in one month: the row that all decisions are based on, and its alerts.
 
 use sqlx::PgConnection;
 use sqlx::postgres::PgRow;
@@ -18,7 +18,7 @@ const FIND: &str = "
     select month, limit_amount, limit_tokens, settled_amount, settled_tokens, reserved_amount, reserved_tokens
     from windlass.budget_months where budget = $1 and month = $2";
 
-/// From the budget as it is now: a row made from what was read before may miss a change that was just committed.
+/// Copies the limits in the statement itself: limits read earlier may miss a change that was just committed.
 const MAKE: &str = "
     insert into windlass.budget_months (budget, month, limit_amount, limit_tokens, updated_at)
     select id, $2, amount, tokens, $3 from windlass.budgets where id = $1
@@ -42,7 +42,7 @@ const REARM: &str =
 const OP: &str = "write a budget's month";
 
 pub(super) fn month_of(text: &str) -> Result<Month, StoreError> {
-    text.parse().map_err(|_| StoreError::Corrupt { what: format!("`{text}` stands for a month") })
+    text.parse().map_err(|_| StoreError::Corrupt { what: format!("`{text}` is not a month") })
 }
 
 pub(super) fn standing(row: &PgRow) -> Result<Standing, StoreError> {
@@ -60,7 +60,7 @@ pub(super) fn standing(row: &PgRow) -> Result<Standing, StoreError> {
     })
 }
 
-/// A month nothing was used in yet.
+/// A month without usage.
 pub(super) fn fresh(spec: &BudgetSpec, month: Month) -> Standing {
     let limits = Limits { amount: spec.limit, tokens: spec.tokens };
     Standing { month, limits, settled: Sums::default(), reserved: Sums::default() }
@@ -78,7 +78,7 @@ impl PostgresStore {
         row.as_ref().map(standing).transpose()
     }
 
-    /// The month's row under lock, made when it is not there yet.
+    /// The locked row of the month, created when missing.
     pub(super) async fn lock_month(
         &self,
         conn: &mut PgConnection,
@@ -100,7 +100,6 @@ impl PostgresStore {
         standing(&lock().fetch_one(conn).await.map_err(failed(OP))?)
     }
 
-    /// Writes the sums back.
     pub(super) async fn put_month(
         &self,
         conn: &mut PgConnection,
@@ -123,7 +122,7 @@ impl PostgresStore {
         Ok(())
     }
 
-    /// The alerts that are new this month.
+    /// Records and returns the alerts that are new this month.
     pub(super) async fn fire(
         &self,
         conn: &mut PgConnection,
@@ -149,7 +148,7 @@ impl PostgresStore {
         Ok(due)
     }
 
-    /// Forgets alerts that hold no longer: they may fire again.
+    /// Removes alerts that no longer hold, so that they may fire again.
     pub(super) async fn rearm(
         &self,
         conn: &mut PgConnection,

@@ -1,4 +1,4 @@
-//! Budgets, their months and their books, as they are shown.
+//! Reading budgets, their months and their ledgers.
 
 use sqlx::postgres::PgRow;
 use windlass_core::budget::{Alert, Amount, Level, Month, Standing, Threshold};
@@ -136,7 +136,7 @@ impl PostgresStore {
 
 fn fired(row: &PgRow) -> Result<Fired, StoreError> {
     let (percent, level): (i16, String) = (get(row, "percent")?, get(row, "level")?);
-    let corrupt = |_| StoreError::Corrupt { what: format!("`{level}` stands for a level") };
+    let corrupt = |_| StoreError::Corrupt { what: format!("`{level}` is not an alert level") };
     let level: Level = level.parse().map_err(corrupt)?;
     let percent = u16::try_from(percent).unwrap_or(0);
     Ok(Fired { threshold: Threshold { percent, level }, at: time(row, "at")? })
@@ -154,7 +154,7 @@ fn cost(row: &PgRow) -> Result<Cost, StoreError> {
 
 fn entry(row: &PgRow) -> Result<Entry, StoreError> {
     let how: String = get(row, "how")?;
-    let corrupt = || StoreError::Corrupt { what: format!("`{how}` stands in the ledger") };
+    let corrupt = || StoreError::Corrupt { what: format!("`{how}` in the ledger is unknown") };
     let call: (Option<i64>, Option<i64>, Option<String>) =
         (get(row, "reservation")?, get(row, "job_id")?, get(row, "kind")?);
     let call = match call {

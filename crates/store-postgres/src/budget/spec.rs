@@ -9,7 +9,7 @@ use crate::PostgresStore;
 use crate::error::failed;
 use crate::row::{big_in, get};
 
-/// A budget with its number.
+/// A budget with its id.
 pub(super) struct Known {
     pub(super) id: i32,
     pub(super) spec: BudgetSpec,
@@ -21,7 +21,7 @@ const NAMED: &str = "
 const ALL: &str = "
     select id, name, currency, amount, tokens, thresholds::text from windlass.budgets order by name";
 
-/// Sums of two currencies in one book would mean nothing.
+/// Sums of two currencies would be meaningless.
 const OTHER_CURRENCY: &str = "
     select currency from windlass.budgets b where name = $1 and currency <> $2
     and exists (select from windlass.budget_months m
@@ -34,7 +34,7 @@ const PUT: &str = "
         thresholds = excluded.thresholds
     returning id";
 
-/// Months that are over keep the limit they had.
+/// Past months keep the limit they had.
 const PUT_LIMITS: &str = "
     update windlass.budget_months
     set limit_amount = case when live_amount then limit_amount else $3 end,
@@ -74,7 +74,7 @@ impl PostgresStore {
         rows.iter().map(read).collect()
     }
 
-    /// In name order, so that processes starting together wait for each other in one direction.
+    /// In name order, so that processes that start together do not deadlock.
     pub(super) async fn write_budgets(&self, specs: &[BudgetSpec]) -> Result<(), StoreError> {
         let mut specs: Vec<&BudgetSpec> = specs.iter().collect();
         specs.sort_by(|a, b| a.name.cmp(&b.name));

@@ -1,7 +1,8 @@
-//! What the writes of one call come to, worked out in memory on the rows as they were read under their locks.
+//! The result of all writes of one call, computed in memory from the locked rows.
 //!
-//! Differs from SQLite, which writes one after the other: here each entity's row is written once, as its last write
-//! leaves it, while every version counts and every write has its answer and its box. Pure; never touches the database.
+//! Differs from SQLite, which applies the writes one by one: here each entity's row is written once, as its last write
+//! leaves it. Every version still counts, and every write has its answer and its box. Pure; never touches the
+//! database.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,43 +19,43 @@ pub(super) struct Batch<'w> {
     writes: Vec<&'w EntityWrite>,
     /// By type and id: the order in which rows are locked.
     pub(super) entities: Vec<Entity<'w>>,
-    /// What became of each write.
+    /// The result of each write.
     steps: Vec<Step>,
 }
 
-/// An entity as the call's writes leave it.
+/// An entity as the writes of the call leave it.
 pub(super) struct Entity<'w> {
-    /// The first of its writes: type and id.
+    /// The first of its writes, for type and id.
     pub(super) write: &'w EntityWrite,
-    /// All of them, in order.
-    turns: Vec<usize>,
-    /// `None`: it has no row yet.
+    /// The indexes of all its writes, in order.
+    indexes: Vec<usize>,
+    /// `None` when it has no row yet.
     pub(super) no: Option<i64>,
-    /// The version its row had when the call began.
-    pub(super) stood: Option<u64>,
+    /// The version of its row when the call began.
+    pub(super) old_version: Option<u64>,
     pub(super) now: Option<Current>,
     pub(super) indexed_version: Option<u64>,
     /// The newest box of this call.
     pub(super) job: Option<JobId>,
     pub(super) waiting_box: Fate,
-    /// Its last write leaves nothing to wait for, and an earlier one may have queued a box.
+    /// The last write needs no box, and an earlier one may have queued one.
     pub(super) box_ends: bool,
     pub(super) vectors_go: bool,
     pub(super) vectors: Vec<Prepared>,
 }
 
-/// A row found under its key.
+/// A row found by its key.
 pub(super) struct Row {
     pub(super) no: i64,
     pub(super) current: Current,
     pub(super) indexed_version: Option<u64>,
 }
 
-/// What becomes of the box that waits when the call begins.
+/// What happens to the box that waits when the call begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Stays,
-    /// A newer box takes its place in time.
+    /// A newer box takes its place in the queue.
     Replaced,
     Ends,
 }
@@ -67,23 +68,23 @@ enum Step {
 
 impl<'w> Batch<'w> {
     pub(super) fn of(writes: &[&'w EntityWrite]) -> Batch<'w> {
-        let mut turns: BTreeMap<(TypeId, &str), Vec<usize>> = BTreeMap::new();
-        for (turn, write) in writes.iter().enumerate() {
-            turns.entry((write.type_id, &write.id)).or_default().push(turn);
+        let mut indexes: BTreeMap<(TypeId, &str), Vec<usize>> = BTreeMap::new();
+        for (index, write) in writes.iter().enumerate() {
+            indexes.entry((write.type_id, &write.id)).or_default().push(index);
         }
-        let entity = |turns: Vec<usize>| Some(Entity::new(writes[*turns.first()?], turns));
-        let entities = turns.into_values().filter_map(entity).collect();
+        let entity = |indexes: Vec<usize>| Some(Entity::new(writes[*indexes.first()?], indexes));
+        let entities = indexes.into_values().filter_map(entity).collect();
         let steps = writes.iter().map(|_| Step::Open).collect();
         Batch { writes: writes.to_vec(), entities, steps }
     }
 
-    /// Decides every write of entity `n` on the row it has now, or on none.
+    /// Decides every write of entity `n` from its current row, or from none.
     pub(super) fn decide(&mut self, n: usize, row: Option<Row>, boxes: &BoxKinds) {
         let Some(entity) = self.entities.get_mut(n) else { return };
         entity.start(row);
-        for turn in entity.turns.clone() {
-            let write = self.writes[turn];
-            self.steps[turn] = match decide(entity.now.as_ref(), write) {
+        for index in entity.indexes.clone() {
+            let write = self.writes[index];
+            self.steps[index] = match decide(entity.now.as_ref(), write) {
                 Decision::Refused(refusal) => Step::Refused(refusal),
                 Decision::Write(plan) => {
                     let (written, job) = entity.take(write, plan, boxes);
@@ -98,7 +99,7 @@ impl<'w> Batch<'w> {
         self.steps.iter().filter(|step| step.needs_id()).count()
     }
 
-    /// Gives boxes their ids in the order of the writes, so that they are run in it.
+    /// Assigns ids to the boxes in the order of the writes, so that they run in that order.
     pub(super) fn number(&mut self, ids: Vec<i64>) {
         for (step, id) in self.steps.iter_mut().filter(|step| step.needs_id()).zip(ids) {
             let Step::Written { entity, written, .. } = step else { continue };
@@ -107,7 +108,7 @@ impl<'w> Batch<'w> {
         }
     }
 
-    /// The boxes with the ids they were given and the entity each is of.
+    /// The boxes with their ids and the index of their entities.
     pub(super) fn take_boxes(&mut self) -> Vec<(NewJob, i64, usize)> {
         let boxed = |step: &mut Step| match step {
             Step::Written { entity, written, job } => Some((*job.take()?, written.job?.0, *entity)),
@@ -120,7 +121,7 @@ impl<'w> Batch<'w> {
         let lost = |what: &str| StoreError::Corrupt { what: what.to_owned() };
         let entities = self.entities;
         let answer = |step| match step {
-            Step::Open => Err(lost("a write of the call was not decided")),
+            Step::Open => Err(lost("a write of the call has no result")),
             Step::Refused(refusal) => Ok(Saved::Refused(refusal)),
             Step::Written { entity, written, .. } => {
                 let no = entities[entity].no.ok_or_else(|| lost("an entity was written and has no row"))?;
@@ -138,12 +139,12 @@ impl Step {
 }
 
 impl<'w> Entity<'w> {
-    fn new(write: &'w EntityWrite, turns: Vec<usize>) -> Entity<'w> {
+    fn new(write: &'w EntityWrite, indexes: Vec<usize>) -> Entity<'w> {
         Entity {
             write,
-            turns,
+            indexes,
             no: None,
-            stood: None,
+            old_version: None,
             now: None,
             indexed_version: None,
             job: None,
@@ -154,17 +155,18 @@ impl<'w> Entity<'w> {
         }
     }
 
-    /// Forgets what an earlier look led to.
+    /// Resets what an earlier read led to.
     fn start(&mut self, row: Option<Row>) {
-        *self = Entity::new(self.write, std::mem::take(&mut self.turns));
+        *self = Entity::new(self.write, std::mem::take(&mut self.indexes));
         let Some(Row { no, current, indexed_version }) = row else { return };
-        (self.no, self.stood, self.indexed_version) = (Some(no), Some(current.version), indexed_version);
+        (self.no, self.old_version, self.indexed_version) =
+            (Some(no), Some(current.version), indexed_version);
         self.now = Some(current);
     }
 
-    /// A write was taken: the version moved.
+    /// A write was accepted, so the version changed.
     pub(super) fn is_changed(&self) -> bool {
-        self.now.as_ref().map(|now| now.version) != self.stood
+        self.now.as_ref().map(|now| now.version) != self.old_version
     }
 
     pub(super) fn box_key(&self) -> String {
@@ -205,7 +207,7 @@ impl<'w> Entity<'w> {
         let Plan { operation, version, fields, hash, .. } = plan;
         let (waiting, fields) = (job.as_ref().and(strategy), fields.map(Cow::into_owned));
         self.now = Some(Current { version, fields, hash, state, waiting });
-        // The row's number and the box's id are known once they are written.
+        // The row's number and the box's id are filled in once they are written.
         let id = write.id.clone();
         (Written { no: EntityNo(0), id, version, operation, state, job: None, strategy }, job)
     }

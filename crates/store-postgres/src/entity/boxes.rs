@@ -1,4 +1,4 @@
-//! What a call of writes leaves behind beside the rows: boxes in their queues, and vectors that came along.
+//! What a call of writes adds beside the rows: boxes in their queues, and vectors that came with the writes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,8 +11,8 @@ use crate::PostgresStore;
 use crate::error::failed;
 use crate::row::{get, text_in, time};
 
-/// Differs from SQLite, which looks for each box when its turn comes: all that wait are taken out at once, whether a
-/// newer one takes their place or not, so that a thousand replacements cost no more round trips than one.
+/// Differs from SQLite, which handles the boxes one by one: all waiting boxes are removed at once, whether replaced or
+/// not, so that a thousand replacements need no more round trips than one.
 const END_BOXES: &str = "
     with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
     d as (delete from windlass.ready where unique_key = any ($2::text[]) and unique_key is not null and lane is null
@@ -31,16 +31,16 @@ const PUT_VECTORS: &str = "
 
 const OP: &str = "save entities";
 
-/// Queues that got boxes, and where the first of those stands.
+/// Queues that got boxes, and the earliest time of those.
 pub(super) type Places = (BTreeSet<QueueId>, Time);
 
-/// Where a box that was taken out stood, and the time that was.
-struct Stood {
+/// The time a removed box was due, and when it was removed.
+struct RemovedBox {
     run_at: Time,
     now: Time,
 }
 
-/// Vectors by entity and space, each of them once.
+/// Vectors by entity and space, each once.
 pub(super) type Vectors<'v> = BTreeMap<(i64, &'v str), (&'v ContentHash, &'v [u8])>;
 
 impl PostgresStore {
@@ -51,14 +51,14 @@ impl PostgresStore {
     ) -> Result<Places, StoreError> {
         let boxed = batch.take_boxes();
         let entities = &batch.entities;
-        // An entity that is new has no box yet.
-        let touched = |e: &&Entity<'_>| e.stood.is_some() && e.waiting_box != Fate::Stays;
-        let stood = self.take_out(conn, keys(entities, touched)).await?;
+        // A new entity has no box yet.
+        let touched = |e: &&Entity<'_>| e.old_version.is_some() && e.waiting_box != Fate::Stays;
+        let removed = self.take_out(conn, keys(entities, touched)).await?;
         let mut first = Time(i64::MAX);
         let (mut jobs, mut ids) = (Vec::with_capacity(boxed.len()), Vec::with_capacity(boxed.len()));
         for (mut job, id, n) in boxed {
             if entities[n].waiting_box == Fate::Replaced {
-                first = first.min(keep_place(&mut job, &stood));
+                first = first.min(keep_place(&mut job, &removed));
             }
             jobs.push(job);
             ids.push(id);
@@ -75,7 +75,7 @@ impl PostgresStore {
         &self,
         conn: &mut PgConnection,
         keys: Vec<String>,
-    ) -> Result<HashMap<String, Stood>, StoreError> {
+    ) -> Result<HashMap<String, RemovedBox>, StoreError> {
         if keys.is_empty() {
             return Ok(HashMap::new());
         }
@@ -87,8 +87,8 @@ impl PostgresStore {
             .map_err(failed(OP))?;
         rows.iter()
             .map(|row| {
-                let stood = Stood { run_at: time(row, "run_at")?, now: time(row, "now")? };
-                Ok((get(row, "unique_key")?, stood))
+                let removed = RemovedBox { run_at: time(row, "run_at")?, now: time(row, "now")? };
+                Ok((get(row, "unique_key")?, removed))
             })
             .collect()
     }
@@ -113,7 +113,7 @@ impl PostgresStore {
         self.put_vectors(conn, &vectors).await
     }
 
-    /// Callers hold the locks of the entities.
+    /// The caller has locked the entities.
     pub(super) async fn put_vectors(
         &self,
         conn: &mut PgConnection,
@@ -138,10 +138,10 @@ fn keys<'w>(entities: &[Entity<'w>], which: impl Fn(&&Entity<'w>) -> bool) -> Ve
     entities.iter().filter(which).map(Entity::box_key).collect()
 }
 
-/// A newer box keeps the place of the one it replaces, unless its own is earlier. Says where it stands.
-fn keep_place(job: &mut NewJob, stood: &HashMap<String, Stood>) -> Time {
-    let stood = job.unique.as_ref().and_then(|unique| stood.get(&unique.key));
-    let Some(Stood { run_at, now }) = stood else { return Time(i64::MAX) };
+/// A newer box keeps the time of the one it replaces, unless its own is earlier. Returns that time.
+fn keep_place(job: &mut NewJob, removed: &HashMap<String, RemovedBox>) -> Time {
+    let removed = job.unique.as_ref().and_then(|unique| removed.get(&unique.key));
+    let Some(RemovedBox { run_at, now }) = removed else { return Time(i64::MAX) };
     let own = match job.run_at {
         RunAt::Now => *now,
         RunAt::In(delay) => now.plus(delay),

@@ -1,9 +1,9 @@
-//! What the end of a box does to the entity that waits for it: `core::entity::why_failed`, written in the transaction of
-//! the end.
+//! What the end of a box does to its entity, decided by `core::entity::why_failed` and written in the same
+//! transaction.
 //!
-//! Differs from SQLite, where the one writer is the lock: whoever ends or replays boxes first locks the entities that wait
-//! for them, by type and id, and then the jobs. An entity waits for its newest box and never again for an older one, so
-//! what is not found by the lock cannot come to wait for it later.
+//! Differs from SQLite, where there is one writer: a transaction that ends or retries boxes first locks the entities
+//! that wait for them, by type and id, and then the jobs. An entity waits for its newest box and never again for an
+//! older one, so an entity that is not found here cannot wait for the box later.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use crate::PostgresStore;
 use crate::error::failed;
 use crate::row::{get, text_in};
 
-/// The limit makes each job a look into an index, whatever the planner thinks of the array's length.
+/// The limit forces an index lookup per job, whatever the planner assumes about the array's length.
 const LOCK: &str = "
     with k as materialized (
         select b.job, t.id as type, j.entity_id as id
@@ -28,7 +28,7 @@ const LOCK: &str = "
     cross join lateral (
         select no from windlass.entities where type = k.type and id = k.id and job_id = k.job for update) e";
 
-/// The strategy the box had stays in `waiting`: it counts again when the box is replayed.
+/// `waiting` keeps the strategy of the box, which applies again when the box is retried.
 const FAILED: &str = "
     update windlass.entities e set state = 3, error = u.why
     from unnest($1::bigint[], $2::text[]) u (no, why)
@@ -37,16 +37,16 @@ const FAILED: &str = "
 const PENDING: &str =
     "update windlass.entities set state = 1, error = null where no = any ($1) and state = 3";
 
-const OP: &str = "tell entities of their boxes";
+const OP: &str = "update the entities of boxes";
 
-/// Entities under lock, by the box each waits for or waited for last.
+/// Locked entities, by the box that each waits for or waited for last.
 #[derive(Default)]
 pub(crate) struct Waiting {
     entities: HashMap<i64, i64>,
 }
 
 impl PostgresStore {
-    /// Of any jobs; most are no boxes.
+    /// For any jobs; most are not boxes.
     pub(crate) async fn lock_waiting(
         &self,
         conn: &mut PgConnection,
@@ -60,7 +60,7 @@ impl PostgresStore {
         Ok(Waiting { entities: rows.iter().map(pair).collect::<Result<_, StoreError>>()? })
     }
 
-    /// Jobs that ended, each with why its entity is failed.
+    /// Jobs that ended, each with the reason why its entity failed.
     pub(crate) async fn fail_waiting(
         &self,
         conn: &mut PgConnection,
@@ -71,7 +71,7 @@ impl PostgresStore {
         self.fail_entities(conn, ended.filter_map(waiting)).await
     }
 
-    /// Under their locks.
+    /// The caller has locked the entities.
     pub(super) async fn fail_entities(
         &self,
         conn: &mut PgConnection,
@@ -86,7 +86,7 @@ impl PostgresStore {
         Ok(())
     }
 
-    /// Jobs that were replayed.
+    /// Jobs that were retried.
     pub(crate) async fn wait_again(
         &self,
         conn: &mut PgConnection,

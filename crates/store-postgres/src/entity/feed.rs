@@ -1,9 +1,9 @@
 //! The change feed, read by snapshot.
 //!
-//! Differs from SQLite, where the one writer makes the order of changes the order of commits: here a transaction may
-//! commit after one that began later, so "behind the last I saw" would miss it. A follower remembers the snapshot of its
-//! last look and asks for rows whose transaction that snapshot did not see: those still under way then, and all that
-//! began since. Never holds a snapshot open between two looks.
+//! Differs from SQLite, where with one writer the order of changes is the order of commits. Here a transaction may
+//! commit after one that began later, and reading "everything after the last" would miss it. A follower remembers the
+//! snapshot of its last read and asks for rows of transactions that this snapshot did not see: those that were still
+//! running, and all that began since. Never holds a snapshot open between two reads.
 
 use sqlx::postgres::PgRow;
 use windlass_core::id::EntityNo;
@@ -14,9 +14,9 @@ use crate::PostgresStore;
 use crate::error::failed;
 use crate::row::{count, get, text_in};
 
-/// One statement, so that the snapshot answered is the one the rows were read by; the join answers it also when there
-/// are no rows. The limit keeps the planner to one look per row: a plan made while the tables are small would read all
-/// vectors for each page, and stay.
+/// One statement, so that the returned snapshot is the one that the rows were read in. The join returns it even when
+/// there are no rows. The limit forces one lookup per row: a plan made while the tables are small would read all
+/// vectors for each page, and stay cached.
 macro_rules! feed {
     ($changed:literal) => {
         concat!(
@@ -33,14 +33,14 @@ macro_rules! feed {
     };
 }
 
-/// Whoever begins has nothing that a tombstone could end.
+/// A new follower has nothing that a tombstone could delete.
 const LOAD: &str =
     feed!("select no, no as place from windlass.entities where no > $3 and state <> 4 order by no limit $2");
 
-/// Transactions that were under way at the mark are few and looked up one by one; the rest begins at its end, however
-/// long one of them lasts. Each part has one lower bound: given two, Postgres may start its scan from the lower one.
-/// Rows restored from another server may be from a transaction that is still to come here: no row that is seen can be,
-/// so those wait for their next change.
+/// The few transactions that were running at the mark are looked up one by one. The rest begins after the mark,
+/// however long one of them lasts. Each part has one lower bound: given two, Postgres may start its scan at the lower
+/// one. Rows restored from another server may have transaction numbers that this server has not reached. They are not
+/// shown as changes until they change again.
 const CHANGED: &str = feed!(
     "select no, changed as place from (
          (select no, changed from windlass.entities
@@ -58,12 +58,12 @@ const CHANGED: &str = feed!(
 
 const OP: &str = "read the change feed";
 
-/// Where a follower stands. `until` is the snapshot its present round began with: when the round is over, the next
-/// one shows what that snapshot did not see.
+/// The position of a follower. `until` is the snapshot at the start of its current round. The next round shows what
+/// that snapshot did not see.
 enum Mark {
-    /// `load/until/no`: reading every entity, by number.
+    /// `load/until/no`: reading every entity by number.
     Load { until: Option<String>, after: i64 },
-    /// `feed/since`, or within a long round `feed/since/until/changed/no`.
+    /// `feed/since`, or within a round of several pages `feed/since/until/changed/no`.
     Feed { since: String, until: Option<String>, changed: String, no: i64 },
 }
 
@@ -89,7 +89,7 @@ impl Mark {
         Mark::Feed { since: since.to_owned(), until: None, changed: "0".to_owned(), no: 0 }
     }
 
-    /// After a page that was read at `now`; `last` is its last row, if it was a full one.
+    /// The position after a page read at `now`; `last` is the last row of a full page.
     fn next(self, now: String, last: Option<(String, i64)>) -> Mark {
         match (self, last) {
             (Mark::Load { until, .. } | Mark::Feed { until, .. }, None) => Mark::begin(&until.unwrap_or(now)),
@@ -139,8 +139,9 @@ impl PostgresStore {
                 .bind(*no),
         };
         let rows = query.fetch_all(&self.pool).await.map_err(failed(OP))?;
-        let first =
-            rows.first().ok_or_else(|| StoreError::Corrupt { what: "a feed without a row".into() })?;
+        let first = rows
+            .first()
+            .ok_or_else(|| StoreError::Corrupt { what: "the feed query returned no row".into() })?;
         let now: String = get(first, "now")?;
         let entities = rows.iter().filter_map(|row| changed(row).transpose());
         let entities = entities.collect::<Result<Vec<ChangedEntity>, StoreError>>()?;
@@ -149,14 +150,14 @@ impl PostgresStore {
             Some(row) => Some((get(row, "changed")?, get(row, "no")?)),
             None => None,
         };
-        // A round of several pages ends with what was there when it began: what came meanwhile is there at once.
+        // A round of several pages ends with what existed when it began, so there may be more at once.
         let more = full || mark.is_later_page();
         let mark = mark.next(now, last).text();
         Ok(Changes { entities, mark, more })
     }
 }
 
-/// `None`: the row that only says the snapshot.
+/// `None` for the row that only has the snapshot.
 fn changed(row: &PgRow) -> Result<Option<ChangedEntity>, StoreError> {
     let Some(no) = get::<Option<i64>>(row, "no")? else { return Ok(None) };
     let fields: Option<String> = get(row, "fields")?;

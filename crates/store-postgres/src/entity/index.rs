@@ -1,4 +1,4 @@
-//! Ending boxes: settlement and vector in one transaction.
+//! Settling boxes: settlement and vector in one transaction.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use crate::error::{failed, is_conflict};
 use crate::row::get;
 use crate::settle::places;
 
-/// As a writer locks, without reading the content. `age`: since it was written, in microseconds.
+/// Locks like a writer, without reading the content. `age`: microseconds since it was written.
 const LOCK_HASHES: &str = "
     select k.n, e.no, e.hash, e.state, e.job_id,
            (extract(epoch from statement_timestamp() - e.updated_at) * 1000000)::bigint + $3 as age
@@ -31,13 +31,12 @@ const EMBEDDED: &str = "
     where no = any ($1)";
 
 const OP: &str = "index entities";
-/// Boxes of one transaction, each with its vector.
+/// Boxes per transaction, each with its vector.
 const ROWS: usize = 1_000;
 
-/// Entities under lock.
 type Locked<'d> = HashMap<(TypeId, &'d str), Row>;
 
-/// An entity as it stands.
+/// The columns of a locked entity.
 struct Row {
     no: i64,
     hash: Option<ContentHash>,
@@ -66,8 +65,8 @@ impl PostgresStore {
     async fn end_boxes_once(&self, done: &[BoxDone]) -> Result<Vec<BoxEnd>, StoreError> {
         let settlements: Vec<Settlement> = done.iter().map(|one| one.settlement.clone()).collect();
         let mut tx = self.pool.begin().await.map_err(failed(OP))?;
-        // Differs from SQLite, which settles first: a job that returns takes its unique key, for which a writer may
-        // wait while it holds an entity. Entities before jobs, here as there, so neither waits for the other.
+        // Differs from SQLite, which settles first. A returning job takes its unique key, for which a writer may wait
+        // while it has locked an entity. Locking entities before jobs, as writers do, avoids the deadlock.
         let locked = self.lock_boxed(&mut tx, done).await?;
         let read = Instant::now();
         let answers = self.settle_on(&mut tx, &settlements).await?;
@@ -109,8 +108,9 @@ impl PostgresStore {
             .map(|row| {
                 let n: i64 = get(row, "n")?;
                 let key = usize::try_from(n - 1).ok().and_then(|n| keys.get(n));
-                let key =
-                    key.ok_or_else(|| StoreError::Corrupt { what: format!("row {n} of the locked") })?;
+                let key = key.ok_or_else(|| StoreError::Corrupt {
+                    what: format!("the lock statement returned the unknown row {n}"),
+                })?;
                 let age = Duration::from_micros(u64::try_from(get::<i64>(row, "age")?).unwrap_or(0));
                 let state = read_state(get(row, "state")?)?;
                 let (no, job, hash) = (get(row, "no")?, get(row, "job_id")?, read_hash(row)?);
@@ -141,7 +141,7 @@ impl PostgresStore {
     }
 }
 
-/// The entity while its content is the one that was boxed; a tombstone has none.
+/// `None` when the content has changed since it was boxed. A tombstone has no content.
 fn written_of<'l>(locked: &'l Locked<'_>, one: &'l BoxDone) -> Option<&'l Row> {
     locked.get(&(one.entity_type, one.id.as_str())).filter(|row| row.hash == Some(one.hash))
 }

@@ -1,8 +1,8 @@
-//! Idempotency keys of entities' writes: taken before the write, answered with it, in one transaction.
+//! Idempotency keys of entity writes: stored before the write, answered with it, in one transaction.
 //!
-//! Differs from SQLite, which looks first and keeps the key with its answer: here the unique row is what two callers
-//! with one key wait at, so it is there before the write. The loser finds the winner's answer, or takes over when the
-//! winner rolls back.
+//! Differs from SQLite, which stores the key together with its answer. Here two callers with one key have to wait for
+//! each other on the unique row, so it is inserted before the write. The second finds the answer of the first, or
+//! takes over when the first rolls back.
 
 use sqlx::PgConnection;
 use windlass_core::entity::{BoxKinds, EntityWrite, WriteRefusal};
@@ -28,7 +28,7 @@ const RESTATE: &str = "update windlass.idempotency set answer = $2 where key = $
 const OP: &str = "save entities";
 
 impl PostgresStore {
-    /// One write.
+    /// Does one write with a key.
     pub(super) async fn save_keyed(
         &self,
         conn: &mut PgConnection,
@@ -50,7 +50,7 @@ impl PostgresStore {
         Ok((saved, places))
     }
 
-    /// What a write with this key is answered without being done; `None` when the key is this one's now.
+    /// The stored answer to a write with this key; `None` when the key now belongs to this write.
     async fn take_key(
         &self,
         conn: &mut PgConnection,
@@ -69,7 +69,7 @@ impl PostgresStore {
                 return Ok(None);
             }
             let query = sqlx::query(self.sql(READ)).bind(&key.key);
-            // A key that vanished between the two looks is tried again.
+            // A key that was deleted between the two statements is tried again.
             let Some(row) = query.fetch_optional(&mut *conn).await.map_err(failed(OP))? else { continue };
             let fingerprint: &[u8] = get(&row, "fingerprint")?;
             let answer: Option<&str> = get(&row, "answer")?;

@@ -1,8 +1,8 @@
 //! Entities: rows, tombstones, boxes and the change feed.
 //!
-//! Owns: types, entities and vectors. What a write does is `core::entity::decide`'s, under the row's lock; here it is
-//! written down, box and all, in one transaction. Whoever takes locks takes an idempotency key first, then entities by type
-//! and id, then jobs, so that writers and indexers wait for each other in one direction.
+//! Owns: types, entities and vectors. `core::entity::decide` decides what a write does, under the row's lock; it is
+//! written here with its box, in one transaction. Locks are always taken in one order: idempotency key, entities by
+//! type and id, jobs. So writers and indexers cannot deadlock.
 
 mod batch;
 mod boxes;
@@ -29,14 +29,14 @@ use crate::PostgresStore;
 
 type Result<T> = std::result::Result<T, StoreError>;
 
-/// A transaction that lost a race is tried again this often.
+/// How often a transaction that lost a race is retried.
 const TRIES: usize = 5;
-/// A row that is locked for longer is waited for by the caller that writes it, not by all that share the transaction.
+/// If a row stays locked for longer, only its writer should wait for it, not all callers that share the transaction.
 const BEGIN_SHARED: &str = "begin; set local lock_timeout = '100ms'";
 
 #[async_trait]
 impl EntityStore for PostgresStore {
-    /// Differs from SQLite, where everybody waits while one call writes: here a call is round trips and a commit.
+    /// Differs from SQLite, where a call blocks all other writers: here it costs only round trips and a commit.
     fn saved_together(&self) -> usize {
         500
     }

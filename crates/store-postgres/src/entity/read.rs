@@ -49,7 +49,7 @@ impl PostgresStore {
         entity_type: TypeId,
         id: &str,
     ) -> Result<Option<EntityRecord>, StoreError> {
-        // No id has a NUL, and Postgres would refuse the question.
+        // No id contains NUL, and Postgres would reject the parameter.
         if id.contains('\0') {
             return Ok(None);
         }
@@ -64,7 +64,7 @@ impl PostgresStore {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<EntityRecord>, StoreError> {
-        // Nothing lies between a text and the same text with a NUL behind it.
+        // No valid id lies between a text and the same text followed by NUL.
         let after = after.and_then(|after| after.split('\0').next()).unwrap_or("");
         let query = sqlx::query(self.sql(LIST)).bind(entity_type.0).bind(after).bind(i64::from(limit));
         let rows = query.fetch_all(&self.pool).await.map_err(failed("list entities"))?;

@@ -1,4 +1,4 @@
-//! The rows of `entities`: locked and read, inserted, updated, all over arrays.
+//! The rows of `entities`: locked, inserted and updated, all with arrays.
 
 use std::collections::HashMap;
 
@@ -13,8 +13,8 @@ use crate::PostgresStore;
 use crate::error::failed;
 use crate::row::{at, big_in, count, get, sparse};
 
-/// Differs from SQLite, where the one writer is the lock: rows are locked in the order of the arrays, one look into
-/// the index each. The lock inside the lateral query keeps both, whatever the planner thinks of the arrays' length.
+/// Differs from SQLite, where there is one writer: rows are locked in the order of the arrays, with one index lookup
+/// each. The lock inside the lateral query forces both, whatever the planner assumes about the arrays' length.
 const LOCK: &str = "
     select k.n, e.no, e.version, e.fields, e.hash, e.state, e.waiting, e.indexed_version
     from unnest($1::int[], $2::text[]) with ordinality k (type, id, n)
@@ -22,7 +22,7 @@ const LOCK: &str = "
         select no, version, fields::text as fields, hash, state, waiting, indexed_version
         from windlass.entities where type = k.type and id = k.id for update) e";
 
-/// The columns a write sets, then those it is found by.
+/// The columns that a write sets, then those that identify the row.
 macro_rules! rows {
     ($keys:literal, $names:literal) => {
         concat!(
@@ -35,7 +35,7 @@ macro_rules! rows {
     };
 }
 
-/// In the order of the arrays, which is that of the locks.
+/// Inserts in the order of the arrays, which is that of the locks.
 const INSERT: &str = concat!(
     "with i as (
          insert into windlass.entities (type, id, version, changed, fields, hash, state, waiting, indexed_version,
@@ -80,14 +80,15 @@ impl PostgresStore {
         for row in &rows {
             let n: i64 = get(row, "n")?;
             let place = usize::try_from(n - 1).ok().and_then(|n| open.get(n));
-            let place =
-                place.ok_or_else(|| StoreError::Corrupt { what: format!("row {n} of the locked") })?;
+            let place = place.ok_or_else(|| StoreError::Corrupt {
+                what: format!("the lock statement returned the unknown row {n}"),
+            })?;
             found.insert(*place, read_row(row)?);
         }
         Ok(found)
     }
 
-    /// Writes those that have no row; the answer are those that got one from somebody else meanwhile.
+    /// Inserts the entities without a row. Returns those that another transaction inserted meanwhile.
     pub(super) async fn insert_entities(
         &self,
         conn: &mut PgConnection,
@@ -98,7 +99,7 @@ impl PostgresStore {
         let mut entities = Vec::new();
         for n in open {
             let entity = &batch.entities[*n];
-            if entity.stood.is_none() && entity.is_changed() {
+            if entity.old_version.is_none() && entity.is_changed() {
                 let write = entity.write;
                 new.insert((write.type_id.0, &write.id), *n);
                 entities.push(entity);
@@ -119,8 +120,9 @@ impl PostgresStore {
         let ids = at::<Option<Vec<String>>>(&row, 2)?.unwrap_or_default();
         for ((no, entity_type), id) in numbers.into_iter().zip(types).zip(&ids) {
             let n = new.remove(&(entity_type, id.as_str()));
-            let n =
-                n.ok_or_else(|| StoreError::Corrupt { what: format!("entity {no} was not asked for") })?;
+            let n = n.ok_or_else(|| StoreError::Corrupt {
+                what: format!("the insert returned the unknown entity {no}"),
+            })?;
             batch.entities[n].no = Some(no);
         }
         let mut lost: Vec<usize> = new.into_values().collect();
@@ -133,7 +135,7 @@ impl PostgresStore {
         conn: &mut PgConnection,
         batch: &Batch<'_>,
     ) -> Result<(), StoreError> {
-        let old = batch.entities.iter().filter(|e| e.stood.is_some() && e.is_changed());
+        let old = batch.entities.iter().filter(|e| e.old_version.is_some() && e.is_changed());
         let old: Vec<&Entity<'_>> = old.collect();
         if old.is_empty() {
             return Ok(());

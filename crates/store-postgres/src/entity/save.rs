@@ -1,7 +1,7 @@
 //! Writing entities with their boxes.
 //!
-//! Per call one transaction and a handful of statements over arrays: lock and read, insert, update, end boxes, queue
-//! boxes, write vectors. A racing creator is met by the unique key: the loser waits for the winner, reads its row and
+//! A call is one transaction and a few statements with arrays: lock and read, insert, update, end boxes, queue boxes,
+//! write vectors. Two creators of one entity meet at the unique key: the second waits for the first, reads its row and
 //! decides again.
 
 use std::collections::BTreeSet;
@@ -28,7 +28,7 @@ const PUT_TYPE: &str = "
     on conflict (name) do update set spec = excluded.spec, updated_at = excluded.updated_at
     returning id, xmax = 0 as new";
 
-// Differs from SQLite, which has one writer: another may add the same type at the same time.
+// Differs from SQLite, which has one writer: another process may add the same type concurrently.
 const ADD_TYPE: &str = "
     insert into windlass.types (name, spec, updated_at)
     values ($2, $3::text::json, statement_timestamp() + $1::bigint * interval '1 microsecond')
@@ -38,7 +38,7 @@ const ONE_TYPE: &str = "select id, spec::text as spec from windlass.types where 
 
 const OP: &str = "save entities";
 
-/// Without the server's word it is not known whether the transaction was committed.
+/// Without an answer of the server it is unknown whether the transaction was committed.
 fn not_committed(error: sqlx::Error) -> StoreError {
     match error.as_database_error() {
         Some(_) => translate(OP, error),
@@ -46,7 +46,7 @@ fn not_committed(error: sqlx::Error) -> StoreError {
     }
 }
 
-fn is_worth_another(error: &StoreError) -> bool {
+fn is_retryable(error: &StoreError) -> bool {
     is_conflict(error) || is_id_taken(error)
 }
 
@@ -83,7 +83,7 @@ impl PostgresStore {
                 .await
                 .map_err(failed(OP))?;
             if held.is_none() && !get::<bool>(&row, "new")? {
-                // Another made it since it was looked for: what it was before is looked at again.
+                // Another process created it meanwhile, so it is read again.
                 tx.rollback().await.map_err(failed(OP))?;
                 continue;
             }
@@ -107,7 +107,7 @@ impl PostgresStore {
         loop {
             match self.save_once("begin", boxes, &writes).await {
                 Ok(saved) => return Ok(saved),
-                Err(error) if tries < TRIES && is_worth_another(&error) => tries += 1,
+                Err(error) if tries < TRIES && is_retryable(&error) => tries += 1,
                 Err(error) => return Err(error),
             }
         }
@@ -120,10 +120,10 @@ impl PostgresStore {
         writes: &[&EntityWrite],
     ) -> Result<Vec<Saved>, StoreError> {
         let mut tx = self.pool.begin_with(begin).await.map_err(failed(OP))?;
-        let (answers, (queues, stands)) = self.save_on(&mut tx, boxes, writes).await?;
-        let places: Vec<(QueueId, Time)> = queues.into_iter().map(|queue| (queue, stands)).collect();
+        let (answers, (queues, earliest)) = self.save_on(&mut tx, boxes, writes).await?;
+        let places: Vec<(QueueId, Time)> = queues.into_iter().map(|queue| (queue, earliest)).collect();
         let wake = if places.is_empty() { None } else { self.waker.turn(places.iter().copied()) };
-        // The lock NOTIFY takes is held from here to the commit, and no longer.
+        // NOTIFY takes a lock until the commit, so it comes last.
         if let Some(payload) = &wake {
             let query = sqlx::query("select pg_notify($1, $2)").bind(&self.waker.channel).bind(payload);
             query.execute(&mut *tx).await.map_err(failed(OP))?;
@@ -146,8 +146,8 @@ impl PostgresStore {
         let conn = tx::connection(tx)?;
         tx::savepoint(conn).await?;
         match self.save_on(conn, boxes, &writes.iter().collect::<Vec<_>>()).await {
-            Ok((answers, (queues, stands))) => {
-                self.notify_in(conn, &queues, stands).await?;
+            Ok((answers, (queues, earliest))) => {
+                self.notify_in(conn, &queues, earliest).await?;
                 tx::release(conn).await?;
                 Ok(answers)
             }
@@ -158,7 +158,7 @@ impl PostgresStore {
         }
     }
 
-    /// Differs from SQLite, which does all writes one by one: here only those with a key, each by itself.
+    /// Differs from SQLite, which applies all writes one by one: here only those with a key.
     async fn save_on(
         &self,
         conn: &mut PgConnection,
@@ -167,7 +167,7 @@ impl PostgresStore {
     ) -> Result<(Vec<Saved>, Places), StoreError> {
         let (mut answers, mut places) = (Vec::with_capacity(writes.len()), (BTreeSet::new(), Time(i64::MAX)));
         for some in writes.chunk_by(|a, b| a.idempotency.is_none() && b.idempotency.is_none()) {
-            let (saved, (queues, stands)) = match some {
+            let (saved, (queues, earliest)) = match some {
                 [EntityWrite { idempotency: Some(key), .. }] => {
                     self.save_keyed(conn, boxes, some, key).await?
                 }
@@ -175,7 +175,7 @@ impl PostgresStore {
             };
             answers.extend(saved);
             places.0.extend(queues);
-            places.1 = places.1.min(stands);
+            places.1 = places.1.min(earliest);
         }
         Ok((answers, places))
     }

@@ -1,9 +1,9 @@
-//! Below which time no schedule is due, as far as this process knows.
+//! The time before which no schedule is due, as far as this process knows.
 //!
-//! Every tick leaves a dead entry at the low end of the index; while some other transaction holds a snapshot they stay. As
-//! with jobs (`hint.rs`), a look starts above them, and from the bottom once a second, or less often where that takes long:
-//! never more than a fiftieth of the time. Only a schedule that is written or resumed can come to stand lower, and that
-//! is told to every process.
+//! Every tick leaves a dead entry at the low end of the index, which stays while another transaction holds a snapshot.
+//! As with jobs (`hint.rs`), a query starts above them, and from the bottom once a second, or less often where that
+//! takes long: at most a fiftieth of the time. Only a schedule that is written or resumed can become due earlier, and
+//! every process is notified of that.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,11 +19,11 @@ pub(crate) struct Floor(Mutex<State>);
 struct State {
     low: Time,
     full_scan: Instant,
-    /// Grows when something may have come to stand lower, so that a look under way does not raise it again.
+    /// Grows when a schedule may be due earlier, so that a concurrent query does not raise the floor again.
     forgotten: u64,
 }
 
-/// Where a look starts, to be handed back with what it found.
+/// Where a query starts; returned with what it found.
 pub(crate) struct Start {
     pub(crate) low: Time,
     begun: Instant,
@@ -46,14 +46,14 @@ impl Floor {
         let mut state = self.lock();
         let full = begun >= state.full_scan;
         if full {
-            // A poll comes every second; a little less than that lets each be a full one while they are cheap.
+            // A little less than the poll interval, so that every poll scans from the bottom while that is cheap.
             state.full_scan = begun + FULL_SCAN / 2;
         }
         let low = if full { BOTTOM } else { state.low };
         Start { low, begun, full, forgotten: state.forgotten }
     }
 
-    /// `first`: the earliest that was found.
+    /// `first`: the earliest schedule that was found.
     pub(crate) fn end(&self, start: &Start, first: Option<Time>, ended: Instant) {
         let mut state = self.lock();
         if start.full {
@@ -76,20 +76,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_look_raises_it_and_a_change_takes_it_back() {
+    fn a_query_raises_the_floor_and_a_change_resets_it() {
         let (low, now) = (Floor::default(), Instant::now());
         let start = low.start(now);
-        assert_eq!(start.low, BOTTOM, "the first look is from the bottom");
+        assert_eq!(start.low, BOTTOM, "the first query starts at the bottom");
         low.end(&start, Some(Time(70)), now);
         assert_eq!(low.start(now).low, Time(70));
         let under_way = low.start(now);
         low.forget();
         low.end(&under_way, Some(Time(90)), now);
-        assert_eq!(low.start(now).low, BOTTOM, "what the look saw is from before the change");
+        assert_eq!(low.start(now).low, BOTTOM, "the query began before the change");
     }
 
     #[test]
-    fn looks_from_the_bottom_rest_longer_where_they_are_slow() {
+    fn slow_scans_from_the_bottom_are_followed_by_longer_pauses() {
         let (low, now) = (Floor::default(), Instant::now());
         for second in 0..3 {
             let now = now + FULL_SCAN * second;

@@ -1,7 +1,7 @@
-//! Schedules: what they are, where they stand, and the tick.
+//! Schedules: their descriptions, their progress, and the tick.
 //!
-//! Owns: the schedules table. Where a schedule stands after a change is `core::schedule`'s; here it is written down. A tick is
-//! a compare-and-set in the transaction of its jobs, so any number of processes may try the same one.
+//! Owns: the schedules table. `core::schedule` decides the next tick after a change. A tick is a compare-and-set in
+//! the transaction of its jobs, so any number of processes may try the same one.
 
 pub(crate) mod floor;
 mod read;
@@ -18,7 +18,7 @@ use crate::PostgresStore;
 
 type Result<T> = std::result::Result<T, StoreError>;
 
-/// A transaction that lost a race is tried again this often.
+/// How often a transaction that lost a race is retried.
 const TRIES: usize = 5;
 
 #[async_trait]
@@ -45,7 +45,7 @@ impl ScheduleStore for PostgresStore {
         paused: bool,
         actor: Option<&Actor>,
     ) -> Result<Option<ScheduleRecord>> {
-        self.hold_schedule(name, paused, actor).await
+        self.set_paused(name, paused, actor).await
     }
 
     async fn due_schedules(&self, now: Time, limit: u32) -> Result<DueSchedules> {

@@ -10,7 +10,7 @@ use crate::PostgresStore;
 use crate::error::failed;
 use crate::row::{PgTime, count, get, time, time_or_none};
 
-/// What [`record`] reads.
+/// The columns for [`record`].
 macro_rules! columns {
     () => {
         "name, spec::text as spec, payload, revision, paused, last_tick, next_at, missed, created_at, updated_at"
@@ -22,7 +22,7 @@ const ONE: &str = concat!("select ", columns!(), " from windlass.schedules where
 const LIST: &str =
     concat!("select ", columns!(), " from windlass.schedules where name > $1 order by name limit $2");
 
-/// The left join answers when the next one is even when none is due.
+/// The left join returns the next time even when no schedule is due.
 const DUE: &str = concat!(
     "select d.*, l.later
      from (select (select s.next_at from windlass.schedules s
@@ -43,7 +43,7 @@ impl PostgresStore {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<ScheduleRecord>, StoreError> {
-        // No name has a NUL, and Postgres would refuse the question.
+        // No name contains NUL, and Postgres would reject the parameter.
         let after = after.unwrap_or("").replace('\0', "\u{1}");
         let query = sqlx::query(self.sql(LIST)).bind(after).bind(i64::from(limit));
         let rows = query.fetch_all(&self.pool).await.map_err(failed("list schedules"))?;
@@ -63,7 +63,7 @@ impl PostgresStore {
         let start = self.hints.ticks.start(Instant::now());
         let query =
             sqlx::query(self.sql(DUE)).bind(PgTime(now)).bind(i64::from(limit)).bind(PgTime(start.low));
-        let rows = query.fetch_all(&self.pool).await.map_err(failed("look for due schedules"))?;
+        let rows = query.fetch_all(&self.pool).await.map_err(failed("find due schedules"))?;
         let mut found = DueSchedules::default();
         for row in &rows {
             found.next_at = time_or_none(row, "later")?;

@@ -1,4 +1,4 @@
-//! The tick: a compare-and-set of where a schedule stands, with the jobs it makes.
+//! The tick: a compare-and-set of a schedule's last tick, together with the jobs it enqueues.
 
 use std::collections::HashSet;
 
@@ -12,8 +12,8 @@ use crate::enqueue::{queues, stands};
 use crate::error::{failed, is_conflict, is_id_taken, translate};
 use crate::row::{PgTime, big_in};
 
-/// Differs from SQLite, where whoever else ticks waits its turn: here a schedule that another process is moving is left to
-/// it. The lock inside the lateral query looks each name up in the index, whatever the planner thinks of the arrays.
+/// Differs from SQLite, where other processes wait: here a schedule that another process is ticking is skipped. The
+/// lock inside the lateral query forces an index lookup per name, whatever the planner assumes about the arrays.
 const ADVANCE: &str = "
     with t as materialized (
         select * from unnest($1::text[], $2::bigint[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[],
@@ -52,8 +52,8 @@ impl PostgresStore {
         let moved = self.advance(&mut tx, ticks).await?;
         let won = |(tick, moved): (&Tick, &bool)| if *moved { tick.jobs.clone() } else { Vec::new() };
         let jobs: Vec<NewJob> = ticks.iter().zip(&moved).flat_map(won).collect();
-        let stands = stands(&jobs);
-        let places: Vec<(QueueId, Time)> = queues(&jobs).into_iter().map(|queue| (queue, stands)).collect();
+        let earliest = stands(&jobs);
+        let places: Vec<(QueueId, Time)> = queues(&jobs).into_iter().map(|queue| (queue, earliest)).collect();
         let mut wake = None;
         if !jobs.is_empty() {
             self.enqueue_on(&mut tx, &jobs).await?;

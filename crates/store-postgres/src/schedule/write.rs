@@ -1,4 +1,4 @@
-//! Describing schedules, pausing them and taking them away.
+//! Creating, changing, pausing and deleting schedules.
 
 use sqlx::PgConnection;
 use windlass_core::audit::{Actor, Note};
@@ -45,11 +45,11 @@ impl PostgresStore {
     ) -> Result<SchedulePut, StoreError> {
         loop {
             let mut tx = self.pool.begin().await.map_err(failed(OP))?;
-            // Another may have made it since it was looked for: then it is looked at again.
+            // Another process may have created it meanwhile; then it is read again.
             let Some(put) = self.try_schedule(&mut tx, spec, actor).await? else { continue };
             tx.commit().await.map_err(failed(OP))?;
             if put.what != Put::Same {
-                // Its next tick may come before the one everybody waits for.
+                // Its next tick may be earlier than the one that workers wait for.
                 self.waker.any();
             }
             return Ok(put);
@@ -67,16 +67,16 @@ impl PostgresStore {
         let before = query.fetch_optional(&mut *conn).await.map_err(failed(OP))?;
         let before = before.as_ref().map(record).transpose()?;
         let now = self.now_on(conn).await?;
-        let (statement, what, stood) = match &before {
+        let (statement, what, progress) = match &before {
             Some(record) if record.kept == kept && record.payload == spec.payload => {
                 return Ok(Some(SchedulePut { record: record.clone(), what: Put::Same }));
             }
             Some(record) => (UPDATE, Put::Changed, Some((record.created_at, record.last_tick))),
             None => (INSERT, Put::Created, None),
         };
-        let standing = spec.stand(stood, now).map_err(|invalid| StoreError::Corrupt {
-            what: format!("a schedule nobody checked: {invalid}"),
-        })?;
+        let standing = spec
+            .stand(progress, now)
+            .map_err(|invalid| StoreError::Corrupt { what: format!("an unchecked schedule: {invalid}") })?;
         let Some(record) = self.put_row(conn, statement, spec, &kept, standing, now).await? else {
             return Ok(None);
         };
@@ -121,7 +121,7 @@ impl PostgresStore {
         Ok(gone.is_some())
     }
 
-    pub(super) async fn hold_schedule(
+    pub(super) async fn set_paused(
         &self,
         name: &str,
         paused: bool,

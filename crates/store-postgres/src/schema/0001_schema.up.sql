@@ -1,8 +1,8 @@
--- The whole schema. Nothing is released yet, so changes are made here and not in further steps.
+-- The whole schema. Nothing is released yet, so changes are made here instead of in further steps.
 
 -- Registry -------------------------------------------------------------------------------------------------------
--- Limits: their plain columns hold what is in force, and are all that anything but the registry reads. `configured` and
--- `live` are the layers behind them, a JSON object each: what the configuration says, and what an operator set over it.
+-- The limit columns hold the values in force; only the registry reads anything else. `configured` and `live` are the
+-- layers behind them, a JSON object each: the configuration's values, and an operator's overrides.
 
 create table windlass.queues (
     id                 integer generated always as identity primary key,
@@ -22,8 +22,8 @@ create table windlass.queues (
     global_concurrency bigint check (global_concurrency > 0),
     depth_cap          bigint check (depth_cap >= 0),
     boost_after_us     bigint check (boost_after_us > 0),
-    -- Grows with each claim under a global concurrency. A claim counts what is leased, then takes jobs only if this has
-    -- not moved: no lock is held between the two statements.
+    -- Grows with each claim under a global concurrency. A claim counts the leased jobs, then takes jobs only if this
+    -- has not changed: no lock is held between the two statements.
     limited_claims     bigint not null default 0
 );
 
@@ -44,7 +44,7 @@ create table windlass.kinds (
     key_concurrency bigint not null default 1 check (key_concurrency > 0)
 );
 
--- What one process has few of.
+-- Something that a process has few of.
 create table windlass.resources (
     name       text primary key,
     configured text not null default '{}',
@@ -52,21 +52,23 @@ create table windlass.resources (
     permits    bigint not null default 1 check (permits > 0)
 );
 
--- One row per kind with a rate: tokens are leased up to this moment. Updated a few times a second by each process.
+-- One row per kind with a rate: tokens are leased up to this time. Each process updates it a few times a second.
 create table windlass.rates (
     kind        integer primary key,
     given_until timestamptz not null
 ) with (fillfactor = 50);
 
 -- Jobs -----------------------------------------------------------------------------------------------------------
--- A job is in exactly one of ready, claims and finished. Ids carry the millisecond of their making above bit 22, so
--- a partition by id is a partition by time.
+-- A job is in exactly one of ready, claims and finished. Ids contain their creation time in milliseconds above bit 22,
+-- so a partition by id is a partition by time.
 
 create sequence windlass.job_seq;
 create sequence windlass.token_seq;
 create sequence windlass.worker_seq;
 
--- unique_until: how long the job holds unique_key. lane: hash of kind and concurrency_key. parent_id: the workflow of the job.
+-- unique_until: how long the job holds unique_key.
+-- lane: hash of kind and concurrency_key.
+-- parent_id: the workflow of the job.
 create table windlass.jobs (
     id              bigint primary key,
     kind            integer not null,
@@ -90,10 +92,11 @@ create table windlass.jobs (
 create index jobs_entity on windlass.jobs (entity_type, entity_id, id) where entity_type is not null;
 create table windlass.jobs_default partition of windlass.jobs default;
 
--- Waiting jobs in claim order. attempt: attempts used so far. suspect: null, or the lone crashes of a job that must be run
--- alone next. slot: the slot of its lane that the job holds.
--- Blocked jobs of a lane have the negative number of their queue, and jobs that wait for others of their workflow have
--- queue 0: claims see neither.
+-- Waiting jobs in claim order.
+-- attempt: attempts used so far.
+-- suspect: null, or the lone crashes of a job that has to run alone next.
+-- slot: the slot of its lane that the job holds.
+-- queue: negated for blocked jobs of a lane, 0 for jobs that wait for their workflow. Claims see neither.
 create table windlass.ready (
     queue      integer not null,
     priority   smallint not null check (priority between 0 and 10),
@@ -112,17 +115,17 @@ create table windlass.ready (
 create unique index ready_id on windlass.ready (id);
 create unique index ready_unique on windlass.ready (unique_key) where unique_key is not null;
 create index ready_suspect on windlass.ready (queue, priority, run_at, id) where suspect is not null;
--- Written as -queue > 0 so that no other index of ready answers the same condition.
+-- Written as -queue > 0 so that no other index of ready matches the condition.
 create index ready_blocked on windlass.ready (lane, priority, run_at, id) where -queue > 0;
 
--- Slots that are taken. The key is what keeps a lane within its limit.
+-- Slots in use. The key keeps a lane within its limit.
 create table windlass.lane_slots (
     lane bigint not null,
     slot smallint not null check (slot > 0),
     primary key (lane, slot)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 
--- From `at` on a claim has to look at the lane. freed: a slot became free then.
+-- Claims from `at` on have to fill the lane. freed: a slot became free at that time.
 create table windlass.lane_checks (
     kind  integer not null,
     at    timestamptz not null,
@@ -132,9 +135,10 @@ create table windlass.lane_checks (
 
 create index lane_checks_at on windlass.lane_checks (kind, at);
 
--- One row per batch leased with the same attempt number; ids shrinks as jobs settle and the row goes with the last.
--- run_ats holds the run_at each job had in ready, so that it can be put back there; slots the slot each holds, null where
--- no job of the batch has a lane. Some 500 of each fit into the row: moving them to the TOAST table costs more than the claim.
+-- One row per batch leased with the same attempt number. ids shrinks as jobs settle; the row is deleted with the last.
+-- run_ats: the run_at of each job in ready, so that it can be put back there.
+-- slots: the slot that each job holds; null when no job of the batch has a lane.
+-- About 500 of each fit into the row: moving them to the TOAST table would cost more than the claim.
 create table windlass.claims (
     token      bigint primary key,
     worker     bigint not null,
@@ -156,8 +160,8 @@ alter table windlass.claims alter column ids set storage external,
 
 create index claims_queue on windlass.claims (queue);
 
--- state: 3 completed, 4 failed, 5 dead_letter, 6 cancelled, 7 superseded. The row is also the record of the last
--- attempt; a job that ended while it waited has no token.
+-- state: 3 completed, 4 failed, 5 dead_letter, 6 cancelled, 7 superseded.
+-- The row is also the record of the last attempt. A job that ended while it waited has no token.
 create table windlass.finished (
     id          bigint primary key,
     state       smallint not null check (state between 3 and 7),
@@ -228,7 +232,7 @@ create table windlass.unique_windows (
 create index unique_windows_until on windlass.unique_windows (until);
 create index unique_windows_job on windlass.unique_windows (job_id);
 
--- A key may also be that of an entity's write: then job_id is 0 and answer is what the write was answered.
+-- A key may also belong to an entity write: then job_id is 0 and answer is the result of the write.
 create table windlass.idempotency (
     key         text primary key,
     job_id      bigint not null,
@@ -239,7 +243,7 @@ create table windlass.idempotency (
 
 -- Workers --------------------------------------------------------------------------------------------------------
 
--- limits: what the worker last reported of its own.
+-- limits: what the worker last reported about its own limits.
 create table windlass.workers (
     id           bigint primary key,
     label        text not null,
@@ -269,7 +273,7 @@ create index rollups_minute on windlass.rollups (minute);
 -- Workflows ------------------------------------------------------------------------------------------------------
 
 -- on_failure: 0 stop, 1 continue, 2 compensate. state: 0 running, 1 completed, 2 failed, 3 cancelled, 4 compensating,
--- 5 compensated. The row is the lock under which anything about its jobs is decided.
+-- 5 compensated. The row is locked for every decision about its jobs.
 create table windlass.workflows (
     id         bigint primary key,
     name       text,
@@ -282,9 +286,10 @@ create table windlass.workflows (
 
 create index workflows_open on windlass.workflows (id) where ended_at is null;
 
--- state: 0 waits, 1 in its queue or running, else the state it ended in; it stays when the job is pruned. parents and
--- children: the numbers (no) of the jobs before and after it. undoes: the number of the job that this one compensates. undo:
--- the job that compensates this one. run_at and delay_us: not before this time, and this long after the release.
+-- state: 0 waiting, 1 in its queue or running, else the state it ended in. It stays when the job is pruned.
+-- parents, children: the numbers (no) of the jobs before and after it.
+-- undoes: the number of the job that this one compensates. undo: the job that compensates this one.
+-- run_at, delay_us: not before this time, and this long after the release.
 create table windlass.workflow_jobs (
     workflow     bigint not null,
     no           integer not null,
@@ -308,11 +313,11 @@ create index workflow_jobs_open on windlass.workflow_jobs (workflow, no) where s
 
 -- Schedules ------------------------------------------------------------------------------------------------------
 
--- last_tick is the latest tick that was dealt with, and next_at when to look again. A tick is a compare-and-set of
--- last_tick, in the transaction that enqueues its jobs. revision grows with every other change, so that nobody ticks by a
--- description that is no more.
+-- last_tick: the latest tick that was handled. next_at: when to check again. A tick is a compare-and-set of last_tick,
+-- in the transaction that enqueues its jobs.
+-- revision: grows with every other change, so that no process ticks by an outdated description.
 -- spec: what is enqueued and when, with its own calendars. created_at: intervals count from here.
--- Names compare by bytes, as on SQLite. spec is json, not jsonb: two descriptions are the same when their texts are.
+-- Names compare by bytes, as on SQLite. spec is json, not jsonb: two descriptions are equal when their texts are.
 -- Every tick leaves a dead entry at the low end of the index.
 create table windlass.schedules (
     name       text collate "C" primary key,
@@ -330,7 +335,7 @@ create table windlass.schedules (
 create index schedules_next on windlass.schedules (next_at) where not paused and next_at is not null;
 
 -- Budgets --------------------------------------------------------------------------------------------------------
--- Amounts are millionths of the currency's unit, months are UTC and read 2026-11.
+-- Amounts are millionths of the currency's unit. Months are in UTC, such as 2026-11.
 
 create table windlass.budgets (
     id         integer generated always as identity primary key,
@@ -342,9 +347,10 @@ create table windlass.budgets (
     constraint budgets_bounds_something check (amount is not null or tokens is not null)
 );
 
--- One row per budget and month: its sums and its lock. It is updated twice per provider call. That is no counter per
--- job: such a call costs money and seconds, and whether it may be made at all depends on this row.
--- live_*: an operator set the limit of this month, and the configuration leaves it alone.
+-- One row per budget and month: its sums and its lock.
+-- It is updated twice per provider call. That is affordable: such a call costs money and takes seconds, and this row
+-- decides whether it may be made.
+-- live_*: an operator set the limit of this month, and the configuration does not change it.
 create table windlass.budget_months (
     budget          integer not null references windlass.budgets (id),
     month           text collate "C" not null check (month ~ '^[0-9]{4}-[0-9]{2}$'),
@@ -360,8 +366,8 @@ create table windlass.budget_months (
     primary key (budget, month)
 ) with (fillfactor = 50);
 
--- Calls under way: what each may cost, and the lease it was made under. Numbers are never used again: they are the
--- calls' keys in the ledger.
+-- Calls in progress: the most that each may cost, and the lease it was made under. Ids are never reused: they identify
+-- the calls in the ledger.
 create table windlass.reservations (
     id      bigint generated always as identity primary key,
     budget  integer not null,
@@ -375,7 +381,7 @@ create table windlass.reservations (
     at      timestamptz not null
 );
 
--- What was booked. Rows are added and never changed; those of a month add up to its settled sums.
+-- Bookings. Rows are added and never changed. Those of a month add up to its settled sums.
 create table windlass.usage_ledger (
     seq         bigint generated always as identity primary key,
     at          timestamptz not null,
@@ -398,7 +404,8 @@ create table windlass.usage_ledger (
 
 create index usage_ledger_month on windlass.usage_ledger (budget, month, seq);
 
--- The ledger's sums by kind, user and provider, so that nobody has to read a month of it. Written under the month's lock.
+-- The ledger's sums by kind, user and provider, so that reports need not read a month of it. Written under the month's
+-- lock.
 create table windlass.budget_costs (
     budget     integer not null,
     month      text collate "C" not null,
@@ -412,7 +419,7 @@ create table windlass.budget_costs (
     primary key (budget, month, dimension, key)
 ) with (fillfactor = 70);
 
--- An alert that fired; the key is why it fires once.
+-- Alerts that fired. The key makes each fire once per month.
 create table windlass.budget_alerts (
     budget  integer not null,
     month   text collate "C" not null,
@@ -423,7 +430,7 @@ create table windlass.budget_alerts (
 );
 
 -- Audit ----------------------------------------------------------------------------------------------------------
--- What operators did, written in the transaction that did it.
+-- Actions of operators, written in the same transaction.
 
 create table windlass.audit (
     seq     bigint generated always as identity primary key,
@@ -448,13 +455,15 @@ create table windlass.types (
     updated_at timestamptz not null
 );
 
--- One row per entity, kept as a tombstone without content when it is deleted, so that its version never starts again.
--- changed is the change feed: the transaction that changed the row last. Transactions end in another order than they
--- begin, so a reader compares it with the snapshot of its last look, never with the largest it saw.
--- hash: of the searched text. state: 1 pending, 2 indexed (a vector of this hash is stored), 3 failed, 4 deleted.
--- waiting: the strategy of the box under way, 2 async or 3 batch.
--- type names a row of types, which never go; a foreign key would lock that row once per entity.
--- fields is json, not jsonb: the order of its keys is kept. Ids compare by bytes, as on SQLite.
+-- One row per entity. A deleted one stays as a tombstone without content, so that its version never restarts.
+-- changed: the position in the change feed, which is the transaction that changed the row last. Transactions do not
+-- commit in the order in which they begin, so a reader compares it with the snapshot of its last read, never with the
+-- largest value it saw.
+-- hash: of the searched text.
+-- state: 1 pending, 2 indexed (a vector of this hash is stored), 3 failed, 4 deleted.
+-- waiting: the strategy of the current box, 2 async or 3 batch.
+-- type: a row of types, which are never deleted. A foreign key would lock that row once per entity.
+-- fields is json, not jsonb, to keep the order of its keys. Ids compare by bytes, as on SQLite.
 create table windlass.entities (
     no              bigint generated always as identity primary key,
     type            integer not null,
@@ -478,7 +487,7 @@ create unique index entities_id on windlass.entities (type, id);
 create index entities_changed on windlass.entities (changed, no);
 create index entities_pending on windlass.entities (no) where state = 1;
 
--- The vector an entity has in a space, and the content it is of. Vectors do not compress.
+-- The vector of an entity in a space, and the hash of its content. Vectors do not compress.
 create table windlass.vectors (
     entity bigint not null,
     space  text not null,
@@ -490,7 +499,7 @@ alter table windlass.vectors alter column vector set storage external;
 
 -- Upkeep ---------------------------------------------------------------------------------------------------------
 
--- Backups of this database, known by the SHA-256 of their file.
+-- Backups of this database, identified by the SHA-256 of their file.
 create table windlass.backups (
     digest      text primary key,
     file        text not null,
@@ -500,7 +509,7 @@ create table windlass.backups (
     verified_at timestamptz
 );
 
--- Applied migrations of packs. A binary ignores the rows of packs that it does not have.
+-- Applied migrations of packs. A binary ignores the rows of packs that it does not contain.
 create table windlass.pack_migrations (
     pack       text not null,
     version    bigint not null,
@@ -532,7 +541,7 @@ left join windlass.finished f on f.id = j.id
 left join (select i.id, c.attempt, c.claimed_at, c.worker from windlass.claims c, unnest(c.ids) i (id)) c
        on c.id = j.id;
 
--- Every run of a job: those that did not finish it, the one that did, the one under way.
+-- Every run of a job: those that did not finish it, the one that did, and the current one.
 create view windlass.attempt_history as
 select id, token, attempt, worker, started_at, ended_at, outcome, error
 from windlass.attempts
@@ -547,13 +556,15 @@ union all
 select i.id, c.token, c.attempt, c.worker, c.claimed_at, null, 'running', null
 from windlass.claims c, unnest(c.ids) i (id);
 
--- Views with the table and column names of the applications Windlass replaces; docs/views.md explains each column. Read only:
--- changes are made with verbs.
+-- Views with the table and column names of the applications that Windlass replaces; docs/views.md explains each
+-- column. Read only: changes are made with verbs.
 
--- Jobs that wait (state 1) or run (2) with what the views below ask about. used: runs that counted and did not succeed.
+-- Jobs that wait (state 1) or run (2), with the columns of the views below.
+-- used: runs that counted and did not succeed.
 create view windlass.open_jobs as
 select j.id, j.kind, j.queue, j.payload, j.entity_type, j.entity_id, j.created_at, j.max_attempts, r.priority,
-       1 as state, r.attempt::integer as used, r.run_at, null::timestamptz as started_at, null::timestamptz as finished_at,
+       1 as state, r.attempt::integer as used, r.run_at,
+       null::timestamptz as started_at, null::timestamptz as finished_at,
        a.error, a.ended_at as error_at, null::timestamptz as locked_at, null::text as locked_by,
        null::timestamptz as lock_expires_at, coalesce(a.ended_at, j.created_at) as updated_at
 from windlass.ready r
@@ -562,7 +573,8 @@ left join lateral (select a.error, a.ended_at from windlass.attempts a
                    where a.id = j.id and a.error is not null order by a.token desc limit 1) a on true
 union all
 select j.id, j.kind, j.queue, j.payload, j.entity_type, j.entity_id, j.created_at, j.max_attempts, j.priority,
-       2, c.attempt - 1, c.run_at, c.claimed_at, null::timestamptz, a.error, a.ended_at, c.claimed_at, w.label, w.expires_at,
+       2, c.attempt - 1, c.run_at, c.claimed_at, null::timestamptz, a.error, a.ended_at, c.claimed_at,
+       w.label, w.expires_at,
        coalesce(w.heartbeat_at, c.claimed_at)
 from (select i.id, i.run_at, c.attempt, c.claimed_at, c.worker
       from windlass.claims c cross join unnest(c.ids, c.run_ats) i (id, run_at)) c
@@ -571,20 +583,23 @@ left join windlass.workers w on w.id = c.worker
 left join lateral (select a.error, a.ended_at from windlass.attempts a
                    where a.id = j.id and a.error is not null order by a.token desc limit 1) a on true;
 
--- The same of jobs that ended.
+-- The same columns for ended jobs.
 create view windlass.ended_jobs as
 select j.id, j.kind, j.queue, j.payload, j.entity_type, j.entity_id, j.created_at, j.max_attempts, j.priority,
        f.state::integer as state, f.attempt - case f.state when 3 then 1 else 0 end as used,
        coalesce(f.started_at, j.created_at) as run_at, f.started_at, f.finished_at, f.error,
-       case when f.error is not null then f.finished_at end as error_at, null::timestamptz as locked_at, null::text as locked_by,
+       case when f.error is not null then f.finished_at end as error_at,
+       null::timestamptz as locked_at, null::text as locked_by,
        null::timestamptz as lock_expires_at, f.finished_at as updated_at
 from windlass.finished f
 join windlass.jobs j on j.id = f.id;
 
 -- Boxes, without those that a newer one replaced or an operator cancelled.
 create view windlass.indexing_queue as
-select j.id::text as id, case convert_from(j.payload, 'UTF8')::json ->> 'version' when '1' then 'CREATE' else 'UPDATE' end as operation,
-       j.entity_type, j.entity_id, null::text as vector_id, (convert_from(j.payload, 'UTF8')::json -> 'fields')::text as content,
+select j.id::text as id,
+       case convert_from(j.payload, 'UTF8')::json ->> 'version' when '1' then 'CREATE' else 'UPDATE' end as operation,
+       j.entity_type, j.entity_id, null::text as vector_id,
+       (convert_from(j.payload, 'UTF8')::json -> 'fields')::text as content,
        jsonb_build_object('version', (convert_from(j.payload, 'UTF8')::json ->> 'version')::bigint) as metadata,
        case k.name when 'INDEX_BATCH' then 'BATCH' else 'ASYNC' end as priority,
        case j.state when 1 then 'PENDING' when 2 then 'PROCESSING' when 3 then 'COMPLETED' when 4 then 'FAILED'
@@ -602,7 +617,7 @@ from (select * from windlass.open_jobs union all select * from windlass.ended_jo
 join windlass.kinds k on k.id = j.kind and k.name in ('INDEX_ASYNC', 'INDEX_BATCH')
 where j.state < 6;
 
--- The same boxes with times in milliseconds; a larger priority is more urgent.
+-- The same boxes, with times in milliseconds. A larger priority is more urgent.
 create view windlass.embedding_queue as
 select j.id::text as id,
        (convert_from(j.payload, 'UTF8')::jsonb -> 'fields')
@@ -628,7 +643,7 @@ from windlass.open_jobs j
 join windlass.kinds k on k.id = j.kind
 join windlass.queues q on q.id = j.queue;
 
--- Jobs that will not run again by themselves.
+-- Jobs that will not run again unless an operator retries them.
 create view windlass.delayed_jobs_dlq as
 select j.id, q.name as queue, k.name as job_type, j.priority, convert_from(j.payload, 'UTF8')::jsonb as payload,
        j.run_at as scheduled_at,

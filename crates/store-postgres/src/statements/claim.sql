@@ -1,19 +1,19 @@
 -- Leases due jobs of a queue: takes their rows out of `ready` and writes one claims row per attempt number.
 --
 -- $1 clock offset in microseconds   $2 worker   $3 queue   $4 most jobs   $5 kinds
--- $6 per priority, the run_at below which nothing is looked for (a hint)
--- $7 the time below which no lane check is looked for (a hint)
--- $8 the count of limited claims under which the caller counted what is leased; null: it did not
+-- $6 per priority, the run_at at which the scan starts (a hint)
+-- $7 the time at which the scan of lane checks starts (a hint)
+-- $8 queues.limited_claims when the caller counted the leased jobs; null if it did not
 --
--- The worker's row is locked so that a reclaim, which deletes it, either sees this claim or stops it. There is one index
--- range per priority, so delayed jobs of an urgent priority cost the others nothing. `due` is materialized because SKIP
--- LOCKED under a plan that runs it twice takes more rows than the limit.
+-- The worker's row is locked so that a reclaim, which deletes it, either sees this claim or prevents it. There is one
+-- index range per priority, so delayed jobs of an urgent priority are not scanned. `due` is materialized: in a plan
+-- that runs it twice, SKIP LOCKED takes more rows than the limit.
 --
--- Nothing is taken while a lane check is due: the jobs that the check makes ready may come first. Nothing is taken from a
+-- Takes nothing while a lane check is due: the jobs that the check makes ready may come first. Takes nothing from a
 -- queue with a global concurrency either, unless no other claim came since the caller counted (`counted`).
 --
--- The first row of the answer describes the leases in arrays; one row per job with its columns of `jobs` follows. Joined
--- here, every row would choose its partition anew; bounds that are known before the scan choose once.
+-- The first row of the result has the leases as arrays. One row per job with its columns of `jobs` follows. A join
+-- here would choose a partition for every row; bounds that are known before the scan choose once.
 with gate as materialized (
     select statement_timestamp() + $1::bigint * interval '1 microsecond' as now,
            exists (select from windlass.lane_checks c

@@ -1,5 +1,5 @@
--- Leases one suspect, which runs alone. Parameters and answer as in claim.sql, without hints: $6 is the count of limited
--- claims. Suspects already hold the slot of their lane, so lane checks do not matter here.
+-- Leases one suspect, which runs alone. Parameters and result as in claim.sql, without hints: $6 is limited_claims. A
+-- suspect already holds the slot of its lane, so lane checks do not matter here.
 with gate as materialized (
     select statement_timestamp() + $1::bigint * interval '1 microsecond' as now, false as checks,
            q.global_concurrency is not null as limited

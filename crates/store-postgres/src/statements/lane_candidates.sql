@@ -2,11 +2,12 @@
 --
 -- $1 clock offset in microseconds   $2 lanes   $3 their kinds
 --
--- One row per candidate, or one row without a candidate. `locked` is false for a job that another session holds: it cannot be
--- moved now. Rows are locked by address, so one that changed since this statement began is not locked either.
+-- One row per candidate, or one row without a candidate. `locked` is false for a job that another session has locked:
+-- it cannot be moved now. Rows are locked by address, so one that changed since this statement began is not locked
+-- either.
 --
--- Each lane costs a few probes of `ready_blocked`, whatever the statistics say: its first job, its last priority, and, unless
--- the first job is the answer, the first due jobs of each priority. Jobs whose time lies ahead are never walked over.
+-- Each lane costs a few probes of `ready_blocked`, whatever the statistics are: its first job, its last priority, and,
+-- unless the first job is the answer, the first due jobs of each priority. Jobs due later are never scanned.
 with clock as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
 lanes as materialized (
     select u.lane, u.kind, k.key_concurrency, q.boost_after_us,
@@ -21,7 +22,8 @@ lanes as materialized (
         where -r.queue > 0 and r.lane = u.lane
         order by r.priority, r.run_at, r.id limit 1) first on true),
 open as materialized (
-    select l.*, l.key_concurrency = 1 and l.first_priority = l.last_priority and l.run_at <= clock.now as first_is_next,
+    select l.*,
+           l.key_concurrency = 1 and l.first_priority = l.last_priority and l.run_at <= clock.now as first_is_next,
            array(select s.slot::smallint from generate_series(1, l.key_concurrency::int) s (slot)
                  where s.slot <> all (l.taken) order by s.slot
                  limit greatest(l.key_concurrency - cardinality(l.taken), 0)) as free

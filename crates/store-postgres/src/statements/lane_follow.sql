@@ -1,9 +1,10 @@
--- Takes the lane checks of these kinds that are due.
+-- Removes and returns the due lane checks of these kinds.
 --
--- $1 clock offset in microseconds   $2 kinds   $3 the time below which none is looked for (a hint)   $4 most checks
+-- $1 clock offset in microseconds   $2 kinds   $3 the time at which the scan starts (a hint)   $4 most checks
 --
--- Claims take turns on the row of a kind, which is locked and not written: two that fill one lane at once could pass over
--- its next job. Each kind gets an equal share of $4, so that the lanes of one kind do not keep the others waiting.
+-- The row of each kind is locked, though not written, so that claims fill its lanes one after the other: two that fill
+-- one lane concurrently could skip its next job. Each kind gets an equal share of $4, so that the lanes of one kind do
+-- not delay the others.
 with clock as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
 kinds as materialized (
     select k.id from clock cross join windlass.kinds k cross join lateral (

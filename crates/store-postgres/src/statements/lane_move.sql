@@ -3,8 +3,8 @@
 -- $1 addresses in ready   $2 lanes   $3 slots   $4 run_at as ready jobs   $5 kinds
 -- $6, $7, $8, $9 kind, time, lane and `freed` of the checks to leave
 --
--- The jobs are locked by this transaction. A slot that another session took in the meantime is a conflict: its job stays
--- blocked, and a check is left for its lane.
+-- This transaction has locked the jobs. If another session took a slot meanwhile, the job for that slot stays blocked
+-- and a check is left for its lane.
 with wanted as materialized (
     select * from unnest($1::tid[], $2::bigint[], $3::smallint[], $4::timestamptz[], $5::int[])
         u (address, lane, slot, place, kind)),

@@ -1,19 +1,19 @@
--- Settles anything: jobs that end, jobs that return, jobs of lanes. The answer lists what was not simply accepted.
+-- Settles any jobs: jobs that end, jobs that return, jobs of lanes. Returns those that were not simply accepted.
 --
 -- $1 to $6 as in settle_done.sql
 -- $7 states; null: the job returns   $8 errors   $9 outcomes of those that return   $10 attempts used
 -- $11 delays in microseconds, or $12 places   $13 lanes   $14 kinds, null without a lane
 --
--- The fence is as in settle_done.sql. A job that was handed back was not run: it keeps its slot and, if it is a suspect, stays
--- one. Any other job of a lane that returns is blocked again and leaves a lane check. Slots are removed after every wait for
--- a unique key is over (`returned` is read first); the caller fills the lanes in the same transaction.
+-- The fence is as in settle_done.sql. A job that was handed back did not run: it keeps its slot and, if it is a
+-- suspect, stays one. Any other job of a lane that returns is blocked again and leaves a lane check. Slots are removed
+-- after all waits for unique keys (`returned` is read first). The caller fills the lanes in the same transaction.
 with clock as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
 given as materialized (
     select * from unnest($2::bigint[], $3::bigint[], $4::smallint[], $5::timestamptz[], $6::bytea[], $7::smallint[],
                          $8::text[], $9::text[], $10::smallint[], $11::bigint[], $12::timestamptz[], $13::bigint[],
                          $14::int[])
-        with ordinality g (id, token, attempt, started_at, result, state, error, outcome, used, delay, place, lane, kind,
-                           ord)),
+        with ordinality g (id, token, attempt, started_at, result, state, error, outcome, used, delay, place, lane,
+                           kind, ord)),
 claimed as materialized (
     select c.token, c.worker, c.ids, c.slots, case when c.alone or c.crashes > 0 then c.crashes end as crashes
     from windlass.claims c
@@ -73,6 +73,7 @@ attempts as (
     insert into windlass.attempts (id, token, attempt, worker, started_at, ended_at, outcome, error)
     select e.id, e.token, e.attempt, e.worker, e.started_at, clock.now, e.outcome, e.error
     from ends e, clock where e.ended is null)
-select g.ord, case when e.ord is null then 'stale' when e.ended = {superseded} then 'superseded' else 'cancelled' end as answer
+select g.ord,
+       case when e.ord is null then 'stale' when e.ended = {superseded} then 'superseded' else 'cancelled' end as answer
 from given g left join ends e on e.ord = g.ord
 where e.ord is null or (e.state is null and e.ended is not null)

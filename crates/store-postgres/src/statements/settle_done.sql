@@ -1,10 +1,11 @@
--- Settles jobs that completed, none of which has a lane. The answer lists only those whose lease is lost.
+-- Settles completed jobs without a lane. Returns only those whose lease is lost.
 --
 -- $1 clock offset in microseconds   $2 ids   $3 tokens   $4 attempts   $5 started_at   $6 results
 --
--- The fence is the claims row: while it holds the id under that token, the lease is valid. Claims are locked in token
--- order, so batches that overlap wait for each other in one direction. No predicate but token and id: a plan that starts
--- from anything else flips with the statistics. A claim all of whose ids are settled goes; another keeps the rest.
+-- The fence is the claims row: while it has the id under that token, the lease is valid. Claims are locked in token
+-- order, so overlapping batches cannot deadlock. There is no other condition than token and id: a plan that starts
+-- from anything else changes with the statistics. A claim whose ids are all settled is deleted; another keeps the
+-- rest.
 with clock as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
 given as materialized (
     select * from unnest($2::bigint[], $3::bigint[], $4::smallint[], $5::timestamptz[], $6::bytea[])

@@ -1,4 +1,4 @@
-//! What an operator does to workflows, and to jobs that belong to one.
+//! Operator actions on workflows, and on jobs that belong to one.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::PostgresStore;
 use crate::error::{failed, is_conflict};
 use crate::row::get;
 
-/// From their ends back to waiting. Those that were deleted have none.
+/// Moves ended jobs back to waiting. Deleted jobs have no end to return from.
 const REVIVE: &str = "
     with f as materialized (
         select * from windlass.finished where id = any ($1) and state in ({failed}, {dead_letter}, {cancelled}) order by id for update),
@@ -37,7 +37,7 @@ const REVIVE: &str = "
 const OP: &str = "change a workflow";
 
 impl PostgresStore {
-    pub(super) async fn stop_workflow(
+    pub(super) async fn write_cancel(
         &self,
         id: WorkflowId,
         actor: Option<&Actor>,
@@ -68,7 +68,7 @@ impl PostgresStore {
         Ok(Some(bulk))
     }
 
-    pub(super) async fn repeat_workflow(
+    pub(super) async fn write_retry(
         &self,
         id: WorkflowId,
         actor: Option<&Actor>,
@@ -94,8 +94,8 @@ impl PostgresStore {
         Ok(now.map_or(flow.state, |now| now.state))
     }
 
-    /// Retries those of `wanted` that belong to the locked `workflows`: how many were, and the others. A job that was revived
-    /// because of another is counted only if it was asked for.
+    /// Retries those of `wanted` that belong to the locked `workflows`. Returns how many were retried, and the others.
+    /// A job that was revived because of another is counted only if it is one of `wanted`.
     pub(crate) async fn retry_members(
         &self,
         conn: &mut PgConnection,
@@ -107,7 +107,7 @@ impl PostgresStore {
         for flow in self.load_workflows(conn, &workflows).await? {
             let asked: Vec<usize> =
                 (0..flow.jobs.len()).filter(|no| plain.contains(&flow.jobs[*no])).collect();
-            // One in its queue for later is hurried as any other job.
+            // A job that is already in its queue, due later, is hurried like any other job.
             for no in asked.iter().filter(|no| flow.members[**no].standing != Standing::Live) {
                 plain.remove(&flow.jobs[*no]);
             }

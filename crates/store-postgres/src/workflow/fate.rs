@@ -1,10 +1,11 @@
-//! What the end of a job does to its workflow, written in the transaction of the end. Most ends can only release children of the
-//! ended (`core::workflow::only_releases`) and look at nothing else; for the others `core::workflow::advance` is shown all jobs.
+//! What the end of a job does to its workflow, written in the same transaction. Most ends can only release children of
+//! the ended job (`core::workflow::only_releases`) and read nothing else. For the others `core::workflow::advance`
+//! gets all jobs.
 //!
-//! Differs from SQLite, where the one writer is the lock: whoever ends or retries jobs of workflows first locks those, by id, and
-//! then the jobs. Two parents that end at once therefore end one after the other, and the second sees the first. Entities are
-//! locked before workflows, claims after them. Looks come in statements of their own after the lock: the lock's own would show
-//! what was there before it was waited for.
+//! Differs from SQLite, where there is one writer: a transaction that ends or retries jobs of workflows first locks
+//! the workflows, by id, and then the jobs. So two parents that end concurrently do so one after the other, and the
+//! second sees the first. Entities are locked before workflows, claims after them. Reads are separate statements after
+//! the lock: the locking statement would show the state before its wait.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,9 +32,9 @@ const ENDED: &str = "
     where m.job_id = u.id
     returning m.workflow, m.state, m.goes_on, m.undoes is not null as undoes, m.children";
 
-/// Jobs at places $1, $2 that wait for nobody any more, and which of the workflows $3 have nothing open. Scalar looks with a limit:
-/// as joins they would be free to read every open job there is.
-pub(crate) const RIPE: &str = "
+/// Jobs at places $1, $2 whose parents have all ended, and those of the workflows $3 that have no unfinished job.
+/// Scalar subqueries with a limit: as joins they could read every unfinished job there is.
+pub(crate) const RELEASABLE: &str = "
     select c.job_id, null::bigint as over
     from unnest($1::bigint[], $2::int[]) u (workflow, no)
     join windlass.workflow_jobs c on c.workflow = u.workflow and c.no = u.no
@@ -50,7 +51,7 @@ const LOAD: &str = "
     from windlass.workflows w join windlass.workflow_jobs m on m.workflow = w.id
     where w.id = any ($1) order by w.id, m.no";
 
-/// A job with a lane is blocked at first, as any new one is.
+/// A job with a lane is blocked at first, like any new job.
 const RELEASE: &str = "
     with n as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
     r as (
@@ -81,9 +82,9 @@ const SET_STATE: &str = "
 
 const UNDO: &str = "select undo, undo_payload from windlass.workflow_jobs where workflow = $1 and no = $2";
 
-const OP: &str = "move workflows on";
+const OP: &str = "advance workflows";
 
-/// A workflow as it is decided about.
+/// A workflow, as the rules of `core` see it.
 pub(super) struct Flow {
     pub(super) id: WorkflowId,
     pub(super) on_failure: OnFailure,
@@ -100,14 +101,14 @@ pub(crate) struct Woken {
 }
 
 impl Woken {
-    /// A released job stands at the time of its release or later.
+    /// A released job is due at its release or later, so no hint has to be lowered.
     pub(crate) fn places(&self) -> Vec<(QueueId, Time)> {
         self.queues.iter().map(|queue| (*queue, Time(i64::MAX))).collect()
     }
 }
 
 impl PostgresStore {
-    /// Of any jobs; most belong to none.
+    /// For any jobs; most belong to no workflow.
     pub(crate) async fn lock_workflows_of(
         &self,
         conn: &mut PgConnection,
@@ -124,7 +125,7 @@ impl PostgresStore {
         self.lock_workflows(conn, &ids).await
     }
 
-    /// Those that are there.
+    /// Returns the workflows that exist.
     pub(crate) async fn lock_workflows(
         &self,
         conn: &mut PgConnection,
@@ -136,7 +137,7 @@ impl PostgresStore {
         sqlx::query_scalar(self.sql(LOCK)).bind(ids).fetch_all(conn).await.map_err(failed(OP))
     }
 
-    /// Jobs that ended, of any kind, under the locks of their workflows.
+    /// Jobs that ended, of any kind. Their workflows are locked.
     pub(crate) async fn jobs_ended(
         &self,
         conn: &mut PgConnection,
@@ -165,7 +166,7 @@ impl PostgresStore {
         let mut whole: Vec<i64> = whole.into_iter().map(|(workflow, _)| workflow).collect();
         let mut woken = Woken::default();
         if !near.is_empty() {
-            let (release, over) = self.ripe(conn, &near).await?;
+            let (release, over) = self.releasable(conn, &near).await?;
             let steps = Steps { release, ..Steps::default() };
             self.write_steps(conn, &steps, &mut woken).await?;
             whole.extend(over);
@@ -174,8 +175,8 @@ impl PostgresStore {
         Ok(woken)
     }
 
-    /// Which of the children may start, and which workflows have nothing open.
-    async fn ripe(
+    /// The children that may start, and the workflows without unfinished jobs.
+    async fn releasable(
         &self,
         conn: &mut PgConnection,
         near: &[(i64, Option<BTreeSet<i32>>)],
@@ -183,17 +184,17 @@ impl PostgresStore {
         let below = near.iter().flat_map(|(id, below)| below.iter().flatten().map(|no| (*id, *no)));
         let (workflows, places): (Vec<i64>, Vec<i32>) = below.unzip();
         let all: Vec<i64> = near.iter().map(|(id, _)| *id).collect();
-        let query = sqlx::query(self.sql(RIPE)).bind(workflows).bind(places).bind(all);
+        let query = sqlx::query(self.sql(RELEASABLE)).bind(workflows).bind(places).bind(all);
         let rows = query.fetch_all(conn).await.map_err(failed(OP))?;
-        let (mut ripe, mut over) = (Vec::new(), Vec::new());
+        let (mut releasable, mut over) = (Vec::new(), Vec::new());
         for row in &rows {
-            ripe.extend(get::<Option<i64>>(row, "job_id")?);
+            releasable.extend(get::<Option<i64>>(row, "job_id")?);
             over.extend(get::<Option<i64>>(row, "over")?);
         }
-        Ok((ripe, over))
+        Ok((releasable, over))
     }
 
-    /// Draws the consequences in workflows one of whose jobs changed, under their locks.
+    /// Advances workflows of which a job changed. They are locked.
     pub(super) async fn follow(
         &self,
         conn: &mut PgConnection,
@@ -224,7 +225,7 @@ impl PostgresStore {
         for row in &rows {
             let id = WorkflowId(get(row, "id")?);
             if flows.last().is_none_or(|flow| flow.id != id) {
-                flows.push(head(id, row)?);
+                flows.push(read_workflow(id, row)?);
             }
             let Some(flow) = flows.last_mut() else { continue };
             flow.members.push(member(row)?);
@@ -280,13 +281,13 @@ impl PostgresStore {
     }
 }
 
-/// What is to be written about several workflows at once.
+/// Changes to write to several workflows.
 #[derive(Default)]
 struct Steps {
     release: Vec<i64>,
     cancel: Vec<i64>,
     states: Vec<(i64, i16)>,
-    /// The workflow, the name and place of the job to undo, and the place of the one that does.
+    /// The workflow, the name and number of the job to undo, and the number of the job that undoes it.
     undo: Vec<(WorkflowId, String, usize, usize)>,
 }
 
@@ -304,7 +305,7 @@ impl Steps {
     }
 }
 
-/// Those that the end of the job in `row` may release, if that is all it can do.
+/// The children that the end of the job in `row` may release, if it can do nothing else.
 fn children(row: &PgRow) -> Result<Option<Vec<i32>>, StoreError> {
     let ended = JobState::from_code(get(row, "state")?);
     let goes_on = get(row, "goes_on")?;
@@ -312,7 +313,7 @@ fn children(row: &PgRow) -> Result<Option<Vec<i32>>, StoreError> {
     if near { get(row, "children") } else { Ok(None) }
 }
 
-fn head(id: WorkflowId, row: &PgRow) -> Result<Flow, StoreError> {
+fn read_workflow(id: WorkflowId, row: &PgRow) -> Result<Flow, StoreError> {
     let broken = || StoreError::Corrupt { what: format!("workflow {id} has an unknown state or policy") };
     Ok(Flow {
         id,

@@ -1,13 +1,13 @@
-//! Workflows that stand otherwise than their jobs do: a process of a version that knows no workflows ended one of them.
+//! Workflows that do not match the states of their jobs: a process of a version without workflows ended one of them.
 
 use windlass_core::StoreError;
 
 use crate::PostgresStore;
 use crate::error::failed;
 
-/// One of its jobs ended unnoticed, or waits although nobody is left to wait for. The limit makes each job a look into an index,
-/// whatever the planner thinks of the whole table.
-const ASTRAY: &str = "
+/// A job of theirs ended unnoticed, or waits although all its parents have ended. The limit forces an index lookup per
+/// job, whatever the planner estimates for the whole table.
+const INCONSISTENT: &str = "
     select m.workflow from windlass.workflow_jobs m
     cross join lateral (select from windlass.finished where id = m.job_id limit 1) f
     where m.state in (0, 1)
@@ -28,12 +28,12 @@ const NOTICE: &str = "
 const OP: &str = "mend workflows";
 
 impl PostgresStore {
-    pub(crate) async fn stray_workflows(&self) -> Result<Vec<i64>, StoreError> {
-        sqlx::query_scalar(self.sql(ASTRAY)).fetch_all(&self.pool).await.map_err(failed(OP))
+    pub(crate) async fn inconsistent_workflows(&self) -> Result<Vec<i64>, StoreError> {
+        sqlx::query_scalar(self.sql(INCONSISTENT)).fetch_all(&self.pool).await.map_err(failed(OP))
     }
 
-    pub(super) async fn mend_stray_workflows(&self) -> Result<u64, StoreError> {
-        let found = self.stray_workflows().await?;
+    pub(super) async fn mend_inconsistent(&self) -> Result<u64, StoreError> {
+        let found = self.inconsistent_workflows().await?;
         if found.is_empty() {
             return Ok(0);
         }

@@ -1,7 +1,8 @@
 //! Workflows: sets of jobs that wait for each other.
 //!
-//! Owns: the tables of workflows and their jobs, and the rows in ready of jobs that wait. What follows from how the jobs stand
-//! is `core::workflow`'s; here it is looked up and written down, in the transaction of whatever changed it.
+//! Owns: the tables of workflows and their jobs, and the ready rows of jobs that wait for their parents.
+//! `core::workflow` decides what follows from the states of the jobs; it is written here, in the transaction of the
+//! change.
 
 mod act;
 mod enqueue;
@@ -20,12 +21,12 @@ use windlass_core::{JobId, StoreError, TxRef, WorkflowId};
 use crate::PostgresStore;
 
 #[cfg(test)]
-pub(crate) use fate::RIPE;
+pub(crate) use fate::RELEASABLE;
 pub(crate) use fate::Woken;
 
 type Result<T> = std::result::Result<T, StoreError>;
 
-/// A transaction that lost a race is tried again this often.
+/// How often a transaction that lost a race is retried.
 const TRIES: usize = 5;
 
 #[async_trait]
@@ -47,11 +48,11 @@ impl WorkflowStore for PostgresStore {
     }
 
     async fn cancel_workflow(&self, id: WorkflowId, actor: Option<&Actor>) -> Result<Option<Bulk>> {
-        self.stop_workflow(id, actor).await
+        self.write_cancel(id, actor).await
     }
 
     async fn retry_workflow(&self, id: WorkflowId, actor: Option<&Actor>) -> Result<Option<Bulk>> {
-        self.repeat_workflow(id, actor).await
+        self.write_retry(id, actor).await
     }
 
     async fn parents(&self, job: JobId) -> Result<Vec<Parent>> {
@@ -59,6 +60,6 @@ impl WorkflowStore for PostgresStore {
     }
 
     async fn mend_workflows(&self) -> Result<u64> {
-        self.mend_stray_workflows().await
+        self.mend_inconsistent().await
     }
 }

@@ -1,4 +1,4 @@
-//! Showing workflows, and what a job gets from its parents.
+//! Showing workflows, and the results of a job's parents.
 
 use std::collections::HashMap;
 
@@ -67,7 +67,7 @@ impl PostgresStore {
         Ok(found)
     }
 
-    /// Two statements on one snapshot: the parts must not contradict each other.
+    /// Two statements on one snapshot, so that the parts are consistent.
     pub(super) async fn show_workflow(&self, id: WorkflowId) -> Result<Option<WorkflowDetail>, StoreError> {
         let mut tx = self
             .pool

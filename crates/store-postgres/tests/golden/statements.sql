@@ -903,8 +903,8 @@ given as materialized (
     select * from unnest($2::bigint[], $3::bigint[], $4::smallint[], $5::timestamptz[], $6::bytea[], $7::smallint[],
                          $8::text[], $9::text[], $10::smallint[], $11::bigint[], $12::timestamptz[], $13::bigint[],
                          $14::int[])
-        with ordinality g (id, token, attempt, started_at, result, state, error, outcome, used, delay, place, lane, kind,
-                           ord)),
+        with ordinality g (id, token, attempt, started_at, result, state, error, outcome, used, delay, place, lane,
+                           kind, ord)),
 claimed as materialized (
     select c.token, c.worker, c.ids, c.slots, case when c.alone or c.crashes > 0 then c.crashes end as crashes
     from windlass.claims c
@@ -964,7 +964,8 @@ attempts as (
     insert into windlass.attempts (id, token, attempt, worker, started_at, ended_at, outcome, error)
     select e.id, e.token, e.attempt, e.worker, e.started_at, clock.now, e.outcome, e.error
     from ends e, clock where e.ended is null)
-select g.ord, case when e.ord is null then 'stale' when e.ended = 7 then 'superseded' else 'cancelled' end as answer
+select g.ord,
+       case when e.ord is null then 'stale' when e.ended = 7 then 'superseded' else 'cancelled' end as answer
 from given g left join ends e on e.ord = g.ord
 where e.ord is null or (e.state is null and e.ended is not null)
 ;
@@ -998,7 +999,8 @@ lanes as materialized (
         where -r.queue > 0 and r.lane = u.lane
         order by r.priority, r.run_at, r.id limit 1) first on true),
 open as materialized (
-    select l.*, l.key_concurrency = 1 and l.first_priority = l.last_priority and l.run_at <= clock.now as first_is_next,
+    select l.*,
+           l.key_concurrency = 1 and l.first_priority = l.last_priority and l.run_at <= clock.now as first_is_next,
            array(select s.slot::smallint from generate_series(1, l.key_concurrency::int) s (slot)
                  where s.slot <> all (l.taken) order by s.slot
                  limit greatest(l.key_concurrency - cardinality(l.taken), 0)) as free

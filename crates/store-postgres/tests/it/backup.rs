@@ -1,4 +1,4 @@
-//! The list of what a backup holds is that of the schema, and restored jobs lie in their days.
+//! The list of what a backup contains matches the schema, and restored jobs are in the partitions of their days.
 
 use sqlx::{AssertSqlSafe, Row};
 use windlass_core::backup::{COLUMNS_LEFT_OUT, TABLES_LEFT_OUT};
@@ -28,21 +28,24 @@ async fn every_column_is_in_a_backup_or_left_out_for_a_reason() {
         }
         let known = holdings().table(name).and_then(|table| Some(&table.columns[table.column(column)?]));
         let known = known.unwrap_or_else(|| {
-            panic!("`{name}.{column}` is neither in a list of what backups hold nor left out with a reason")
+            panic!("`{name}.{column}` is neither listed in a backup nor left out with a reason")
         });
-        assert_eq!(known.serial, *numbered, "`{name}.{column}` has to go on above what is restored");
+        assert_eq!(
+            known.serial, *numbered,
+            "`{name}.{column}` is a sequence that has to continue after a restore"
+        );
     }
     for table in holdings().tables {
         for column in table.columns {
             let there = found.iter().any(|(name, of, _)| name == table.name && of == column.name);
-            assert!(there, "`{}.{}` is in no schema", table.name, column.name);
+            assert!(there, "`{}.{}` is not in the schema", table.name, column.name);
         }
     }
     place.end().await;
 }
 
-/// Everything goes out, the schema goes and comes back, everything comes in.
-async fn there_and_back(place: &Place) {
+/// Exports everything, recreates the schema, and imports everything.
+async fn export_and_restore(place: &Place) {
     let mut export = place.store.export(&holdings()).await.unwrap();
     let mut batches = Vec::new();
     while let Some(batch) = export.next().await.unwrap() {
@@ -60,11 +63,11 @@ async fn there_and_back(place: &Place) {
 
 /// A blocked job is claimed after the restore.
 #[tokio::test]
-async fn lanes_go_on_after_a_restore() {
+async fn lanes_work_after_a_restore() {
     let place = Place::new().await;
     let keyed = NewJob { concurrency_key: Some("a".to_owned()), ..place.job() };
     let put = place.store.enqueue(&[keyed]).await.unwrap()[0].id;
-    there_and_back(&place).await;
+    export_and_restore(&place).await;
     let other = place.other().await;
     let worker = place.worker().await;
     let leased = other.claim(&place.claim(worker, 5)).await.unwrap();
@@ -74,13 +77,13 @@ async fn lanes_go_on_after_a_restore() {
 }
 
 #[tokio::test]
-async fn restored_jobs_lie_in_their_days() {
+async fn restored_jobs_are_in_the_partitions_of_their_days() {
     let place = Place::new().await;
     place.store.set_clock_offset(-40 * 86_400_000_000);
     place.put(3).await;
     place.store.set_clock_offset(0);
     place.put(2).await;
-    there_and_back(&place).await;
+    export_and_restore(&place).await;
     assert_eq!(place.number("select count(*) from windlass.jobs").await, 5);
     assert_eq!(place.number("select count(*) from windlass.jobs_default").await, 0);
     place.end().await;

@@ -1,4 +1,4 @@
-//! Document 002's table, as a view.
+//! The view `ai_usage_tracking`.
 
 use sqlx::{AssertSqlSafe, Row};
 use windlass_core::LeasedJob;
@@ -18,7 +18,7 @@ async fn spend(place: &Place, job: &LeasedJob, budget: &str, amount: Amount) {
 }
 
 #[tokio::test]
-async fn the_documents_selects_run() {
+async fn the_usage_view_shows_the_budget_ai() {
     let place = Place::new().await;
     let specs =
         [BudgetSpec::money("ai", Amount::from_cents(50_000)), BudgetSpec::money("else", Amount::MOST)];
@@ -49,7 +49,7 @@ async fn the_documents_selects_run() {
     assert_eq!(
         place.number("select count(*) from windlass.ai_usage_tracking").await,
         1,
-        "of the budget `ai` alone"
+        "only the budget `ai` is shown"
     );
     place.end().await;
 }

@@ -1,4 +1,4 @@
-//! The contract's own suite.
+//! The conformance suite of every store.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use windlass_testkit::conformance::{Harness, suite};
 
 use crate::place::{drop_schema, fresh_schema, open};
 
-/// Runs after the case's runtime has ended, so it needs one of its own.
+/// Dropped after the runtime of the case has ended, so it needs its own.
 pub(crate) struct Schema(pub(crate) String);
 
 impl Drop for Schema {

@@ -1,4 +1,4 @@
-//! Entities as only Postgres has them: transaction numbers, and what one call costs.
+//! Entities on Postgres: transaction numbers, and the number of statements of a call.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ async fn changes(place: &Place, mark: &FeedMark) -> Changes {
     place.store.changes(mark, "s", 100).await.unwrap()
 }
 
-/// Rows restored from another server carry its transaction numbers, which may lie ahead of this one's.
+/// Rows restored from another server have its transaction numbers, which may be higher than this server's.
 #[tokio::test]
 async fn rows_of_another_server_are_shown_once_and_followed() {
     let place = Place::new().await;
@@ -51,7 +51,7 @@ async fn rows_of_another_server_are_shown_once_and_followed() {
     let first = changes(&place, &FeedMark::default()).await;
     assert_eq!(first.entities.len(), 2);
     let quiet = changes(&place, &first.mark).await;
-    assert_eq!(quiet.entities.len(), 0, "they are not a change");
+    assert_eq!(quiet.entities.len(), 0, "they are not shown as changes");
     let again = puts(&place, named(&["b"]), "y").await;
     place.store.save(&boxes(&place), again.into()).await.unwrap();
     let next = changes(&place, &quiet.mark).await;
@@ -59,9 +59,9 @@ async fn rows_of_another_server_are_shown_once_and_followed() {
     place.end().await;
 }
 
-/// A transaction that lasts keeps nothing from being read, and costs the feed no more each time it is read.
+/// A long transaction blocks no reader, and does not make later reads of the feed more expensive.
 #[tokio::test]
-async fn a_lasting_transaction_does_not_make_the_feed_repeat_itself() {
+async fn the_feed_repeats_nothing_during_a_long_transaction() {
     let place = Place::new().await;
     let mut mark = changes(&place, &FeedMark::default()).await.mark;
     let mut tx = place.pool.begin().await.unwrap();
@@ -80,9 +80,9 @@ async fn a_lasting_transaction_does_not_make_the_feed_repeat_itself() {
     place.end().await;
 }
 
-/// A page may end among transactions that were under way at the mark: the next begins with the first that came after.
+/// A page may end among transactions that were running at the mark. The next page continues with later ones.
 #[tokio::test]
-async fn pages_of_one_pass_from_late_transactions_to_new_ones() {
+async fn one_row_pages_continue_from_late_transactions_to_new_ones() {
     let place = Place::new().await;
     let save = async |ids: &[&str], text: &str| {
         let writes = puts(&place, named(ids), text).await;
@@ -99,9 +99,9 @@ async fn pages_of_one_pass_from_late_transactions_to_new_ones() {
         let sql = format!("select changed::text::bigint from windlass.entities where id = '{id}'");
         place.number(&sql).await
     };
-    // As it was read just before `a` changed, with nobody else on the server.
-    let (under_way, end) = (changed("late").await, changed("a").await);
-    let mut mark = FeedMark(format!("feed/{under_way}:{end}:{under_way}"));
+    // The mark as it was just before `a` changed, without other transactions on the server.
+    let (running, end) = (changed("late").await, changed("a").await);
+    let mut mark = FeedMark(format!("feed/{running}:{end}:{running}"));
     let mut seen = Vec::new();
     loop {
         let page = place.store.changes(&mark, "s", 1).await.unwrap();
@@ -115,7 +115,7 @@ async fn pages_of_one_pass_from_late_transactions_to_new_ones() {
     place.end().await;
 }
 
-/// Statements as the server counts them: transactions begin and end with one each.
+/// Counted by the server, which numbers the commands of a transaction.
 #[tokio::test]
 async fn a_thousand_entities_cost_a_handful_of_statements() {
     let place = Place::new().await;
@@ -123,7 +123,7 @@ async fn a_thousand_entities_cost_a_handful_of_statements() {
         let writes = puts(&place, (0..1_000).map(|n| format!("e{n}")), text).await;
         let mut tx = place.pool.begin().await.unwrap();
         let boxes = boxes(&place);
-        // The number of the next command in the transaction counts every one that wrote.
+        // The number of the next command in the transaction counts every command that wrote.
         let started = command(&mut tx).await;
         place.store.save_in(TxRef::new(&mut *tx), &boxes, &writes).await.unwrap();
         let commands = command(&mut tx).await - started;
@@ -134,7 +134,7 @@ async fn a_thousand_entities_cost_a_handful_of_statements() {
     place.end().await;
 }
 
-/// Rows say which command of their transaction made them.
+/// The current command number of the transaction, read from a row's `cmin`.
 async fn command(conn: &mut sqlx::PgConnection) -> i64 {
     sqlx::raw_sql("create temp table if not exists marks (n int) on commit drop")
         .execute(&mut *conn)

@@ -1,5 +1,5 @@
-//! The statements as they are sent, in one file: a change of SQL shows as a diff of `golden/statements.sql`, composed parts and
-//! all. WINDLASS_BLESS=1 rewrites it.
+//! All statements as they are sent, in one file: a change of SQL shows as a diff of `golden/statements.sql`, including
+//! composed parts. WINDLASS_BLESS=1 rewrites it.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -92,7 +92,7 @@ fn statements_are_the_golden_ones() {
     assert!(golden == found, "the statements differ from {path}; WINDLASS_BLESS=1 rewrites it");
 }
 
-/// Statements begin wherever the source has them.
+/// Removes the indentation of the source.
 fn dedent(statement: &str) -> String {
     let lines = || statement.lines().filter(|line| !line.trim().is_empty());
     let indent = |line: &str| line.len() - line.trim_start().len();

@@ -47,7 +47,7 @@ async fn a_loser_takes_over_when_the_winner_rolls_back() {
         let winner = place.store.enqueue_in(TxRef::new(&mut *tx), std::slice::from_ref(&job)).await.unwrap();
         let batch = [job];
         let (loser, ()) = tokio::join!(place.store.enqueue(&batch), async {
-            place.somebody_waits().await;
+            place.wait_for_blocked_session().await;
             if commit { tx.commit().await.unwrap() } else { tx.rollback().await.unwrap() }
         });
         let loser = loser.unwrap();

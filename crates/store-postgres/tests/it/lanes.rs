@@ -1,4 +1,4 @@
-//! Lanes where two sessions meet in the middle of a statement, and where a caller keeps its transaction open.
+//! Lanes when two sessions interleave within a statement, and while a caller keeps its transaction open.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(crate) async fn sound(place: &Place) {
     assert!(lanes.ok, "{}", lanes.finding);
 }
 
-/// Holds up whoever is about to give away the lane's first slot: it has locked who stands first by then.
+/// Blocks any session that takes the lane's first slot. By then that session has locked the lane's next job.
 async fn hold_slot(place: &Place, key: &str) -> Transaction<'static, Postgres> {
     let mut tx = place.pool.begin().await.unwrap();
     let sql = format!("insert into {}.lane_slots (lane, slot) values ($1, 1)", place.schema);
@@ -44,10 +44,10 @@ async fn end(place: Place, other: PostgresStore) {
     place.end().await;
 }
 
-/// The second would pass over the job that the first has locked, and give the slot to the next.
+/// The second would skip the job that the first has locked, and give the slot to the one after it.
 #[tokio::test]
-async fn two_claims_that_look_at_one_lane_at_once_keep_its_order() {
-    let (place, worker) = worked_place().await;
+async fn two_claims_that_check_one_lane_concurrently_keep_its_order() {
+    let (place, worker) = place_with_worker().await;
     let other = place.other().await;
     let ask = place.claim(worker, 1);
     for round in 0..ROUNDS {
@@ -58,12 +58,12 @@ async fn two_claims_that_look_at_one_lane_at_once_keep_its_order() {
         let (one, two, ()) = tokio::join!(
             place.store.claim(&ask),
             async {
-                place.somebody_waits().await;
+                place.wait_for_blocked_session().await;
                 put(&place, &key).await;
                 other.claim(&ask).await
             },
             async {
-                place.so_many_wait(2).await;
+                place.wait_for_blocked_sessions(2).await;
                 held.rollback().await.unwrap();
             }
         );
@@ -73,10 +73,10 @@ async fn two_claims_that_look_at_one_lane_at_once_keep_its_order() {
     end(place, other).await;
 }
 
-/// The second sees the tables as they were before the first: it takes the same slot for its job and does not get it.
+/// The second sees the tables as they were before the first, tries the same slot for its job and does not get it.
 #[tokio::test]
-async fn a_claim_that_came_too_late_leaves_the_look_to_the_next() {
-    let (place, worker) = worked_place().await;
+async fn a_claim_that_loses_a_slot_leaves_a_lane_check() {
+    let (place, worker) = place_with_worker().await;
     let two_at_once = KindSpec { key_concurrency: 2, ..KindSpec::new("k", "Q") };
     place.store.sync_registry(&[], &[two_at_once], None).await.unwrap();
     let other = place.other().await;
@@ -88,12 +88,12 @@ async fn a_claim_that_came_too_late_leaves_the_look_to_the_next() {
         let (one, (second, two), ()) = tokio::join!(
             place.store.claim(&ask),
             async {
-                place.somebody_waits().await;
+                place.wait_for_blocked_session().await;
                 let second = put(&place, &key).await;
                 (second, other.claim(&ask).await)
             },
             async {
-                place.so_many_wait(2).await;
+                place.wait_for_blocked_sessions(2).await;
                 held.rollback().await.unwrap();
             }
         );
@@ -105,10 +105,11 @@ async fn a_claim_that_came_too_late_leaves_the_look_to_the_next() {
     end(place, other).await;
 }
 
-/// The cancel finds its job in line, waits for the claim that promotes it, and then takes out a head.
+/// The cancel finds its job blocked, waits for the claim that makes it ready, and then removes a job that holds a
+/// slot.
 #[tokio::test]
-async fn a_job_promoted_while_it_is_cancelled_gives_back_its_slot() {
-    let (place, worker) = worked_place().await;
+async fn a_job_made_ready_while_it_is_cancelled_frees_its_slot() {
+    let (place, worker) = place_with_worker().await;
     let other = place.other().await;
     let ask = place.claim(worker, 1);
     let mut cancelled = 0;
@@ -120,11 +121,11 @@ async fn a_job_promoted_while_it_is_cancelled_gives_back_its_slot() {
         let (leased, acted, ()) = tokio::join!(
             place.store.claim(&ask),
             async {
-                place.somebody_waits().await;
+                place.wait_for_blocked_session().await;
                 other.act(&filter, Action::Cancel, 1, None).await
             },
             async {
-                place.so_many_wait(2).await;
+                place.wait_for_blocked_sessions(2).await;
                 held.rollback().await.unwrap();
             }
         );
@@ -133,14 +134,14 @@ async fn a_job_promoted_while_it_is_cancelled_gives_back_its_slot() {
         cancelled += acted.done;
         sound(&place).await;
     }
-    assert!(cancelled > 0, "the claim was always quicker: this proves nothing");
+    assert!(cancelled > 0, "the claim was always faster, so nothing was tested");
     end(place, other).await;
 }
 
-/// Neither waits for a transaction that a caller keeps open, nor lets it wait.
+/// Neither side waits for the other.
 #[tokio::test]
-async fn an_open_transaction_holds_up_no_lane() {
-    let (place, worker) = worked_place().await;
+async fn an_open_transaction_blocks_no_lane() {
+    let (place, worker) = place_with_worker().await;
     let (a, b) = (put(&place, "a").await, put(&place, "b").await);
     let leased = place.lease(worker, 5).await;
     assert_eq!(ids(&leased), [a, b]);
@@ -150,7 +151,7 @@ async fn an_open_transaction_holds_up_no_lane() {
     let inside = place.store.enqueue_in(TxRef::new(&mut *producer), &[keyed(&place, "a")]).await.unwrap();
     let first = [settlement(&leased[0], done())];
     let settled = place.store.settle(&first);
-    assert_eq!(within(settled).await, [Settled::Accepted], "beside a job that is not there yet");
+    assert_eq!(within(settled).await, [Settled::Accepted], "while a job is not committed yet");
     let next = place.claim(worker, 5);
     let next = within(place.store.claim(&next)).await;
     assert_eq!(ids(&next), [behind]);
@@ -180,7 +181,7 @@ async fn an_open_transaction_holds_up_no_lane() {
     place.end().await;
 }
 
-/// Holds up a settlement of `job`: it has handed over the slot by then.
+/// Blocks a settlement of `job` before it hands over the slot.
 async fn hold_end_of(place: &Place, job: JobId) -> Transaction<'static, Postgres> {
     let mut tx = place.pool.begin().await.unwrap();
     let sql = format!(
@@ -199,10 +200,10 @@ pub(crate) async fn hold(place: &Place, which: &str, key: i64) -> Transaction<'s
     tx
 }
 
-/// The offer is void when it is there to be served: its job is gone, or its row is another one.
+/// While a settlement is blocked, the next job of its lane is cancelled or delayed.
 #[tokio::test]
-async fn an_offer_to_one_who_left_goes_to_the_next() {
-    let (place, worker) = worked_place().await;
+async fn a_slot_skips_a_job_that_was_cancelled_or_delayed() {
+    let (place, worker) = place_with_worker().await;
     let other = place.other().await;
     for round in 0..ROUNDS {
         let key = format!("key {round}");
@@ -215,7 +216,7 @@ async fn an_offer_to_one_who_left_goes_to_the_next() {
         let batch = [settlement(&running[0], done())];
         let held = hold_end_of(&place, first).await;
         let (settled, ()) = tokio::join!(place.store.settle(&batch), async {
-            place.somebody_waits().await;
+            place.wait_for_blocked_session().await;
             match round % 2 {
                 0 => assert_eq!(within(other.act(&filter, Action::Cancel, 1, None)).await.done, 1),
                 _ => assert!(within(other.change(next, &later, None)).await),
@@ -232,10 +233,10 @@ async fn an_offer_to_one_who_left_goes_to_the_next() {
     end(place, other).await;
 }
 
-/// The second passes over the head that the first has locked.
+/// The second settlement is not blocked by the first.
 #[tokio::test]
-async fn two_settlements_of_one_lane_hand_over_to_two() {
-    let (place, worker) = worked_place().await;
+async fn two_concurrent_settlements_hand_their_slots_to_two_jobs() {
+    let (place, worker) = place_with_worker().await;
     let two_at_once = KindSpec { key_concurrency: 2, ..KindSpec::new("k", "Q") };
     place.store.sync_registry(&[], &[two_at_once], None).await.unwrap();
     let other = place.other().await;
@@ -252,7 +253,7 @@ async fn two_settlements_of_one_lane_hand_over_to_two() {
         let (one, two) = ([settlement(&leased[0], done())], [settlement(&leased[1], done())]);
         let held = hold_end_of(&place, first[0]).await;
         let (left, right) = tokio::join!(place.store.settle(&one), async {
-            place.somebody_waits().await;
+            place.wait_for_blocked_session().await;
             let settled = within(other.settle(&two)).await;
             held.rollback().await.unwrap();
             settled
@@ -271,10 +272,10 @@ async fn two_settlements_of_one_lane_hand_over_to_two() {
     end(place, other).await;
 }
 
-/// Neither a settlement nor a claim waits for somebody who holds the next in line; the slot is not forgotten.
+/// The slot is given away later, in order.
 #[tokio::test]
-async fn one_whom_somebody_holds_is_waited_for_by_nobody() {
-    let (place, worker) = worked_place().await;
+async fn settlements_and_claims_do_not_wait_for_a_locked_job() {
+    let (place, worker) = place_with_worker().await;
     let first = put(&place, "a").await;
     let running = place.lease(worker, 1).await;
     assert_eq!(ids(&running), [first]);
@@ -282,7 +283,7 @@ async fn one_whom_somebody_holds_is_waited_for_by_nobody() {
     let held = hold(&place, "ready where id = $1", next.0).await;
     within(place.store.settle(&[settlement(&running[0], done())])).await;
     let ask = place.claim(worker, 5);
-    assert!(within(place.store.claim(&ask)).await.is_empty(), "the next job is held");
+    assert!(within(place.store.claim(&ask)).await.is_empty(), "the next job is locked");
     held.rollback().await.unwrap();
     sound(&place).await;
     let running = lease_some(&place, worker).await;
@@ -301,10 +302,10 @@ async fn one_whom_somebody_holds_is_waited_for_by_nobody() {
     place.end().await;
 }
 
-/// A claim looks while somebody holds the only one in line: the look stays until that is over.
+/// The lane check stays until the lock is released.
 #[tokio::test]
-async fn one_who_was_held_when_a_claim_looked_is_not_forgotten() {
-    let (place, worker) = worked_place().await;
+async fn a_job_locked_during_a_lane_check_is_found_later() {
+    let (place, worker) = place_with_worker().await;
     let only = put(&place, "a").await;
     for slots in [1, 3] {
         let room = KindSpec { key_concurrency: slots, ..KindSpec::new("k", "Q") };
@@ -320,10 +321,10 @@ async fn one_who_was_held_when_a_claim_looked_is_not_forgotten() {
     place.end().await;
 }
 
-/// The head's row is another one when the settlement, or the claim, gets to it: nobody holds a slot in line.
+/// The job's row changes before the claim, and then the settlement, gets to it.
 #[tokio::test]
-async fn a_head_that_changes_under_the_lock_keeps_its_chance() {
-    let (place, worker) = worked_place().await;
+async fn a_blocked_job_that_changes_meanwhile_still_gets_its_slot() {
+    let (place, worker) = place_with_worker().await;
     let other = place.other().await;
     let urgent = Change { priority: Some(1), run_at: None };
     for round in 0..ROUNDS {
@@ -332,7 +333,7 @@ async fn a_head_that_changes_under_the_lock_keeps_its_chance() {
         let held = hold(&place, "kinds where id = $1", i64::from(place.kind.0)).await;
         let ask = place.claim(worker, 1);
         let (leased, changed) = tokio::join!(place.store.claim(&ask), async {
-            place.somebody_waits().await;
+            place.wait_for_blocked_session().await;
             let changed = other.change(first, &urgent, None).await;
             held.rollback().await.unwrap();
             changed
@@ -349,7 +350,7 @@ async fn a_head_that_changes_under_the_lock_keeps_its_chance() {
         let batch = [settlement(&running[0], done())];
         let held = hold(&place, "claims where token = $1", running[0].token.0).await;
         let (settled, changed) = tokio::join!(place.store.settle(&batch), async {
-            place.somebody_waits().await;
+            place.wait_for_blocked_session().await;
             let changed = other.change(next, &urgent, None).await;
             held.rollback().await.unwrap();
             changed
@@ -364,10 +365,10 @@ async fn a_head_that_changes_under_the_lock_keeps_its_chance() {
     end(place, other).await;
 }
 
-/// A handler that ends its job in a transaction of its own locks nobody who waits.
+/// A handler that settles its job in its own transaction.
 #[tokio::test]
-async fn settling_in_an_open_transaction_locks_nobody_in_line() {
-    let (place, worker) = worked_place().await;
+async fn settling_in_an_open_transaction_locks_no_blocked_job() {
+    let (place, worker) = place_with_worker().await;
     let first = put(&place, "a").await;
     let running = place.lease(worker, 1).await;
     assert_eq!(ids(&running), [first]);
@@ -382,7 +383,7 @@ async fn settling_in_an_open_transaction_locks_nobody_in_line() {
     place.end().await;
 }
 
-/// Once there is something: a lane whose next job was held is looked at again a moment later.
+/// Retries until a job is leased: a lane whose next job was locked is checked again a moment later.
 async fn lease_some(place: &Place, worker: WorkerId) -> Vec<LeasedJob> {
     let some = |jobs: &Vec<LeasedJob>| !jobs.is_empty();
     wait_until("a job to lease", Duration::from_secs(5), || async {
@@ -391,7 +392,7 @@ async fn lease_some(place: &Place, worker: WorkerId) -> Vec<LeasedJob> {
     .await
 }
 
-pub(crate) async fn worked_place() -> (Place, windlass_core::WorkerId) {
+pub(crate) async fn place_with_worker() -> (Place, windlass_core::WorkerId) {
     let place = Place::new().await;
     let worker = place.worker().await;
     (place, worker)
@@ -400,18 +401,18 @@ pub(crate) async fn worked_place() -> (Place, windlass_core::WorkerId) {
 async fn within<T, E: std::fmt::Debug>(call: impl Future<Output = Result<T, E>>) -> T {
     tokio::time::timeout(Duration::from_secs(5), call)
         .await
-        .unwrap_or_else(|_| panic!("it waits for the caller"))
+        .unwrap_or_else(|_| panic!("the call waits for the open transaction"))
         .unwrap()
 }
 
-/// Each problem that `doctor` can name about lanes, and what it says to do.
+/// Each problem of lanes that `doctor` can report, and its remedy.
 #[tokio::test]
-async fn doctor_sees_what_is_astray() {
-    let (place, worker) = worked_place().await;
+async fn doctor_reports_inconsistent_lanes() {
+    let (place, worker) = place_with_worker().await;
     put(&place, "a").await;
     let running = place.lease(worker, 1).await;
     sound(&place).await;
-    let astray = async |wrong: &str, right: &str, said: &str| {
+    let check_finding = async |wrong: &str, right: &str, said: &str| {
         place.sql(wrong).await;
         let findings = place.store.examine().await.unwrap();
         let lanes = findings.into_iter().find(|finding| finding.name == "lanes").unwrap();
@@ -421,10 +422,10 @@ async fn doctor_sees_what_is_astray() {
         lanes.remedy.unwrap()
     };
     let moved = ["update windlass.lane_slots set slot = 2", "update windlass.lane_slots set slot = 1"];
-    astray(moved[0], moved[1], "1 slots without a job, 1 jobs without a slot").await;
+    check_finding(moved[0], moved[1], "1 slots without a job, 1 jobs without a slot").await;
     place.store.settle(&[settlement(&running[0], done())]).await.unwrap();
     let blocked = put(&place, "b").await;
-    let remedy = astray(
+    let remedy = check_finding(
         "delete from windlass.lane_checks",
         "insert into windlass.lane_checks (kind, at, lane, freed)
          select kind, run_at, lane, false from windlass.ready",

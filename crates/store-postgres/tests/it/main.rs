@@ -1,4 +1,4 @@
-//! What the conformance suite cannot see: Postgres itself. Needs a server at WINDLASS_TEST_POSTGRES_URL.
+//! Tests of Postgres itself, beyond the conformance suite. They need a server at WINDLASS_TEST_POSTGRES_URL.
 
 #![allow(clippy::unwrap_used)]
 

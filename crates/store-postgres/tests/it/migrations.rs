@@ -1,4 +1,4 @@
-//! The schema from zero to latest, and its golden text.
+//! Migrations, and the golden schema.
 
 use sqlx::{AssertSqlSafe, Row};
 use windlass_core::pack::{PackStep, SqlText, check_steps};
@@ -50,7 +50,7 @@ async fn dump(place: &Place) -> String {
 }
 
 #[tokio::test]
-async fn zero_to_latest_is_the_golden_schema() {
+async fn all_migrations_give_the_golden_schema() {
     let place = Place::new().await;
     let found = dump(&place).await;
     place.end().await;
@@ -63,7 +63,7 @@ async fn zero_to_latest_is_the_golden_schema() {
 }
 
 #[tokio::test]
-async fn up_twice_is_harmless_and_up_down_up_comes_back() {
+async fn up_twice_is_harmless_and_up_works_again_after_down() {
     let place = Place::bare().await;
     assert!(matches!(place.store.check_schema().await, Err(StoreError::SchemaMissing)));
     let all = place.store.migrate_up(None).await.unwrap();
@@ -100,7 +100,7 @@ async fn two_processes_migrate_at_once() {
 }
 
 #[tokio::test]
-async fn a_changed_and_a_newer_schema_are_told_apart() {
+async fn a_newer_schema_and_a_changed_step_have_different_errors() {
     let place = Place::new().await;
     place.sql("update windlass.migrations set checksum = 'x' where version = 1").await;
     assert!(matches!(place.store.check_schema().await, Err(StoreError::SchemaChanged { version: 1 })));
@@ -112,22 +112,22 @@ async fn a_changed_and_a_newer_schema_are_told_apart() {
     place.end().await;
 }
 
-/// A transaction has read `ready`, which the step comes to last, and then asks for `kinds`, which the step has locked.
+/// A transaction has read `ready`, which the step locks last, and then needs `kinds`, which the step has locked.
 #[tokio::test]
-async fn a_migration_gives_way_to_statements_under_way() {
+async fn a_migration_gives_way_to_running_transactions() {
     let place = Place::new().await;
     let mut tx = place.pool.begin().await.unwrap();
-    // Looks for a deadlock before the step would have.
+    // If the step did not give way, this session would detect the deadlock first and be aborted.
     for sql in ["set local deadlock_timeout = '700ms'", "select count(*) from windlass.ready"] {
         sqlx::raw_sql(AssertSqlSafe(place.rendered(sql))).execute(&mut *tx).await.unwrap();
     }
     let reader = async {
-        place.somebody_waits().await;
+        place.wait_for_blocked_session().await;
         let kinds = place.rendered("select name from windlass.kinds");
         let names: Vec<String> = sqlx::query_scalar(AssertSqlSafe(kinds)).fetch_all(&mut *tx).await.unwrap();
         assert_eq!(names, ["k"]);
-        // The step waits again while others go on.
-        place.somebody_waits().await;
+        // The step waits again while others continue.
+        place.wait_for_blocked_session().await;
         place.put(1).await;
         tx.commit().await.unwrap();
     };
@@ -137,9 +137,9 @@ async fn a_migration_gives_way_to_statements_under_way() {
     place.end().await;
 }
 
-/// No pack is named like something of ours: its tables could be mistaken for ours.
+/// Otherwise its tables could be mistaken for ours.
 #[tokio::test]
-async fn names_of_ours_are_not_packs() {
+async fn packs_may_not_use_our_names() {
     let place = Place::new().await;
     let sql =
         format!("select relname::text from pg_class where relnamespace = '{}'::regnamespace", place.schema);
@@ -154,7 +154,7 @@ async fn names_of_ours_are_not_packs() {
 }
 
 #[tokio::test]
-async fn a_step_of_a_pack_gives_way_too() {
+async fn a_step_of_a_pack_gives_way_to_running_transactions() {
     let place = Place::new().await;
     let steps = [PackStep {
         version: 1,
@@ -167,8 +167,8 @@ async fn a_step_of_a_pack_gives_way_too() {
     let mut tx = place.pool.begin().await.unwrap();
     sqlx::raw_sql(AssertSqlSafe(read.clone())).execute(&mut *tx).await.unwrap();
     let reader = async {
-        // Whoever comes while the step waits gets through between two of its tries.
-        place.somebody_waits().await;
+        // Others get through between two tries of the step.
+        place.wait_for_blocked_session().await;
         assert_eq!(place.number(&read).await, 0);
         tx.commit().await.unwrap();
     };

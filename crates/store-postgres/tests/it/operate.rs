@@ -1,4 +1,4 @@
-//! Operator acts, listings, reports and roll-ups.
+//! Operator actions, listings, reports and roll-ups.
 
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ async fn every_filter_lists_and_counts_the_same() {
 }
 
 #[tokio::test]
-async fn cancel_ends_what_waits_and_asks_what_runs() {
+async fn cancel_ends_waiting_jobs_and_asks_running_ones_to_stop() {
     let place = Place::new().await;
     let all = place.put(3).await;
     let worker = place.worker().await;
@@ -83,7 +83,7 @@ async fn cancel_ends_what_waits_and_asks_what_runs() {
 }
 
 #[tokio::test]
-async fn replay_keeps_the_history_and_delete_leaves_nothing() {
+async fn retry_keeps_the_history_and_delete_removes_everything() {
     let place = Place::new().await;
     let all = place.put(2).await;
     let worker = place.worker().await;
@@ -103,7 +103,7 @@ async fn replay_keeps_the_history_and_delete_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn change_moves_a_waiting_job_only() {
+async fn change_applies_only_to_a_waiting_job() {
     let place = Place::new().await;
     let all = place.put(2).await;
     let change = Change { priority: Some(1), run_at: None };
@@ -135,7 +135,7 @@ async fn reports_of_a_lost_lease_are_dropped_and_logs_are_bounded() {
 }
 
 #[tokio::test]
-async fn live_settings_outlive_configuration_and_a_kind_stays_home() {
+async fn live_values_survive_configuration_and_a_kind_stays_in_its_queue() {
     let place = Place::new().await;
     let update = QueueUpdate {
         paused: Some(true),
@@ -158,7 +158,7 @@ async fn live_settings_outlive_configuration_and_a_kind_stays_home() {
 }
 
 #[tokio::test]
-async fn rollups_come_back_as_they_were() {
+async fn rollups_are_read_as_written() {
     let place = Place::new().await;
     let rollup = Rollup {
         minute: Time(1_800_000_000_000_000),

@@ -1,4 +1,4 @@
-//! Day partitions: made ahead, filled, dropped.
+//! Day partitions: created ahead, filled, dropped.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn finished(dry_run: bool) -> Prune {
     Prune { what: PruneWhat::Finished, older_than: WEEK, dry_run }
 }
 
-/// A day partition pair `days` ago with one finished job of the given state.
+/// Creates the partitions of the day `days` ago, with one finished job in the given state.
 async fn old_day(place: &Place, days: i64, state: i16) {
     let sql = format!(
         "do $$
@@ -38,7 +38,7 @@ async fn old_day(place: &Place, days: i64, state: i16) {
 const DAYS: &str = "select count(*) from pg_inherits where inhparent = 'windlass.jobs'::regclass";
 
 #[tokio::test]
-async fn today_and_three_days_ahead_are_made_and_used() {
+async fn today_and_three_days_ahead_are_created_and_used() {
     let place = Place::new().await;
     assert_eq!(place.number(DAYS).await, 5, "four days and the default");
     place.put(10).await;
@@ -48,7 +48,7 @@ async fn today_and_three_days_ahead_are_made_and_used() {
 }
 
 #[tokio::test]
-async fn a_spent_day_is_dropped_whole_and_one_with_a_dead_letter_row_by_row() {
+async fn an_expired_day_is_dropped_and_one_with_a_dead_letter_deleted_by_row() {
     let place = Place::new().await;
     old_day(&place, 30, JobState::Completed.code()).await;
     old_day(&place, 20, JobState::DeadLetter.code()).await;
@@ -61,7 +61,7 @@ async fn a_spent_day_is_dropped_whole_and_one_with_a_dead_letter_row_by_row() {
     let dead = Prune { what: PruneWhat::DeadLetters, older_than: WEEK, dry_run: false };
     assert_eq!(place.store.prune(&dead, None).await.unwrap(), 1);
     assert_eq!(place.store.prune(&finished(false), None).await.unwrap(), 0);
-    assert_eq!(place.number(DAYS).await, days - 2, "the emptied day goes too");
+    assert_eq!(place.number(DAYS).await, days - 2, "the empty day is dropped too");
     place.end().await;
 }
 
@@ -85,9 +85,9 @@ async fn expired_rows_of_a_day_in_use_are_deleted_and_the_rest_stays() {
     place.end().await;
 }
 
-/// A long reader keeps the day from being dropped; which timeout strikes first must not matter.
+/// A long reader keeps the day from being dropped. Either timeout may come first.
 #[tokio::test]
-async fn a_day_that_cannot_be_dropped_keeps_nothing_else_from_being_done() {
+async fn a_day_that_cannot_be_dropped_does_not_stop_the_rest() {
     for statement_timeout in [Duration::from_millis(150), Duration::from_secs(30)] {
         let place = Place::new().await;
         let days = place.number(DAYS).await;
@@ -110,13 +110,13 @@ async fn a_day_that_cannot_be_dropped_keeps_nothing_else_from_being_done() {
                     end $$";
         let read = read.replace("windlass.", &format!("{}.", place.schema));
         sqlx::raw_sql(sqlx::AssertSqlSafe(read)).execute(&mut *reader).await.unwrap();
-        // On a crowded machine any statement may pass the short timeout: what was not done is done by the next round.
+        // On a busy machine any statement may exceed the short timeout; the next round does what is left.
         prune_until(&store, &place, days + 1).await;
-        assert_eq!(place.number(DAYS).await, days + 1, "the missing day was made, the old one stays");
+        assert_eq!(place.number(DAYS).await, days + 1, "the missing day was created, the old one stays");
         assert_eq!(place.number("select count(*) from windlass.finished").await, 0, "the row went by itself");
         reader.rollback().await.unwrap();
         prune_until(&store, &place, days).await;
-        assert_eq!(place.number(DAYS).await, days, "the emptied day goes");
+        assert_eq!(place.number(DAYS).await, days, "the empty day is dropped");
         store.close().await;
         place.end().await;
     }
@@ -132,9 +132,9 @@ async fn prune_until(store: &PostgresStore, place: &Place, days: i64) {
     }
 }
 
-/// The replay is under way when the day is looked at: it commits while the pruning waits for it.
+/// The retry is running when the day is examined, and commits while the pruning waits for it.
 #[tokio::test]
-async fn a_replay_in_a_day_about_to_be_dropped_is_kept() {
+async fn a_retry_in_a_day_about_to_be_dropped_is_kept() {
     let place = Place::new().await;
     old_day(&place, 30, JobState::Cancelled.code()).await;
     let days = place.number(DAYS).await;
@@ -146,7 +146,7 @@ async fn a_replay_in_a_day_about_to_be_dropped_is_kept() {
     sqlx::raw_sql(sqlx::AssertSqlSafe(text)).execute(&mut *replay).await.unwrap();
     let all = finished(false);
     let (pruned, ()) = tokio::join!(place.store.prune(&all, None), async {
-        place.somebody_waits().await;
+        place.wait_for_blocked_session().await;
         replay.commit().await.unwrap();
     });
     assert_eq!(pruned.unwrap(), 0);

@@ -1,4 +1,4 @@
-//! A schema of its own for each test, dropped when the test ends.
+//! A separate schema for each test, dropped when the test ends.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -16,7 +16,7 @@ static NEXT: AtomicU32 = AtomicU32::new(0);
 
 pub(crate) struct Place {
     pub(crate) store: PostgresStore,
-    /// Plain connections for what the store has no verb for.
+    /// Plain connections for statements that the store has no method for.
     pub(crate) pool: PgPool,
     pub(crate) schema: String,
     pub(crate) kind: KindId,
@@ -29,7 +29,7 @@ pub(crate) fn server() -> String {
 }
 
 impl Place {
-    /// An empty schema's store, before any migration.
+    /// A store on an empty schema, before any migration.
     pub(crate) async fn bare() -> Place {
         let schema = fresh_schema();
         let pool = PgPool::connect(&server()).await.unwrap();
@@ -69,12 +69,12 @@ impl Place {
         sqlx::query_scalar(AssertSqlSafe(self.rendered(text))).fetch_one(&self.pool).await.unwrap()
     }
 
-    /// Until one of the store's sessions waits for a lock that somebody holds in this schema.
-    pub(crate) async fn somebody_waits(&self) {
-        self.so_many_wait(1).await;
+    /// Waits until a session of the store waits for a lock in this schema.
+    pub(crate) async fn wait_for_blocked_session(&self) {
+        self.wait_for_blocked_sessions(1).await;
     }
 
-    pub(crate) async fn so_many_wait(&self, many: i64) {
+    pub(crate) async fn wait_for_blocked_sessions(&self, many: i64) {
         let waiting = "select count(*) from pg_stat_activity
                        where wait_event_type = 'Lock' and query like '%' || rtrim('windlass.', '.') || '.%'";
         wait_until("sessions to wait for a lock", Duration::from_secs(20), || async {

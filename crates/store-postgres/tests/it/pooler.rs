@@ -1,5 +1,5 @@
-//! The contract through PgBouncer in transaction mode: each transaction may be in another session, and more clients than
-//! sessions see to it that it is.
+//! The contract through PgBouncer in transaction mode. Each transaction may run in another session; having more
+//! clients than sessions makes sure that it does.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ macro_rules! cases {
     };
 }
 
-// What the engine and the index live by; wakes between processes are none of it.
+// The cases that the engine and the index depend on. Wake-ups between processes do not work through a pooler.
 cases! {
     enqueue { one_job_is_stored_whole many_in_order_with_growing_ids delayed_is_not_early two_handles_never_share_an_id }
     unique { replace_supersedes_the_waiting_job two_racing_enqueues_leave_one_waiting }
@@ -69,9 +69,9 @@ cases! {
     entity_feed { each_change_is_shown_once_in_its_current_state a_reader_misses_nothing_during_writes }
 }
 
-/// Without the setting the refusal names it; with it a session is as good as a transaction.
+/// Without the setting the error names it.
 #[tokio::test]
-async fn in_session_mode_the_same_setting_is_needed() {
+async fn session_mode_needs_the_same_setting() {
     let folder = tempfile::tempdir().unwrap();
     let bouncer = Bouncer::by_session(&server(), folder.path());
     let schema = fresh_schema();
@@ -90,9 +90,9 @@ async fn in_session_mode_the_same_setting_is_needed() {
     crate::place::drop_schema(&schema).await;
 }
 
-/// The deadline of a statement is told in each transaction, because the session may be another.
+/// The timeout is set in each transaction, because each may run in another session.
 #[tokio::test]
-async fn a_statement_has_its_deadline_through_the_pooler() {
+async fn a_statement_has_its_timeout_through_the_pooler() {
     let folder = tempfile::tempdir().unwrap();
     let bouncer = Bouncer::start(&server(), folder.path());
     let schema = fresh_schema();

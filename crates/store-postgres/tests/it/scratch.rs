@@ -1,4 +1,4 @@
-//! Scratch schemas: swept when nobody uses them any more, never before.
+//! Scratch schemas are removed when they are no longer used, never before.
 
 use windlass_core::Store;
 
@@ -15,17 +15,17 @@ async fn a_scratch_schema_is_swept_when_its_user_is_gone() {
     for schema in [&used, &left] {
         place.sql(&format!("create schema {schema}; create table {schema}.t ()")).await;
     }
-    assert!(place.store.sweep_schemas(&pattern).await.unwrap().is_empty(), "both are used");
+    assert!(place.store.sweep_schemas(&pattern).await.unwrap().is_empty(), "both are in use");
     drop(gone);
     dead.close().await;
     assert_eq!(place.store.left_schemas(&pattern).await.unwrap(), std::slice::from_ref(&left));
     assert_eq!(
         place.store.left_schemas(&pattern).await.unwrap(),
         std::slice::from_ref(&left),
-        "to look changes nothing"
+        "listing changes nothing"
     );
     let (one, other) = tokio::join!(place.store.sweep_schemas(&pattern), place.store.sweep_schemas(&pattern));
-    assert_eq!([one.unwrap(), other.unwrap()].concat(), [left], "one of two sweeps takes it");
+    assert_eq!([one.unwrap(), other.unwrap()].concat(), [left], "one of two sweeps removes it");
     let exists = format!("select count(*) from pg_namespace where nspname = '{used}'");
     assert_eq!(place.number(&exists).await, 1);
     drop(held);

@@ -19,7 +19,7 @@ async fn entries(place: &Place) -> i64 {
 }
 
 #[tokio::test]
-async fn in_a_callers_own_transaction_with_a_job() {
+async fn a_statement_and_a_job_share_a_callers_transaction() {
     let place = prepared().await;
     let mut own = PgConnection::connect(&server()).await.unwrap();
     for (id, keep) in [(1, true), (2, false)] {
@@ -44,7 +44,7 @@ async fn in_a_callers_own_transaction_with_a_job() {
     place.end().await;
 }
 
-/// The text looks like a read.
+/// The statement looks like a read.
 #[tokio::test]
 async fn a_write_inside_a_read_is_refused() {
     let place = prepared().await;
@@ -59,7 +59,7 @@ async fn a_write_inside_a_read_is_refused() {
 }
 
 #[tokio::test]
-async fn types_of_postgres_are_read_as_text_or_named() {
+async fn postgres_types_are_read_as_text_or_named_in_the_error() {
     let place = prepared().await;
     let mut read = Store::read(&place.store).await.unwrap();
     let rows = r#"select '{"a": [1]}'::jsonb as b, '{"a":[1]}'::json as j, 'x'::varchar(3) as v, 7::int2 as s, 8::int4 as i,

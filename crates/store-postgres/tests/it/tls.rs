@@ -1,4 +1,4 @@
-//! Postgres by TLS: who is verified is who was meant.
+//! Postgres over TLS: the server's identity is verified.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ async fn refused(url: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn verify_full_takes_the_server_that_was_named_and_no_other() {
+async fn verify_full_accepts_only_the_named_server() {
     let directory = tempfile::tempdir().unwrap();
     let server = tokio::task::block_in_place(|| Server::with_tls(directory.path()));
     let (right, wrong) = (server.authority("authority"), server.authority("stranger"));
@@ -36,7 +36,7 @@ async fn verify_full_takes_the_server_that_was_named_and_no_other() {
     assert!(error.contains("UnknownIssuer"), "{error}");
     let error = refused(&with(&named, "verify-ca", &wrong)).await;
     assert!(error.contains("UnknownIssuer"), "{error}");
-    // The certificate is for a name; the address it is reached by is not that.
+    // The certificate is for a name, and the address is not that name.
     let error = refused(&with(&address, "verify-full", &right)).await;
     assert!(error.contains("not valid for name"), "{error}");
     let error = refused(&format!("{named}?sslmode=disable")).await;

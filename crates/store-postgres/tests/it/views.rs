@@ -13,7 +13,7 @@ async fn the_view_queries_run() {
     fill(&place.store).await;
     for query in QUERIES {
         let sql = query.for_postgres();
-        // The documents' names as they are, found by the search path.
+        // The view names without a schema, found by the search path.
         let rows = format!(
             "set search_path = {}; select row_to_json(t)::text from ({}) t",
             place.schema,

@@ -1,4 +1,4 @@
-//! Wake-ups between processes, and their loss.
+//! Wake-ups between processes, and what happens when they are lost.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ async fn listening(store: &PostgresStore) {
 }
 
 #[tokio::test]
-async fn another_process_hears_of_a_commit_and_a_lost_listener_comes_back() {
+async fn another_process_is_woken_by_a_commit_and_a_lost_listener_reconnects() {
     let place = Place::new().await;
     let other = place.other().await;
     listening(&other).await;
@@ -52,7 +52,7 @@ async fn another_process_hears_of_a_commit_and_a_lost_listener_comes_back() {
     place.end().await;
 }
 
-/// The job's time lies before everything already claimed when its transaction commits.
+/// When its transaction commits, the job's time is before everything already claimed.
 #[tokio::test]
 async fn a_late_commit_is_found_at_once() {
     let place = Place::new().await;
@@ -75,7 +75,7 @@ async fn a_late_commit_is_found_at_once() {
 
 /// A handle that was dropped without `close`, as at the end of a scope.
 #[tokio::test]
-async fn a_dropped_handle_leaves_no_session_behind() {
+async fn a_dropped_handle_leaves_no_session() {
     let place = Place::new().await;
     let listeners = "select count(*) from pg_stat_activity where query = 'LISTEN \"' || rtrim('windlass.', '.') || '_wake\"'";
     listening(&place.store).await;

@@ -1,4 +1,4 @@
-//! Enqueue, claim, settle and reclaim against real concurrency.
+//! Enqueue, claim, settle and reclaim under concurrency.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -38,10 +38,10 @@ async fn ids_come_in_input_order_and_claims_in_priority_order() {
 }
 
 #[tokio::test]
-async fn a_claim_never_takes_more_than_asked_nor_the_same_twice() {
+async fn a_claim_takes_no_more_than_asked_and_no_job_twice() {
     let place = Place::new().await;
     place.put(2_000).await;
-    // Statistics of an empty table invite the plan that runs the locking part more than once.
+    // Statistics of an empty table provoke the plan that runs the locking part more than once.
     place.sql("analyze windlass.ready").await;
     let worker = place.worker().await;
     let mut seen = HashSet::new();
@@ -103,7 +103,7 @@ async fn overlapping_settles_accept_each_job_once() {
     place.end().await;
 }
 
-/// An application's statements run as the server would run them, whatever suits ours.
+/// An application's statements run with the server's settings, not ours.
 #[tokio::test]
 async fn a_transaction_for_callers_has_the_servers_own_settings() {
     const SETTINGS: &str = "select current_setting('enable_seqscan'), current_setting('jit'),
@@ -112,7 +112,7 @@ async fn a_transaction_for_callers_has_the_servers_own_settings() {
     let place = Place::new().await;
     let plain: Settings = sqlx::query_as(SETTINGS).fetch_one(&place.pool).await.unwrap();
     assert_eq!(plain.0, "on", "this server's own");
-    // Again after the connection went through the pool.
+    // Again after the connection was returned to the pool.
     for _ in 0..2 {
         let mut tx = place.store.begin().await.unwrap();
         let connection = tx.tx().connection::<sqlx::PgConnection>().unwrap();
@@ -123,9 +123,8 @@ async fn a_transaction_for_callers_has_the_servers_own_settings() {
     place.end().await;
 }
 
-/// Callers that keep their transactions open do not keep the engine from its heartbeat.
 #[tokio::test]
-async fn open_transactions_of_callers_leave_the_engine_its_connections() {
+async fn open_transactions_of_callers_do_not_block_heartbeats() {
     let place = Place::new().await;
     let worker = place.worker().await;
     let mut open = Vec::new();
@@ -137,10 +136,10 @@ async fn open_transactions_of_callers_leave_the_engine_its_connections() {
     place.end().await;
 }
 
-/// The price of one lease row per claim, which `settle_in` names: its neighbours wait for the caller's commit, and for
-/// nothing else.
+/// The cost of one lease row per claim, which `settle_in` documents: other jobs of the claim wait for the caller's
+/// commit, and for nothing else.
 #[tokio::test]
-async fn the_neighbours_of_a_job_settled_in_a_transaction_wait_for_its_end() {
+async fn jobs_of_the_same_claim_wait_for_a_callers_transaction() {
     let place = Place::new().await;
     place.put(3).await;
     let worker = place.worker().await;
@@ -153,10 +152,7 @@ async fn the_neighbours_of_a_job_settled_in_a_transaction_wait_for_its_end() {
     let neighbour = [settlement(&together[1], done())];
     let mut waiting = place.store.settle(&neighbour);
     let early = tokio::time::timeout(std::time::Duration::from_millis(100), &mut waiting).await;
-    assert!(
-        early.is_err(),
-        "if this is no longer so, `settle_in` need not be the last call before the commit"
-    );
+    assert!(early.is_err(), "if this changes, `settle_in` need not be the last call before the commit");
     tx.commit().await.unwrap();
     assert_eq!(waiting.await.unwrap(), [Settled::Accepted]);
     assert_eq!(place.number("select count(*) from windlass.claims").await, 0);
@@ -190,7 +186,7 @@ async fn a_dead_workers_jobs_become_suspects_and_are_run_alone() {
     let beat = place.store.beats().await.unwrap()[0];
     assert!(!beat.expired);
     assert!(place.store.heartbeat(worker).await.unwrap());
-    assert_eq!(place.store.reclaim(&beat).await.unwrap(), None, "the heartbeat moved");
+    assert_eq!(place.store.reclaim(&beat).await.unwrap(), None, "the worker sent a heartbeat");
     place.store.set_clock_offset(3_600_000_000);
     let beat = place.store.beats().await.unwrap()[0];
     assert!(beat.expired);
@@ -200,7 +196,7 @@ async fn a_dead_workers_jobs_become_suspects_and_are_run_alone() {
     assert_eq!(place.store.settle(&[settlement(&leased[1], done())]).await.unwrap(), [Settled::Stale]);
 
     let worker = place.worker().await;
-    assert!(place.lease(worker, 5).await.is_empty(), "suspects are left alone");
+    assert!(place.lease(worker, 5).await.is_empty(), "an ordinary claim takes no suspects");
     let poll = place.store.poll(worker, &place.served()).await.unwrap();
     assert!(poll.queues[0].suspect && poll.queues[0].next_due.is_none());
     let alone = place.store.claim(&Claim { suspect: true, ..place.claim(worker, 5) }).await.unwrap();
@@ -225,7 +221,7 @@ async fn a_retiring_worker_hands_back() {
 }
 
 #[tokio::test]
-async fn jobs_ahead_are_scheduled_and_a_time_in_the_past_is_now() {
+async fn future_jobs_are_scheduled_and_past_times_become_now() {
     let place = Place::new().await;
     let jobs = [
         NewJob { run_at: RunAt::In(Duration::from_secs(600)), ..place.job() },
@@ -244,7 +240,7 @@ async fn jobs_ahead_are_scheduled_and_a_time_in_the_past_is_now() {
 }
 
 #[tokio::test]
-async fn an_effect_and_its_completion_are_one_commit() {
+async fn an_effect_and_its_settlement_are_one_commit() {
     let place = Place::new().await;
     let ids = place.put(1).await;
     let worker = place.worker().await;
@@ -257,7 +253,7 @@ async fn an_effect_and_its_completion_are_one_commit() {
     let mut tx = place.pool.begin().await.unwrap();
     let added = place.store.enqueue_in(TxRef::new(&mut *tx), &[place.job()]).await.unwrap();
     assert_eq!(place.store.settle_in(TxRef::new(&mut *tx), &end).await.unwrap(), Settled::Accepted);
-    assert!(place.store.job(added[0].id).await.unwrap().is_none(), "not before the commit");
+    assert!(place.store.job(added[0].id).await.unwrap().is_none(), "not visible before the commit");
     tx.commit().await.unwrap();
     assert_eq!(place.state(ids[0]).await, JobState::Completed);
     assert_eq!(place.state(added[0].id).await, JobState::Pending);
@@ -272,9 +268,9 @@ async fn an_effect_and_its_completion_are_one_commit() {
     place.end().await;
 }
 
-/// As after a step back of the database's clock: for a while every id drawn belongs to another job.
+/// As after the database's clock was set back: for a while every new id belongs to another job.
 #[tokio::test]
-async fn an_id_already_in_use_is_drawn_again() {
+async fn an_id_in_use_is_replaced_by_another() {
     for table in ["jobs", "ready"] {
         let place = Place::new().await;
         let old = place.put(1).await[0];
@@ -301,7 +297,7 @@ async fn an_id_already_in_use_is_drawn_again() {
 }
 
 #[tokio::test]
-async fn an_endless_delay_fails_neither_its_job_nor_its_batch() {
+async fn a_huge_delay_fails_neither_its_job_nor_its_batch() {
     let place = Place::new().await;
     let endless = NewJob { run_at: RunAt::In(Duration::MAX), ..place.job() };
     let ids = place.store.enqueue(&[endless, place.job(), place.job()]).await.unwrap();

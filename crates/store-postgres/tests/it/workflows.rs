@@ -1,4 +1,4 @@
-//! What only Postgres can get wrong about workflows: ends in several transactions at once, and what a plain job pays.
+//! Workflows on Postgres: concurrent ends in several transactions, and the cost for plain jobs.
 
 use windlass_core::workflow::{NewMember, NewWorkflow, OnFailure};
 use windlass_core::{JobId, JobState, LeasedJob, NewJob, Store, TxRef};
@@ -27,9 +27,9 @@ async fn two_leased(place: &Place) -> (JobId, LeasedJob, LeasedJob) {
     (started.jobs[2], leased.remove(0), leased.remove(0))
 }
 
-/// The second end begins while the first is not committed, and must see it all the same.
+/// The second end begins before the first is committed, and has to see it.
 #[tokio::test]
-async fn a_parent_that_ends_beside_another_sees_its_end() {
+async fn the_second_of_two_concurrent_parent_ends_releases_the_child() {
     let place = Place::new().await;
     let (child, one, two) = two_leased(&place).await;
     let other = place.other().await;
@@ -40,15 +40,15 @@ async fn a_parent_that_ends_beside_another_sees_its_end() {
         other.close().await;
         answer
     });
-    place.somebody_waits().await;
+    place.wait_for_blocked_session().await;
     assert_eq!(place.state(child).await, JobState::Scheduled);
     tx.commit().await.unwrap();
     second.await.unwrap().unwrap();
-    assert_eq!(place.state(child).await, JobState::Pending, "the child was forgotten");
+    assert_eq!(place.state(child).await, JobState::Pending, "the child was not released");
     place.end().await;
 }
 
-/// The same when the first is undone, and when the second fails.
+/// The first is rolled back, or the second fails.
 #[tokio::test]
 async fn a_parent_whose_end_is_rolled_back_has_not_ended() {
     let place = Place::new().await;
@@ -61,7 +61,7 @@ async fn a_parent_whose_end_is_rolled_back_has_not_ended() {
         other.close().await;
         answer
     });
-    place.somebody_waits().await;
+    place.wait_for_blocked_session().await;
     tx.rollback().await.unwrap();
     second.await.unwrap().unwrap();
     assert_eq!(place.state(child).await, JobState::Scheduled, "one parent still runs");
@@ -70,9 +70,9 @@ async fn a_parent_whose_end_is_rolled_back_has_not_ended() {
     place.end().await;
 }
 
-/// Tables that are locked against any look: a job of no workflow is leased and settled without one.
+/// The tables are locked against any read: a job without a workflow is leased and settled without reading them.
 #[tokio::test]
-async fn a_job_of_no_workflow_asks_for_none() {
+async fn a_job_without_a_workflow_reads_no_workflow_tables() {
     let place = Place::new().await;
     let ids = place.put(2).await;
     let worker = place.worker().await;
@@ -82,7 +82,7 @@ async fn a_job_of_no_workflow_asks_for_none() {
     let leased = place.lease(worker, 10).await;
     let batch = [settlement(&leased[0], done()), settlement(&leased[1], ended(JobState::Failed, "no"))];
     let settled = tokio::time::timeout(std::time::Duration::from_secs(10), place.store.settle(&batch)).await;
-    settled.expect("a plain job's end looked at workflows").unwrap();
+    settled.expect("a plain job's end read the workflow tables").unwrap();
     tx.rollback().await.unwrap();
     assert_eq!(place.state(ids[0]).await, JobState::Completed);
     place.end().await;

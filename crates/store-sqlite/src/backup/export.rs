@@ -1,4 +1,4 @@
-//! Rows going out: one connection and one thread per export, one read transaction from its first row to its last.
+//! Reading rows for a backup: one connection and one thread per export, one read transaction for all rows.
 
 use std::thread;
 
@@ -14,11 +14,11 @@ use crate::error::{self, Answer, Fault};
 use crate::{SqliteStore, connect, migrate};
 
 const OP: &str = "export";
-/// Batches read ahead of whoever writes them down.
+/// Batches read ahead of the consumer.
 const AHEAD: usize = 2;
 
-/// Leased jobs as they would be handed back: where they stood, without the attempt. `twin`: a job of the same unique key
-/// waits already, or will be the one that does.
+/// Leased jobs as they would be after a hand-back: at their old place, without the attempt. `duplicate`: another
+/// job with the same unique key waits already, or will wait in its place.
 macro_rules! leased {
     ($rest:literal) => {
         concat!(
@@ -28,7 +28,7 @@ macro_rules! leased {
                         j.kind, j.priority, j.unique_key, j.lane,
                         j.unique_key is not null
                         and (exists (select 1 from windlass_ready r where r.unique_key = j.unique_key)
-                             or row_number() over (partition by j.unique_key order by j.id desc) > 1) as twin
+                             or row_number() over (partition by j.unique_key order by j.id desc) > 1) as duplicate
                  from windlass_claims c, json_each(c.ids) e join windlass_jobs j on j.id = c.first_id + e.value) ",
             $rest
         )
@@ -40,22 +40,22 @@ const READY: &str = leased!(
      union all
      select queue, priority, run_at, id, kind, attempt - 1, case when alone or crashes > 0 then crashes end, unique_key,
             lane
-     from leased where not twin"
+     from leased where not duplicate"
 );
 
-/// With those for the slots of superseded jobs. A lane has one check at a time.
+/// Includes checks for the slots of superseded jobs. A lane has one check at a time.
 const CHECKS: &str = leased!(
     "select kind, at, lane, max(freed) as freed
      from (select kind, at, lane, freed from windlass_lane_checks
            union all
-           select kind, claimed_at, lane, 1 from leased where twin and lane is not null) l
+           select kind, claimed_at, lane, 1 from leased where duplicate and lane is not null) l
      group by kind, at, lane"
 );
 
 const FINISHED: &str = leased!(
     "select id, state, attempt, token, worker, started_at, finished_at, result, error from windlass_finished
      union all
-     select id, 7, attempt, token, worker, claimed_at, claimed_at, null, null from leased where twin"
+     select id, 7, attempt, token, worker, claimed_at, claimed_at, null, null from leased where duplicate"
 );
 
 pub(super) struct SqliteExport {
@@ -87,7 +87,7 @@ impl SqliteStore {
         let (path, clock, holdings) = (self.shared.path.clone(), self.shared.clock.clone(), holdings.clone());
         let run = move || {
             let opened = connect::reading(&path).map_err(Fault::from).and_then(|connection| {
-                // The first read takes the snapshot, so the time stands behind it.
+                // The first read takes the snapshot, so the time is read after it.
                 connection.execute_batch("begin")?;
                 migrate::check_schema(&connection)?;
                 holdings.check(&migrate::pack_migrations(&connection)?)?;
@@ -103,8 +103,8 @@ impl SqliteStore {
             if begun.send(Ok(clock.now())).is_err() {
                 return;
             }
-            // A receiver that is gone wants no more, and no error either.
-            if let Err(Some(fault)) = pour(&connection, &holdings.tables, &send) {
+            // A dropped receiver wants neither more rows nor an error.
+            if let Err(Some(fault)) = send_rows(&connection, &holdings.tables, &send) {
                 let _ = send.blocking_send(Err(fault.named(OP)));
             }
         };
@@ -115,7 +115,7 @@ impl SqliteStore {
     }
 }
 
-/// Each with its table, without those that are computed.
+/// Each column with its table, without generated columns.
 fn columns(connection: &Connection) -> Answer<Vec<(String, String)>> {
     let mut statement = connection.prepare(
         "select substr(t.name, 10), c.name from sqlite_schema t, pragma_table_info(t.name) c
@@ -127,8 +127,12 @@ fn columns(connection: &Connection) -> Answer<Vec<(String, String)>> {
 
 type Batches = mpsc::Sender<Result<Batch, StoreError>>;
 
-/// `Err(None)`: nobody listens any more.
-fn pour(connection: &Connection, tables: &[&'static Table], batches: &Batches) -> Result<(), Option<Fault>> {
+/// `Err(None)` when the receiver was dropped.
+fn send_rows(
+    connection: &Connection,
+    tables: &[&'static Table],
+    batches: &Batches,
+) -> Result<(), Option<Fault>> {
     for &table in tables {
         let send = |rows| batches.blocking_send(Ok(Batch { table, rows })).map_err(|_| None);
         let mut gather = Gather::default();
@@ -157,7 +161,8 @@ fn select(table: &Table) -> String {
 }
 
 fn cell(row: &SqlRow<'_>, at: usize, table: &Table, column: &Column) -> Answer<Cell> {
-    let wrong = || Fault::corrupt(format!("column {}.{} is not what it should be", table.name, column.name));
+    let wrong =
+        || Fault::corrupt(format!("column {}.{} has a value of the wrong type", table.name, column.name));
     let text = |bytes: &[u8]| std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| wrong());
     Ok(match (column.kind, row.get_ref(at)?) {
         (_, ValueRef::Null) => Cell::Null,

@@ -1,4 +1,4 @@
-//! Rows coming in: one connection, one transaction behind the gate, committed at the end or not at all.
+//! Restoring rows: one connection, one transaction behind the gate, committed at the end or not at all.
 
 use async_trait::async_trait;
 use rusqlite::types::Value;
@@ -14,11 +14,11 @@ use crate::{SqliteStore, connect, migrate};
 const OP: &str = "restore";
 
 pub(super) struct SqliteImport {
-    // Dropped in this order: the connection rolls back, then the gate opens.
+    // Drop order: the connection rolls back, then the gate opens.
     connection: Option<Connection>,
     _pass: Pass,
     store: SqliteStore,
-    /// The largest token restored: Postgres counts them faster than microseconds pass.
+    /// The largest restored token. Tokens from Postgres can be larger than the current time in microseconds.
     token: i64,
 }
 
@@ -60,7 +60,7 @@ fn check_empty(connection: &Connection, holdings: &Holdings) -> Answer<()> {
 }
 
 impl SqliteImport {
-    /// Runs beside the runtime; after an error nothing more can be put.
+    /// Runs on a blocking thread. After an error nothing more can be put.
     async fn with<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&Connection) -> Answer<T> + Send + 'static,
@@ -96,7 +96,7 @@ impl Import for SqliteImport {
     async fn finish(mut self: Box<Self>) -> Result<(), StoreError> {
         let (now, token) = (self.store.now_here(), self.token);
         self.with(move |connection| {
-            go_on_above(connection, now, token)?;
+            advance_sequences(connection, now, token)?;
             connection.execute_batch(LANES)?;
             connection.execute_batch("commit")?;
             Ok(())
@@ -112,7 +112,7 @@ const LANES: &str = "
     insert into windlass_lane_slots (lane, slot)
     select lane, row_number() over (partition by lane) from windlass_ready where queue > 0 and lane is not null";
 
-/// Each restored entity is a change of its own in the feed.
+/// Each restored entity is a separate change in the feed.
 fn insert(table: &Table, columns: &[usize]) -> String {
     let mut names: Vec<&str> = columns.iter().map(|at| table.columns[*at].name).collect();
     let mut values: Vec<String> = (1..=names.len()).map(|n| format!("?{n}")).collect();
@@ -138,8 +138,9 @@ fn value(cell: Cell) -> Value {
     }
 }
 
-// Differs from Postgres: a plain number begins above the largest by itself, and job ids above the highest ever given.
-fn go_on_above(connection: &Connection, now: Time, token: i64) -> Answer<()> {
+// Differs from Postgres: row ids start above the largest by themselves, and job ids above the highest ever
+// assigned.
+fn advance_sequences(connection: &Connection, now: Time, token: i64) -> Answer<()> {
     for (table, _) in ABOVE_NOW {
         let last = if *table == "claims" { now.0.max(token) } else { now.0 };
         let name = format!("windlass_{table}");

@@ -1,7 +1,7 @@
-//! Backups: the rows of one moment going out, rows coming into an empty file, and which copies were made.
+//! Backups: exporting the rows of one moment, importing rows into an empty file, and the list of backups made.
 //!
-//! Owns the only reader that stays: an export holds its snapshot until its end, and the log grows by what is written
-//! meanwhile. Never writes a file of its own; what the rows become is the engine's business.
+//! Owns the only long-lived reader: an export holds its snapshot until it ends, and the log grows by what is
+//! written meanwhile. Never writes a backup file: that is the engine's task.
 
 mod export;
 mod import;

@@ -1,4 +1,4 @@
-//! The copies that were made.
+//! The list of backups made.
 
 use rusqlite::Connection;
 use windlass_core::Time;

@@ -1,4 +1,4 @@
-//! A provider call's way through the books: reserved, then settled, or swept when nobody settles it.
+//! The bookkeeping of a provider call: reserved, then settled, or swept when it is never settled.
 
 use rusqlite::{Connection, OptionalExtension, Row};
 use windlass_core::budget::{Alert, Amount, Month, Sums, Usage, user_of};
@@ -58,10 +58,9 @@ fn origin(connection: &Connection, job: JobId) -> Answer<(String, Vec<String>)> 
         )?
         .query_row([job.0], |row| Ok((row.get(0)?, tags(row.get(1)?))))
         .optional()?
-        .ok_or_else(|| Fault::corrupt(format!("job {job} was leased but has no row")))
+        .ok_or_else(|| Fault::corrupt(format!("job {job} was leased but has no row in jobs")))
 }
 
-/// A reservation as it is stored.
 struct Open {
     id: ReservationId,
     budget: String,
@@ -138,10 +137,10 @@ pub(super) fn sweep_reservations(scope: &mut Scope<'_>) -> Answer<Vec<Leak>> {
     Ok(leaks)
 }
 
-/// The reservation's end: out of the open ones, into the ledger, its month and the sums by kind, user and provider.
+/// Ends the reservation: removes it, and books it in the ledger, its month and the sums by kind, user and provider.
 fn book(scope: &Scope<'_>, open: &Open, usage: &Usage, how: Booked) -> Answer<Vec<Alert>> {
     let Some(budget) = spec::named(scope.connection, &open.budget)? else {
-        return Err(Fault::corrupt(format!("reservation {} is of no budget", open.id)));
+        return Err(Fault::corrupt(format!("reservation {} belongs to an unknown budget", open.id)));
     };
     let before = month::open(scope, &budget, month_of(&open.month)?)?;
     scope
@@ -154,7 +153,7 @@ fn book(scope: &Scope<'_>, open: &Open, usage: &Usage, how: Booked) -> Answer<Ve
     month::put(scope, &budget, &after)?;
     match how {
         Booked::Settled => month::fire(scope, &budget, &after),
-        // Nothing more is used than before, and nobody here would raise an alert.
+        // Usage did not grow, so no alert can fire.
         Booked::Leaked | Booked::Reset => Ok(Vec::new()),
     }
 }

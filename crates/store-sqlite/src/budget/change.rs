@@ -1,4 +1,4 @@
-//! What operators change about a budget, with its line in the audit.
+//! Changes of a budget by operators, with their audit records.
 
 use windlass_core::budget::{BudgetChange, Month, Standing};
 use windlass_core::store::Changed;
@@ -42,8 +42,8 @@ pub(super) fn change_budget(scope: &mut Scope<'_>, change: &BudgetChange) -> Ans
     Ok(Changed::Done { standing, alerts })
 }
 
-/// One line that takes back what was booked, so that the ledger still adds up; the sums by kind, user and provider begin
-/// anew.
+/// Books one ledger entry that cancels the month's bookings, so that the ledger still adds up. The sums by kind,
+/// user and provider start again at zero.
 fn take_back(scope: &Scope<'_>, budget: &Known, before: &Standing) -> Answer<()> {
     let month = before.month.to_string();
     scope

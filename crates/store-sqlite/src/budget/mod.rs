@@ -1,7 +1,7 @@
-//! Budgets: what was reserved, what was booked, which alerts fired, and what operators changed.
+//! Budgets: reservations, bookings, alerts that fired, and operators' changes.
 //!
-//! Owns the tables of budgets. The writer thread is the month's lock. Whether a call fits is
-//! `core::budget`'s word; here it is written down.
+//! Owns the tables of budgets. The single writer serializes changes of a month. `core::budget` decides whether a
+//! call fits.
 
 mod call;
 mod change;
@@ -44,7 +44,7 @@ impl BudgetStore for SqliteStore {
             .await
     }
 
-    /// Looks before it writes: a sweep comes every other second, and there is hardly ever anything.
+    /// Reads before it writes: a sweep runs every other second and rarely finds anything.
     async fn sweep_reservations(&self) -> Result<Vec<Leak>, StoreError> {
         const OP: &str = "sweep reservations";
         if !self.read(OP, call::has_leaks).await? {

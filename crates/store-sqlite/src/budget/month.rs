@@ -1,4 +1,4 @@
-//! One budget in one month: the row everything about it is decided on, and its alerts.
+//! One budget in one month: the row that all decisions are based on, and its alerts.
 
 use rusqlite::{Connection, OptionalExtension, Row};
 use windlass_core::Time;
@@ -8,19 +8,19 @@ use super::spec::Known;
 use crate::error::{Answer, Fault};
 use crate::scope::Scope;
 
-/// A count as it is stored; the input's limits keep it far below the largest.
+/// Input limits keep counts far below the maximum.
 pub(super) fn whole(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 pub(super) fn month_of(text: &str) -> Answer<Month> {
-    text.parse().map_err(|_| Fault::corrupt(format!("`{text}` stands for a month")))
+    text.parse().map_err(|_| Fault::corrupt(format!("`{text}` is not a month")))
 }
 
 pub(super) const STANDING: &str =
     "month, limit_amount, limit_tokens, settled_amount, settled_tokens, reserved_amount, reserved_tokens";
 
-/// Fits [`STANDING`].
+/// Reads the columns of [`STANDING`].
 pub(super) fn standing(row: &Row<'_>) -> rusqlite::Result<(String, Standing)> {
     let sums = |amount, tokens| -> rusqlite::Result<Sums> {
         Ok(Sums { amount: Amount(row.get(amount)?), tokens: row.get::<_, i64>(tokens)?.unsigned_abs() })
@@ -29,7 +29,7 @@ pub(super) fn standing(row: &Row<'_>) -> rusqlite::Result<(String, Standing)> {
         amount: row.get::<_, Option<i64>>(1)?.map(Amount),
         tokens: row.get::<_, Option<i64>>(2)?.map(i64::unsigned_abs),
     };
-    // The month is read from its text afterwards.
+    // A placeholder: [`dated`] sets the month from its text.
     let month = Month::of(Time(0));
     Ok((row.get(0)?, Standing { month, limits, settled: sums(3, 4)?, reserved: sums(5, 6)? }))
 }
@@ -38,7 +38,7 @@ pub(super) fn dated((month, standing): (String, Standing)) -> Answer<Standing> {
     Ok(Standing { month: month_of(&month)?, ..standing })
 }
 
-/// A month nothing was used in yet.
+/// A month without usage.
 pub(super) fn fresh(spec: &BudgetSpec, month: Month) -> Standing {
     let limits = Limits { amount: spec.limit, tokens: spec.tokens };
     Standing { month, limits, settled: Sums::default(), reserved: Sums::default() }
@@ -51,7 +51,7 @@ pub(super) fn find(connection: &Connection, budget: &Known, month: Month) -> Ans
     row.map(dated).transpose()
 }
 
-/// The month's row, made when it is not there yet.
+/// The month's row, created when missing.
 pub(super) fn open(scope: &Scope<'_>, budget: &Known, month: Month) -> Answer<Standing> {
     if let Some(standing) = find(scope.connection, budget, month)? {
         return Ok(standing);
@@ -73,7 +73,6 @@ pub(super) fn open(scope: &Scope<'_>, budget: &Known, month: Month) -> Answer<St
     Ok(standing)
 }
 
-/// Writes the sums back.
 pub(super) fn put(scope: &Scope<'_>, budget: &Known, standing: &Standing) -> Answer<()> {
     let (settled, reserved) = (standing.settled, standing.reserved);
     scope
@@ -95,7 +94,7 @@ pub(super) fn put(scope: &Scope<'_>, budget: &Known, standing: &Standing) -> Ans
     Ok(())
 }
 
-/// The alerts that are new this month.
+/// Records and returns the alerts that are new this month.
 pub(super) fn fire(scope: &Scope<'_>, budget: &Known, standing: &Standing) -> Answer<Vec<Alert>> {
     let mut fired = Vec::new();
     for alert in standing.alerts(&budget.spec, scope.now) {
@@ -114,7 +113,7 @@ pub(super) fn fire(scope: &Scope<'_>, budget: &Known, standing: &Standing) -> An
     Ok(fired)
 }
 
-/// Forgets alerts that hold no longer: they may fire again.
+/// Removes alerts that no longer hold, so that they may fire again.
 pub(super) fn rearm(scope: &Scope<'_>, budget: &Known, standing: &Standing) -> Answer<()> {
     let month = standing.month.to_string();
     let mut statement = scope

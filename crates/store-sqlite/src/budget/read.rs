@@ -1,4 +1,4 @@
-//! Budgets, their months and their books, as they are shown.
+//! Reading budgets, their months and their ledgers.
 
 use rusqlite::{Connection, OptionalExtension};
 use windlass_core::budget::{Alert, Amount, Level, Month, Standing, Threshold};
@@ -46,7 +46,7 @@ fn fired(connection: &Connection, budget: &Known, month: Month) -> Answer<Vec<Fi
 }
 
 fn level_of(text: &str) -> Answer<Level> {
-    text.parse().map_err(|_| Fault::corrupt(format!("`{text}` stands for a level")))
+    text.parse().map_err(|_| Fault::corrupt(format!("`{text}` is not an alert level")))
 }
 
 pub(super) fn alerts_since(connection: &Connection, since: Time) -> Answer<Vec<Alert>> {
@@ -148,7 +148,7 @@ pub(super) fn ledger(connection: &Connection, budget: &str, month: Month, limit:
     for row in rows {
         let (how, entry) = row?;
         let how =
-            Booked::named(&how).ok_or_else(|| Fault::corrupt(format!("`{how}` stands in the ledger")))?;
+            Booked::named(&how).ok_or_else(|| Fault::corrupt(format!("`{how}` in the ledger is unknown")))?;
         entries.push(Entry { how, ..entry });
     }
     Ok(entries)

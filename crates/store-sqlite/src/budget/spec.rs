@@ -8,7 +8,7 @@ use super::month::whole;
 use crate::error::{Answer, Fault};
 use crate::scope::Scope;
 
-/// A budget with its number.
+/// A budget with its id.
 pub(super) struct Known {
     pub(super) id: i64,
     pub(super) spec: BudgetSpec,
@@ -67,7 +67,7 @@ pub(super) fn sync_budgets(scope: &mut Scope<'_>, specs: &[BudgetSpec]) -> Answe
                  returning id",
             )?
             .query_row((&spec.name, &spec.currency, amount, tokens, thresholds), |row| row.get(0))?;
-        // Months that are over keep the limit they had.
+        // Past months keep the limit they had.
         scope
             .connection
             .prepare_cached(
@@ -81,7 +81,7 @@ pub(super) fn sync_budgets(scope: &mut Scope<'_>, specs: &[BudgetSpec]) -> Answe
     Ok(())
 }
 
-/// Sums of two currencies in one book would mean nothing.
+/// Sums of two currencies would be meaningless.
 fn keep_currency(connection: &Connection, spec: &BudgetSpec) -> Answer<()> {
     let stored: Option<String> = connection
         .prepare_cached(

@@ -1,5 +1,5 @@
-//! What the end of a box does to the entity that waits for it: `core::entity::why_failed`, written in the transaction of
-//! the end.
+//! What the end of a box does to its entity, decided by `core::entity::why_failed` and written in the same
+//! transaction.
 
 use windlass_core::JobId;
 
@@ -7,7 +7,7 @@ use crate::end::End;
 use crate::error::Answer;
 use crate::scope::Scope;
 
-/// The entity whose newest box is job ?1. Nothing for a job that is no box.
+/// The entity whose newest box is job ?1. Matches nothing for other jobs.
 macro_rules! of_box {
     ($set:literal) => {
         concat!(
@@ -20,7 +20,7 @@ macro_rules! of_box {
     };
 }
 
-// The strategy the box had stays in `waiting`: it counts again when the box is replayed.
+// `waiting` keeps the strategy of the box, which applies again when the box is retried.
 const FAILED: &str = of_box!("state = 3, error = ?2 where state = 1");
 const PENDING: &str = of_box!("state = 1, error = null where state = 3");
 
@@ -31,7 +31,7 @@ pub(crate) fn box_ended(scope: &Scope<'_>, end: &End<'_>) -> Answer<()> {
     Ok(())
 }
 
-/// It was replayed.
+/// The box was retried.
 pub(crate) fn box_waits_again(scope: &Scope<'_>, id: JobId) -> Answer<()> {
     scope.connection.prepare_cached(PENDING)?.execute([id.0])?;
     Ok(())

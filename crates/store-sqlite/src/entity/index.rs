@@ -1,4 +1,4 @@
-//! Ending boxes: settlement and vector in one transaction.
+//! Settling boxes: settlement and vector in one transaction.
 
 use rusqlite::OptionalExtension;
 use windlass_core::entity::{ContentHash, IndexState};
@@ -10,7 +10,7 @@ use crate::error::Answer;
 use crate::scope::Scope;
 use crate::settle::settle;
 
-/// With the time an entity was written that became indexed by this.
+/// Also returns when an entity was written that this made indexed.
 pub(super) fn index(scope: &mut Scope<'_>, done: &[BoxDone]) -> Answer<Vec<(Settled, Option<Time>)>> {
     let settlements: Vec<Settlement> = done.iter().map(|one| one.settlement.clone()).collect();
     let answers = settle(scope, &settlements)?;
@@ -40,7 +40,7 @@ struct Row {
     updated_at: Time,
 }
 
-/// While the content is the one embedded; a tombstone has none.
+/// `None` when the content has changed since it was embedded. A tombstone has no content.
 fn entity_of(scope: &Scope<'_>, one: &BoxDone) -> Answer<Option<Row>> {
     let row = scope
         .connection

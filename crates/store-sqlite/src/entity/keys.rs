@@ -1,4 +1,4 @@
-//! Idempotency keys of entities' writes: kept with the write, in its transaction.
+//! Idempotency keys of entity writes, stored in the transaction of the write.
 
 use rusqlite::{Connection, OptionalExtension};
 use windlass_core::Idempotency;
@@ -9,8 +9,8 @@ use crate::enqueue::NO_JOB;
 use crate::error::Answer;
 use crate::scope::Scope;
 
-/// What a write with this key is answered without being done; `None` where the key is free.
-pub(super) fn look(connection: &Connection, key: &Idempotency) -> Answer<Option<Saved>> {
+/// The stored answer to a write with this key; `None` when the key is free.
+pub(super) fn find(connection: &Connection, key: &Idempotency) -> Answer<Option<Saved>> {
     let known = connection
         .prepare_cached("select fingerprint, answer from windlass_idempotency where key = ?1")?
         .query_row([&key.key], |row| Ok((row.get::<_, Vec<u8>>(0)?, row.get::<_, Option<String>>(1)?)))

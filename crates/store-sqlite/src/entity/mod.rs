@@ -1,7 +1,7 @@
 //! Entities: rows, tombstones, boxes and the change feed.
 //!
-//! Owns: types, entities and vectors. The writer thread is the row's lock. What a write does is `core::entity::decide`'s;
-//! here it is written down, box and all, in one transaction.
+//! Owns: types, entities and vectors. The single writer serializes changes of a row. `core::entity::decide` decides
+//! what a write does; it is written here with its box, in one transaction.
 
 mod fate;
 mod index;
@@ -24,7 +24,7 @@ use crate::SqliteStore;
 
 #[async_trait]
 impl EntityStore for SqliteStore {
-    /// Some milliseconds of the one writer.
+    /// Takes a few milliseconds of the single writer.
     fn saved_together(&self) -> usize {
         250
     }

@@ -88,10 +88,11 @@ pub(super) fn numbered(connection: &Connection, numbers: &[EntityNo]) -> Answer<
     Ok(records)
 }
 
-/// Where a follower stands: `feed/seq`, or `load/end/seq` while it reads what was there when it began.
+/// The position of a follower: `feed/seq`, or `load/end/seq` while it reads the entities that existed when it
+/// began.
 struct Mark {
     seq: i64,
-    /// The end of the feed when it began.
+    /// The end of the feed when the follower began.
     loads_to: Option<i64>,
 }
 
@@ -115,13 +116,14 @@ impl Mark {
         })
     }
 
-    /// Whoever begins has nothing that this tombstone could end. One made since may end what was already shown.
+    /// A new follower has nothing that an older tombstone could delete. A tombstone made since may delete something
+    /// already shown.
     fn skips(&self, seq: i64) -> bool {
         self.loads_to.is_some_and(|end| seq <= end)
     }
 }
 
-// Differs from Postgres: there is one writer, so the order of seq is the order of commits.
+// Differs from Postgres: with one writer the order of seq is the order of commits.
 pub(super) fn changes(connection: &Connection, after: &FeedMark, space: &str, limit: u32) -> Answer<Changes> {
     let mark = Mark::read(connection, after)?;
     let limit = limit.max(1);

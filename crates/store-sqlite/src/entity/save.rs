@@ -46,7 +46,7 @@ pub(super) fn save(scope: &mut Scope<'_>, boxes: &BoxKinds, writes: &[EntityWrit
     let mut answers = Vec::with_capacity(writes.len());
     for write in writes {
         let known =
-            write.idempotency.as_ref().map(|key| keys::look(scope.connection, key)).transpose()?.flatten();
+            write.idempotency.as_ref().map(|key| keys::find(scope.connection, key)).transpose()?.flatten();
         let answer = match known {
             Some(answer) => answer,
             None => save_one(scope, boxes, write, seq)?,
@@ -73,7 +73,7 @@ fn save_one(scope: &mut Scope<'_>, boxes: &BoxKinds, write: &EntityWrite, seq: i
     }
 }
 
-/// The place behind every change so far.
+/// The feed position after every change so far.
 pub(super) fn next_seq(connection: &Connection) -> Answer<i64> {
     let last = connection
         .prepare_cached("select coalesce(max(seq), 0) + 1 from windlass_entities")?
@@ -168,7 +168,7 @@ fn write_row(
     let fields = plan.fields.as_deref().map(serde_json::to_string).transpose();
     let fields = fields.map_err(|error| Fault::corrupt(error.to_string()))?;
     let version = i64::try_from(plan.version).unwrap_or(i64::MAX);
-    // A new row has been indexed with this very version, or never; an old one keeps what it had.
+    // A new row is indexed with this version or not at all; an existing one keeps its indexed version.
     let indexed = (state == IndexState::Indexed).then_some(version);
     let waiting = job.and(strategy).map(Strategy::code);
     let (hash, job, now) = (plan.hash.as_ref(), job.map(|job| job.0), scope.now.0);
@@ -211,7 +211,7 @@ fn write_row(
     }
 }
 
-/// A box that waits has nothing left to do.
+/// A waiting box is no longer needed.
 fn end_box(scope: &mut Scope<'_>, write: &EntityWrite) -> Answer<()> {
     let Some(waiting) = waiting_with(scope.connection, &box_key(&write.spec.name, &write.id))? else {
         return Ok(());

@@ -1,7 +1,7 @@
-//! Schedules: what they are, where they stand, and the tick.
+//! Schedules: their descriptions, their progress, and the tick.
 //!
-//! Owns: the schedules table. Where a schedule stands after a change is `core::schedule`'s; here it is written down. A tick is
-//! a compare-and-set in the transaction of its jobs, so any number of processes may try the same one.
+//! Owns: the schedules table. `core::schedule` decides the next tick after a change. A tick is a compare-and-set in
+//! the transaction of its jobs, so any number of processes may try the same one.
 
 mod read;
 mod tick;
@@ -55,7 +55,7 @@ impl ScheduleStore for SqliteStore {
     }
 
     async fn due_schedules(&self, now: Time, limit: u32) -> Result<DueSchedules, StoreError> {
-        self.read("look for due schedules", move |connection| read::due(connection, now, limit)).await
+        self.read("find due schedules", move |connection| read::due(connection, now, limit)).await
     }
 
     async fn tick(&self, ticks: &[Tick]) -> Result<Vec<bool>, StoreError> {

@@ -54,7 +54,7 @@ pub(super) fn due(connection: &Connection, now: Time, limit: u32) -> Answer<DueS
     Ok(DueSchedules { due, next_at: next_after(connection, now.0)? })
 }
 
-/// When the first of all is due.
+/// When the first of all schedules is due.
 pub(crate) fn next_tick(connection: &Connection) -> Answer<Option<Time>> {
     next_after(connection, i64::MIN)
 }

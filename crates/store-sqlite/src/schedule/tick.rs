@@ -1,4 +1,4 @@
-//! The tick: a compare-and-set of where a schedule stands, with the jobs it makes.
+//! The tick: a compare-and-set of a schedule's last tick, together with the jobs it enqueues.
 
 use windlass_core::store::Tick;
 
@@ -6,7 +6,8 @@ use crate::enqueue::enqueue;
 use crate::error::Answer;
 use crate::scope::Scope;
 
-// Differs from Postgres: whoever else ticks waits its turn at the writer and then finds the schedules moved.
+// Differs from Postgres: another process that ticks waits for the writer and then finds the schedules already
+// advanced.
 pub(super) fn tick(scope: &mut Scope<'_>, ticks: &[Tick]) -> Answer<Vec<bool>> {
     let connection = scope.connection;
     let mut advance = connection.prepare_cached(

@@ -1,4 +1,4 @@
-//! Describing schedules, pausing them and taking them away.
+//! Creating, changing, pausing and deleting schedules.
 
 use windlass_core::StoreError;
 use windlass_core::audit::{Actor, Note};
@@ -16,10 +16,10 @@ pub(super) fn put(scope: &mut Scope<'_>, spec: &ScheduleSpec, actor: Option<&Act
     if let Some(record) = before.as_ref().filter(|row| row.kept == kept && row.payload == spec.payload) {
         return Ok(SchedulePut { record: record.clone(), what: Put::Same });
     }
-    let stood = before.as_ref().map(|row| (row.created_at, row.last_tick));
+    let progress = before.as_ref().map(|row| (row.created_at, row.last_tick));
     let standing = spec
-        .stand(stood, scope.now)
-        .map_err(|invalid| StoreError::Corrupt { what: format!("a schedule nobody checked: {invalid}") })?;
+        .stand(progress, scope.now)
+        .map_err(|invalid| StoreError::Corrupt { what: format!("an unchecked schedule: {invalid}") })?;
     scope
         .connection
         .prepare_cached(
@@ -37,11 +37,11 @@ pub(super) fn put(scope: &mut Scope<'_>, spec: &ScheduleSpec, actor: Option<&Act
             standing.anchor.0,
             scope.now.0,
         ))?;
-    // Its next tick may come before the one everybody waits for.
+    // Its next tick may be earlier than the one that workers wait for.
     scope.wake(Wake::Any);
     let what = if before.is_some() { Put::Changed } else { Put::Created };
     let record = read::one(scope.connection, &spec.name)?
-        .ok_or_else(|| other("write a schedule", "the row is not there"))?;
+        .ok_or_else(|| other("write a schedule", "the row is missing"))?;
     audit::note(scope, actor, Note::schedule_put(before.as_ref(), &record).as_ref())?;
     Ok(SchedulePut { record, what })
 }

@@ -1,12 +1,12 @@
--- The whole schema. Nothing is released yet, so changes are made here and not in further steps.
+-- The whole schema. Nothing is released yet, so changes are made here instead of in further steps.
 --
--- Times are microseconds since 1970 in UTC; durations end in _us. Tables are prefixed because they may live inside the
--- application's own database file. A check by `in` with more than two values makes SQLite build a table of them for every row,
--- which costs as much as writing the row: states are checked by `between`.
+-- Times are microseconds since 1970 in UTC; durations end in _us. Tables have a prefix because they may share the
+-- application's database file. States are checked with `between`: for `in` with more than two values SQLite builds
+-- a table for every row, which costs as much as writing the row.
 
 -- Registry -------------------------------------------------------------------------------------------------------
--- Limits: their plain columns hold what is in force, and are all that anything but the registry reads. `configured` and
--- `live` are the layers behind them, a JSON object each: what the configuration says, and what an operator set over it.
+-- The limit columns hold the values in force; only the registry reads anything else. `configured` and `live` are
+-- the layers behind them, a JSON object each: the configuration's values, and an operator's overrides.
 
 create table windlass_queues (
     id                 integer primary key,
@@ -45,7 +45,7 @@ create table windlass_kinds (
     key_concurrency integer not null default 1 check (key_concurrency > 0)
 ) strict;
 
--- What one process has few of.
+-- Something that a process has few of.
 create table windlass_resources (
     name       text primary key,
     configured text not null default '{}',
@@ -53,16 +53,18 @@ create table windlass_resources (
     permits    integer not null default 1 check (permits > 0)
 ) strict, without rowid;
 
--- One row per kind with a rate: tokens are leased up to this moment.
+-- One row per kind with a rate: tokens are leased up to this time.
 create table windlass_rates (
     kind        integer primary key,
     given_until integer not null
 ) strict;
 
 -- Jobs -----------------------------------------------------------------------------------------------------------
--- A job is in exactly one of ready, claims and finished. Ids carry the millisecond of their making above bit 22.
+-- A job is in exactly one of ready, claims and finished. Ids contain their creation time in milliseconds above bit 22.
 
--- unique_until: how long the job holds unique_key. lane: hash of kind and concurrency_key. parent_id: the workflow of the job.
+-- unique_until: how long the job holds unique_key.
+-- lane: hash of kind and concurrency_key.
+-- parent_id: the workflow of the job.
 create table windlass_jobs (
     id              integer primary key,
     kind            integer not null,
@@ -85,10 +87,10 @@ create table windlass_jobs (
 
 create index windlass_jobs_entity on windlass_jobs (entity_type, entity_id, id) where entity_type is not null;
 
--- Waiting jobs in claim order. attempt: attempts used so far. suspect: null, or the lone crashes of a job that must be run
--- alone next.
--- Blocked jobs of a lane have the negative number of their queue, and jobs that wait for others of their workflow have
--- queue 0: claims see neither.
+-- Waiting jobs in claim order.
+-- attempt: attempts used so far.
+-- suspect: null, or the lone crashes of a job that has to run alone next.
+-- queue: negated for blocked jobs of a lane, 0 for jobs that wait for their workflow. Claims see neither.
 create table windlass_ready (
     queue      integer not null,
     priority   integer not null check (priority between 0 and 10),
@@ -107,15 +109,16 @@ create unique index windlass_ready_unique on windlass_ready (unique_key) where u
 create index windlass_ready_suspect on windlass_ready (queue, priority, run_at, id) where suspect is not null;
 create index windlass_ready_blocked on windlass_ready (lane, priority, run_at, id) where queue < 0;
 
--- Slots that are taken, numbered from 1. Differs from Postgres, where a job knows the number of its slot: one writer needs
--- only the count, so a job that gives its slot back removes the highest number.
+-- Slots in use, numbered from 1.
+-- Differs from Postgres, where a job knows its slot number: one writer needs only the count, so a job that returns
+-- its slot removes the highest number.
 create table windlass_lane_slots (
     lane integer not null,
     slot integer not null check (slot > 0),
     primary key (lane, slot)
 ) strict, without rowid;
 
--- From `at` on a claim has to look at the lane. freed: a slot became free then.
+-- Claims from `at` on have to fill the lane. freed: a slot became free at that time.
 create table windlass_lane_checks (
     kind  integer not null,
     at    integer not null,
@@ -124,11 +127,11 @@ create table windlass_lane_checks (
     primary key (kind, at, lane)
 ) strict, without rowid;
 
--- One row per batch leased with the same attempt number; ids shrinks as jobs settle and the row goes with the last.
--- ids holds distances from first_id, so that 500 neighbours fit one page; windlass_leases unfolds it. place and places hold
--- the run_at of each job in the same way and order; places is null when all had the same.
--- limited: leased while its queue had a global concurrency, so its end makes room.
--- autoincrement: a token is never given twice, although its row is deleted.
+-- One row per batch leased with the same attempt number. ids shrinks as jobs settle; the row is deleted with the last.
+-- ids: offsets from first_id, so that 500 adjacent ids fit one page. windlass_leases unpacks them.
+-- place, places: the run_at of each job, packed like the ids. places is null when all are equal.
+-- limited: leased while the queue had a global concurrency, so its end makes room.
+-- autoincrement: a token is never reused, although its row is deleted.
 create table windlass_claims (
     token      integer primary key autoincrement,
     worker     integer not null,
@@ -147,8 +150,8 @@ create table windlass_claims (
 
 create index windlass_claims_worker on windlass_claims (worker);
 
--- state: 3 completed, 4 failed, 5 dead_letter, 6 cancelled, 7 superseded. The row is also the record of the last
--- attempt; a job that ended while it waited has no token.
+-- state: 3 completed, 4 failed, 5 dead_letter, 6 cancelled, 7 superseded.
+-- The row is also the record of the last attempt. A job that ended while it waited has no token.
 create table windlass_finished (
     id          integer primary key,
     state       integer not null check (state between 3 and 7),
@@ -201,7 +204,7 @@ create table windlass_cancels (
     requested_at integer not null
 ) strict;
 
--- The highest id a deleted job had: with a clock set back it would otherwise be given again.
+-- The highest id of a deleted job. If the clock is set back, the id would otherwise be reused.
 create table windlass_deleted (
     only    integer primary key check (only = 1),
     last_id integer not null
@@ -227,7 +230,7 @@ create table windlass_unique_windows (
 create index windlass_unique_windows_until on windlass_unique_windows (until);
 create index windlass_unique_windows_job on windlass_unique_windows (job_id);
 
--- A key may also be that of an entity's write: then job_id is 0 and answer is what the write was answered.
+-- A key may also belong to an entity write: then job_id is 0 and answer is the result of the write.
 create table windlass_idempotency (
     key         text primary key,
     job_id      integer not null,
@@ -240,7 +243,7 @@ create index windlass_idempotency_job on windlass_idempotency (job_id);
 
 -- Workers --------------------------------------------------------------------------------------------------------
 
--- limits: what the worker last reported of its own.
+-- limits: what the worker last reported about its own limits.
 create table windlass_workers (
     id           integer primary key autoincrement,
     label        text not null,
@@ -285,9 +288,10 @@ create table windlass_workflows (
 
 create index windlass_workflows_open on windlass_workflows (id) where ended_at is null;
 
--- state: 0 waits, 1 in its queue or running, else the state it ended in; it stays when the job is pruned. parents and
--- children: the numbers (no) of the jobs before and after it. undoes: the number of the job that this one compensates. undo:
--- the job that compensates this one. run_at and delay_us: not before this time, and this long after the release.
+-- state: 0 waiting, 1 in its queue or running, else the state it ended in. It stays when the job is pruned.
+-- parents, children: the numbers (no) of the jobs before and after it.
+-- undoes: the number of the job that this one compensates. undo: the job that compensates this one.
+-- run_at, delay_us: not before this time, and this long after the release.
 create table windlass_workflow_jobs (
     workflow     integer not null,
     no           integer not null,
@@ -311,9 +315,9 @@ create index windlass_workflow_jobs_open on windlass_workflow_jobs (workflow, no
 
 -- Schedules ------------------------------------------------------------------------------------------------------
 
--- last_tick is the latest tick that was dealt with, and next_at when to look again. A tick is a compare-and-set of
--- last_tick, in the transaction that enqueues its jobs. revision grows with every other change, so that nobody ticks by a
--- description that is no more.
+-- last_tick: the latest tick that was handled. next_at: when to check again. A tick is a compare-and-set of
+-- last_tick, in the transaction that enqueues its jobs.
+-- revision: grows with every other change, so that no process ticks by an outdated description.
 -- spec: what is enqueued and when, with its own calendars. created_at: intervals count from here.
 create table windlass_schedules (
     name       text primary key,
@@ -331,7 +335,7 @@ create table windlass_schedules (
 create index windlass_schedules_next on windlass_schedules (next_at) where paused = 0 and next_at is not null;
 
 -- Budgets --------------------------------------------------------------------------------------------------------
--- Amounts are millionths of the currency's unit, months are UTC and read 2026-11.
+-- Amounts are millionths of the currency's unit. Months are in UTC, such as 2026-11.
 
 create table windlass_budgets (
     id         integer primary key,
@@ -343,9 +347,10 @@ create table windlass_budgets (
     check (amount is not null or tokens is not null)
 ) strict;
 
--- One row per budget and month: its sums and its lock. It is updated twice per provider call. That is no counter per
--- job: such a call costs money and seconds, and whether it may be made at all depends on this row.
--- live_*: an operator set the limit of this month, and the configuration leaves it alone.
+-- One row per budget and month: its sums and its lock.
+-- It is updated twice per provider call. That is affordable: such a call costs money and takes seconds, and this
+-- row decides whether it may be made.
+-- live_*: an operator set the limit of this month, and the configuration does not change it.
 create table windlass_budget_months (
     budget          integer not null references windlass_budgets (id),
     month           text not null check (month glob '[0-9][0-9][0-9][0-9]-[0-9][0-9]'),
@@ -361,8 +366,8 @@ create table windlass_budget_months (
     primary key (budget, month)
 ) strict, without rowid;
 
--- Calls under way: what each may cost, and the lease it was made under. Numbers are never used again: they are the
--- calls' keys in the ledger.
+-- Calls in progress: the most that each may cost, and the lease it was made under. Ids are never reused: they
+-- identify the calls in the ledger.
 create table windlass_reservations (
     id      integer primary key autoincrement,
     budget  integer not null,
@@ -376,7 +381,7 @@ create table windlass_reservations (
     at      integer not null
 ) strict;
 
--- What was booked. Rows are added and never changed; those of a month add up to its settled sums.
+-- Bookings. Rows are added and never changed. Those of a month add up to its settled sums.
 create table windlass_usage_ledger (
     seq         integer primary key autoincrement,
     at          integer not null,
@@ -400,7 +405,8 @@ create table windlass_usage_ledger (
 
 create index windlass_usage_ledger_month on windlass_usage_ledger (budget, month, seq);
 
--- The ledger's sums by kind, user and provider, so that nobody has to read a month of it. Written under the month's lock.
+-- The ledger's sums by kind, user and provider, so that reports need not read a month of it. Written under the
+-- month's lock.
 create table windlass_budget_costs (
     budget     integer not null,
     month      text not null,
@@ -414,7 +420,7 @@ create table windlass_budget_costs (
     primary key (budget, month, dimension, key)
 ) strict, without rowid;
 
--- An alert that fired; the key is why it fires once.
+-- Alerts that fired. The key makes each fire once per month.
 create table windlass_budget_alerts (
     budget  integer not null,
     month   text not null,
@@ -425,7 +431,7 @@ create table windlass_budget_alerts (
 ) strict, without rowid;
 
 -- Audit ----------------------------------------------------------------------------------------------------------
--- What operators did, written in the transaction that did it.
+-- Actions of operators, written in the same transaction.
 
 create table windlass_audit (
     seq     integer primary key autoincrement,
@@ -450,10 +456,12 @@ create table windlass_types (
     updated_at integer not null
 ) strict;
 
--- One row per entity, kept as a tombstone without content when it is deleted, so that its version never starts again.
--- seq is the change feed: every change of a row moves it to the end, and a reader asks for what lies behind its last.
--- hash: of the searched text. state: 1 pending, 2 indexed (a vector of this hash is stored), 3 failed, 4 deleted.
--- waiting: the strategy of the box under way, 2 async or 3 batch.
+-- One row per entity. A deleted one stays as a tombstone without content, so that its version never restarts.
+-- seq: the position in the change feed. Every change moves the row to the end, and readers ask for rows after
+-- their last.
+-- hash: of the searched text.
+-- state: 1 pending, 2 indexed (a vector of this hash is stored), 3 failed, 4 deleted.
+-- waiting: the strategy of the current box, 2 async or 3 batch.
 create table windlass_entities (
     no              integer primary key,
     type            integer not null references windlass_types (id),
@@ -477,7 +485,7 @@ create unique index windlass_entities_id on windlass_entities (type, id);
 create unique index windlass_entities_seq on windlass_entities (seq);
 create index windlass_entities_pending on windlass_entities (no) where state = 1;
 
--- The vector an entity has in a space, and the content it is of.
+-- The vector of an entity in a space, and the hash of its content.
 create table windlass_vectors (
     entity integer not null,
     space  text not null,
@@ -488,7 +496,7 @@ create table windlass_vectors (
 
 -- Upkeep ---------------------------------------------------------------------------------------------------------
 
--- Backups of this database, known by the SHA-256 of their file.
+-- Backups of this database, identified by the SHA-256 of their file.
 create table windlass_backups (
     digest      text primary key,
     file        text not null,
@@ -498,7 +506,7 @@ create table windlass_backups (
     verified_at integer
 ) strict;
 
--- Applied migrations of packs. A binary ignores the rows of packs that it does not have.
+-- Applied migrations of packs. A binary ignores the rows of packs that it does not contain.
 create table windlass_pack_migrations (
     pack       text not null,
     version    integer not null,
@@ -510,12 +518,12 @@ create table windlass_pack_migrations (
 
 -- Views for people -----------------------------------------------------------------------------------------------
 
--- What the claims say, one row per leased job.
+-- Claims, as one row per leased job.
 create view windlass_leases as
 select c.first_id + e.value as id, c.token, c.worker, c.queue, c.attempt, c.crashes, c.alone, c.claimed_at
 from windlass_claims c, json_each(c.ids) e;
 
--- Every run of a job: those that did not finish it, the one that did, the one under way.
+-- Every run of a job: those that did not finish it, the one that did, and the current one.
 create view windlass_attempt_history as
 select id, token, attempt, worker, started_at, ended_at, outcome, error
 from windlass_attempts
@@ -552,10 +560,11 @@ left join windlass_ready r on r.id = j.id
 left join windlass_finished f on f.id = j.id
 left join windlass_leases c on c.id = j.id;
 
--- Views with the table and column names of the applications Windlass replaces; docs/views.md explains each column. Read only:
--- changes are made with verbs.
+-- Views with the table and column names of the applications that Windlass replaces; docs/views.md explains each
+-- column. Read only: changes are made with verbs.
 
--- Jobs that wait (state 1) or run (2) with what the views below ask about. used: runs that counted and did not succeed.
+-- Jobs that wait (state 1) or run (2), with the columns of the views below. used: runs that counted and did not
+-- succeed.
 create view windlass_open_jobs as
 select j.id, j.kind, j.queue, j.payload, j.entity_type, j.entity_id, j.created_at, j.max_attempts, r.priority,
        1 as state, r.attempt as used, r.run_at, null as started_at, null as finished_at,
@@ -578,7 +587,7 @@ left join windlass_workers w on w.id = c.worker
 left join windlass_attempts a on a.id = j.id and a.token = (
     select max(l.token) from windlass_attempts l where l.id = j.id and l.error is not null);
 
--- The same of jobs that ended.
+-- The same columns for ended jobs.
 create view windlass_ended_jobs as
 select j.id, j.kind, j.queue, j.payload, j.entity_type, j.entity_id, j.created_at, j.max_attempts, j.priority,
        f.state as state, f.attempt - case f.state when 3 then 1 else 0 end as used,
@@ -590,7 +599,8 @@ join windlass_jobs j on j.id = f.id;
 
 -- Boxes, without those that a newer one replaced or an operator cancelled.
 create view windlass_indexing_queue as
-select cast(j.id as text) as id, case cast(j.payload as text) ->> '$.version' when 1 then 'CREATE' else 'UPDATE' end as operation,
+select cast(j.id as text) as id,
+       case cast(j.payload as text) ->> '$.version' when 1 then 'CREATE' else 'UPDATE' end as operation,
        j.entity_type, j.entity_id, null as vector_id, cast(j.payload as text) -> '$.fields' as content,
        json_object('version', cast(j.payload as text) ->> '$.version') as metadata,
        case k.name when 'INDEX_BATCH' then 'BATCH' else 'ASYNC' end as priority,
@@ -609,10 +619,11 @@ from (select * from windlass_open_jobs union all select * from windlass_ended_jo
 join windlass_kinds k on k.id = j.kind and k.name in ('INDEX_ASYNC', 'INDEX_BATCH')
 where j.state < 6;
 
--- The same boxes with times in milliseconds; a larger priority is more urgent.
+-- The same boxes, with times in milliseconds. A larger priority is more urgent.
 create view windlass_embedding_queue as
 select cast(j.id as text) as id,
-       json_set(cast(j.payload as text) -> '$.fields', '$.id', j.entity_id, '$.entityType', j.entity_type) as entityData,
+       json_set(cast(j.payload as text) -> '$.fields', '$.id', j.entity_id, '$.entityType', j.entity_type)
+           as entityData,
        case j.state when 1 then 'pending' when 2 then 'processing' when 3 then 'completed' else 'failed' end as status,
        10 - j.priority as priority, j.used as retryCount, j.max_attempts - 1 as maxRetries, j.error as lastError,
        j.created_at / 1000 as createdAt,
@@ -634,7 +645,7 @@ from windlass_open_jobs j
 join windlass_kinds k on k.id = j.kind
 join windlass_queues q on q.id = j.queue;
 
--- Jobs that will not run again by themselves.
+-- Jobs that will not run again unless an operator retries them.
 create view windlass_delayed_jobs_dlq as
 select j.id, q.name as queue, k.name as job_type, j.priority, cast(j.payload as text) as payload,
        strftime('%Y-%m-%dT%H:%M:%fZ', j.run_at / 1e6, 'unixepoch') as scheduled_at,

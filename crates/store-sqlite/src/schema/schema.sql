@@ -161,7 +161,8 @@ CREATE TABLE windlass_deleted (
 
 CREATE VIEW windlass_embedding_queue as
 select cast(j.id as text) as id,
-       json_set(cast(j.payload as text) -> '$.fields', '$.id', j.entity_id, '$.entityType', j.entity_type) as entityData,
+       json_set(cast(j.payload as text) -> '$.fields', '$.id', j.entity_id, '$.entityType', j.entity_type)
+           as entityData,
        case j.state when 1 then 'pending' when 2 then 'processing' when 3 then 'completed' else 'failed' end as status,
        10 - j.priority as priority, j.used as retryCount, j.max_attempts - 1 as maxRetries, j.error as lastError,
        j.created_at / 1000 as createdAt,
@@ -233,7 +234,8 @@ CREATE TABLE windlass_idempotency (
 CREATE INDEX windlass_idempotency_job on windlass_idempotency (job_id);
 
 CREATE VIEW windlass_indexing_queue as
-select cast(j.id as text) as id, case cast(j.payload as text) ->> '$.version' when 1 then 'CREATE' else 'UPDATE' end as operation,
+select cast(j.id as text) as id,
+       case cast(j.payload as text) ->> '$.version' when 1 then 'CREATE' else 'UPDATE' end as operation,
        j.entity_type, j.entity_id, null as vector_id, cast(j.payload as text) -> '$.fields' as content,
        json_object('version', cast(j.payload as text) ->> '$.version') as metadata,
        case k.name when 'INDEX_BATCH' then 'BATCH' else 'ASYNC' end as priority,

@@ -1,4 +1,4 @@
-//! What an operator does to workflows, and to jobs that belong to one.
+//! Operator actions on workflows, and on jobs that belong to one.
 
 use std::collections::BTreeMap;
 
@@ -54,8 +54,8 @@ fn state_now(scope: &Scope<'_>, id: WorkflowId) -> Answer<Option<WorkflowState>>
     Ok(load(scope.connection, id)?.map(|flow| flow.state))
 }
 
-/// Retries those of `ids` that belong to workflows and gives back the others. A job that was revived because of another is
-/// counted only if it was asked for.
+/// Retries those of `ids` that belong to workflows and returns the others. A job that was revived because of
+/// another is counted only if it is one of `ids`.
 pub(crate) fn retry_members(scope: &mut Scope<'_>, ids: &[JobId], bulk: &mut Bulk) -> Answer<Vec<JobId>> {
     let mut plain = Vec::with_capacity(ids.len());
     let mut members: BTreeMap<WorkflowId, Vec<JobId>> = BTreeMap::new();
@@ -78,7 +78,7 @@ pub(crate) fn retry_members(scope: &mut Scope<'_>, ids: &[JobId], bulk: &mut Bul
         let wanted: Vec<usize> =
             (0..flow.places.len()).filter(|no| ids.contains(&flow.places[*no].job)).collect();
         let revived = retry(scope, workflow, &flow, &wanted)?;
-        // In its queue for later: hurried as any other job.
+        // It is already in its queue, due later: hurried like any other job.
         let live = |no: &&usize| flow.members[**no].standing == Standing::Live;
         plain.extend(wanted.iter().filter(live).map(|no| flow.places[*no].job));
         let waits = wanted.iter().filter(|no| !live(no));
@@ -100,7 +100,7 @@ fn retry(scope: &mut Scope<'_>, id: WorkflowId, flow: &Flow, wanted: &[usize]) -
     Ok(revived)
 }
 
-/// From its end back to waiting; false when it was deleted.
+/// Moves an ended job back to waiting. Returns false when it was deleted.
 fn revive(scope: &mut Scope<'_>, workflow: WorkflowId, no: usize, id: JobId) -> Answer<bool> {
     let there: bool = scope
         .connection

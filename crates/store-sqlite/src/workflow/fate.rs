@@ -1,5 +1,6 @@
-//! What the end of a job does to its workflow, written in the transaction of the end. Most ends can only release children of the
-//! ended (`core::workflow::only_releases`) and look at nothing else; for the others `core::workflow::advance` is shown all jobs.
+//! What the end of a job does to its workflow, written in the same transaction. Most ends can only release children
+//! of the ended job (`core::workflow::only_releases`) and read nothing else. For the others
+//! `core::workflow::advance` gets all jobs.
 
 use std::collections::BTreeSet;
 
@@ -17,8 +18,8 @@ use crate::lane::{check, stored_queue};
 use crate::scope::Scope;
 use crate::settle::{Waiting, waiting_columns};
 
-/// The job at its place, if it waits and nobody is left to wait for.
-const RIPE: &str = "
+/// The job with this number, if it waits and all its parents have ended.
+const RELEASABLE: &str = "
     select c.job_id, c.name, c.run_at, c.delay_us from windlass_workflow_jobs c
     where c.workflow = ?1 and c.no = ?2 and c.state = 0 and not exists (
         select 1 from json_each(c.parents) e
@@ -28,7 +29,7 @@ const RIPE: &str = "
 const OPEN: &str =
     "select exists (select 1 from windlass_workflow_jobs where workflow = ?1 and state in (0, 1))";
 
-/// A workflow as it is decided about.
+/// A workflow, as the rules of `core` see it.
 pub(super) struct Flow {
     pub(super) on_failure: OnFailure,
     pub(super) state: WorkflowState,
@@ -36,7 +37,7 @@ pub(super) struct Flow {
     pub(super) places: Vec<Place>,
 }
 
-/// What a rule need not know of a member.
+/// Columns of a member that the rules do not need.
 pub(super) struct Place {
     pub(super) job: JobId,
     name: String,
@@ -51,7 +52,7 @@ impl Place {
     }
 }
 
-/// Notes how a job ended. Nothing for a job of no workflow.
+/// Records how a job ended. Does nothing for a job without a workflow.
 pub(crate) fn ended(scope: &mut Scope<'_>, id: JobId, state: JobState) -> Answer<()> {
     type Row = (i64, bool, bool, Option<String>);
     let member: Option<Row> = scope
@@ -74,7 +75,7 @@ pub(crate) fn ended(scope: &mut Scope<'_>, id: JobId, state: JobState) -> Answer
     Ok(())
 }
 
-/// Draws the consequences in every workflow one of whose jobs ended in this call.
+/// Advances every workflow of which a job ended in this call.
 pub(crate) fn follow(scope: &mut Scope<'_>) -> Answer<()> {
     for (workflow, below) in scope.take_moved() {
         match below {
@@ -85,12 +86,12 @@ pub(crate) fn follow(scope: &mut Scope<'_>) -> Answer<()> {
     Ok(())
 }
 
-/// Releases those of `below` that wait for nobody any more.
+/// Releases those of `below` whose parents have all ended.
 fn follow_near(scope: &mut Scope<'_>, id: WorkflowId, below: BTreeSet<usize>) -> Answer<()> {
     for no in below {
         let ripe = scope
             .connection
-            .prepare_cached(RIPE)?
+            .prepare_cached(RELEASABLE)?
             .query_row((id.0, no as i64), |row| {
                 Ok(Place {
                     job: JobId(row.get(0)?),
@@ -158,7 +159,7 @@ pub(super) fn load(connection: &Connection, id: WorkflowId) -> Answer<Option<Flo
     Ok(Some(flow))
 }
 
-/// The first five columns of [`load`].
+/// Reads the first five columns of [`load`].
 fn member(row: &Row<'_>) -> Answer<Member> {
     let (state, parents): (i16, String) = (row.get(0)?, row.get(1)?);
     let broken = |what: String| Fault::corrupt(format!("a job of a workflow: {what}"));
@@ -191,7 +192,7 @@ pub(super) fn set_standing(
 fn release(scope: &mut Scope<'_>, workflow: WorkflowId, no: usize, place: &Place) -> Answer<()> {
     let Waiting { queue, lane, .. } = waiting_columns(scope.connection, place.job)?;
     let starts = place.starts(scope.now);
-    // A job with a lane is blocked at first, as any new job is.
+    // A job with a lane is blocked at first, like any new job.
     let row = (place.job.0, starts, stored_queue(queue, lane.is_some()), lane.map(|lane| lane.id.0));
     scope
         .connection

@@ -1,4 +1,5 @@
-//! Workflows that stand otherwise than their jobs do: a process of a version that knows no workflows ended one of them.
+//! Workflows that do not match the states of their jobs: a process of a version without workflows ended one of
+//! them.
 
 use rusqlite::Connection;
 use windlass_core::WorkflowId;
@@ -7,8 +8,8 @@ use super::fate::follow_one;
 use crate::error::Answer;
 use crate::scope::Scope;
 
-/// One of its jobs ended unnoticed, or waits although nobody is left to wait for.
-const ASTRAY: &str = "
+/// A job of theirs ended unnoticed, or waits although all its parents have ended.
+const INCONSISTENT: &str = "
     select w.workflow from windlass_workflow_jobs w
     where w.state in (0, 1) and exists (select 1 from windlass_finished f where f.id = w.job_id)
     union
@@ -22,8 +23,8 @@ const NOTICE: &str = "
     update windlass_workflow_jobs set state = (select f.state from windlass_finished f where f.id = job_id)
     where workflow = ?1 and state in (0, 1) and exists (select 1 from windlass_finished f where f.id = job_id)";
 
-pub(crate) fn astray(connection: &Connection) -> Answer<Vec<WorkflowId>> {
-    let mut statement = connection.prepare_cached(ASTRAY)?;
+pub(crate) fn inconsistent(connection: &Connection) -> Answer<Vec<WorkflowId>> {
+    let mut statement = connection.prepare_cached(INCONSISTENT)?;
     let rows = statement.query_map([], |row| row.get(0).map(WorkflowId))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }

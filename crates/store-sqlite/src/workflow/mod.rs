@@ -1,7 +1,8 @@
 //! Workflows: sets of jobs that wait for each other.
 //!
-//! Owns: the tables of workflows and their jobs, and the rows in ready of jobs that wait. What follows from how the jobs stand
-//! is `core::workflow`'s; here it is looked up and written down, in the transaction of whatever changed it.
+//! Owns: the tables of workflows and their jobs, and the ready rows of jobs that wait for their parents.
+//! `core::workflow` decides what follows from the states of the jobs; it is written here, in the transaction of the
+//! change.
 
 mod act;
 mod enqueue;
@@ -21,7 +22,7 @@ use crate::SqliteStore;
 
 pub(crate) use act::retry_members;
 pub(crate) use fate::{ended, follow};
-pub(crate) use mend::astray;
+pub(crate) use mend::inconsistent;
 
 #[async_trait]
 impl WorkflowStore for SqliteStore {
@@ -71,7 +72,7 @@ impl WorkflowStore for SqliteStore {
     }
 
     async fn mend_workflows(&self) -> Result<u64, StoreError> {
-        let found = self.read("look for stray workflows", mend::astray).await?;
+        let found = self.read("find inconsistent workflows", mend::inconsistent).await?;
         if found.is_empty() {
             return Ok(0);
         }

@@ -1,4 +1,4 @@
-//! Showing workflows, and what a job gets from its parents.
+//! Showing workflows, and the results of a job's parents.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! The list of what a backup holds is that of the schema.
+//! The list of what a backup contains matches the schema.
 
 use windlass_core::backup::{COLUMNS_LEFT_OUT, TABLES_LEFT_OUT};
 
@@ -28,14 +28,14 @@ async fn every_column_is_in_a_backup_or_left_out_for_a_reason() {
         let known = holdings().table(name).and_then(|table| table.column(column));
         assert!(
             known.is_some(),
-            "`{name}.{column}` is neither in a list of what backups hold nor left out with a reason"
+            "`{name}.{column}` is neither listed in a backup nor left out with a reason"
         );
     }
     for table in holdings().tables {
         for column in table.columns {
             let there =
                 found.iter().any(|(name, of)| (name.as_str(), of.as_str()) == (table.name, column.name));
-            assert!(there, "`{}.{}` is in no schema", table.name, column.name);
+            assert!(there, "`{}.{}` is not in the schema", table.name, column.name);
         }
     }
 }

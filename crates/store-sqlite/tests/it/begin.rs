@@ -1,4 +1,4 @@
-//! Callers' transactions: from `begin`, and their own.
+//! Callers' transactions, from `begin` and their own.
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection, Executor};
@@ -43,23 +43,23 @@ async fn application_rows_and_jobs_are_one_commit() {
     connection.execute("create table orders (id integer primary key)").await.unwrap();
     connection.execute("insert into orders values (1)").await.unwrap();
     setup.store.enqueue_in(tx.tx(), &vec![setup.job(); 1_000]).await.unwrap();
-    assert_eq!(jobs(&setup).await, 0, "not before its commit");
+    assert_eq!(jobs(&setup).await, 0, "not visible before the commit");
     tx.commit().await.unwrap();
     assert_eq!(jobs(&setup).await, 1_000);
 }
 
-/// Without a savepoint the first job of the refused call would ride along with the caller's commit.
+/// Without a savepoint the first job of the refused call would become part of the caller's commit.
 #[tokio::test]
 async fn a_refused_call_leaves_the_rest_of_the_transaction() {
     let setup = Setup::new().await;
-    let twin = || {
+    let duplicate = || {
         let mut job = setup.job();
         job.unique = Some(Unique::until_started("k", OnConflict::Reject));
         job
     };
     let mut tx = setup.store.begin().await.unwrap();
     setup.store.enqueue_in(tx.tx(), &[setup.job()]).await.unwrap();
-    let refused = setup.store.enqueue_in(tx.tx(), &[setup.job(), twin(), twin()]).await;
+    let refused = setup.store.enqueue_in(tx.tx(), &[setup.job(), duplicate(), duplicate()]).await;
     assert!(matches!(refused, Err(StoreError::UniqueRejected { .. })));
     tx.commit().await.unwrap();
     assert_eq!(jobs(&setup).await, 1);
@@ -93,10 +93,10 @@ async fn no_transaction_another_file_and_another_type_are_refused() {
 }
 
 #[tokio::test]
-async fn own_transactions_that_can_write_are_taken() {
+async fn own_transactions_that_can_write_are_accepted() {
     let setup = Setup::new().await;
     let mut own = own_connection(&setup).await;
-    // Immediate; deferred and idle so far; deferred with a write.
+    // Immediate; deferred and unused; deferred with a write.
     for (begin, first) in
         [("BEGIN IMMEDIATE", None), ("BEGIN", None), ("BEGIN", Some("create table if not exists t (x)"))]
     {
@@ -110,7 +110,7 @@ async fn own_transactions_that_can_write_are_taken() {
     assert_eq!(jobs(&setup).await, 3);
 }
 
-/// The writer waits at the gate while a caller's transaction is open, and its commands come out whole.
+/// The writer waits at the gate while a caller's transaction is open, and its commands then all succeed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_writer_waits_for_a_callers_transaction() {
     let setup = Setup::new().await;
@@ -119,7 +119,7 @@ async fn the_writer_waits_for_a_callers_transaction() {
     let (store, job) = (setup.store.clone(), setup.job());
     let mut waiting = tokio::spawn(async move { store.enqueue(&[job]).await });
     let early = tokio::time::timeout(std::time::Duration::from_millis(50), &mut waiting).await;
-    assert!(early.is_err(), "written beside an open transaction: {early:?}");
+    assert!(early.is_err(), "written while a transaction was open: {early:?}");
     tx.commit().await.unwrap();
     waiting.await.unwrap().unwrap();
     assert_eq!(jobs(&setup).await, 2);

@@ -1,4 +1,4 @@
-//! Document 002's table, as a view.
+//! The view `ai_usage_tracking`.
 
 use windlass_core::budget::{Amount, BudgetSpec, Estimate, Usage};
 use windlass_core::store::{Ask, BudgetStore, Charged, Reserved};
@@ -17,7 +17,7 @@ async fn spend(setup: &Setup, job: &LeasedJob, budget: &str, amount: Amount) {
 }
 
 #[tokio::test]
-async fn the_documents_selects_run() {
+async fn the_usage_view_shows_the_budget_ai() {
     let setup = Setup::new().await;
     let specs =
         [BudgetSpec::money("ai", Amount::from_cents(50_000)), BudgetSpec::money("else", Amount::MOST)];
@@ -29,7 +29,8 @@ async fn the_documents_selects_run() {
         spend(&setup, &job, "ai", Amount(6_000)).await;
     }
     spend(&setup, &job, "else", Amount::from_cents(1)).await;
-    // Differs from Postgres in the prefix, which keeps it out of the application's own names, and in the dates.
+    // Differs from Postgres in the prefix, which separates it from the application's tables, and in the type of
+    // dates.
     let connection = rusqlite::Connection::open(setup.path()).unwrap();
     let row: (String, i64, i64, i64, i64, i64, String) = connection
         .query_row(
@@ -57,6 +58,6 @@ async fn the_documents_selects_run() {
     assert_eq!(
         connection.query_row(count, [], |row| row.get::<_, i64>(0)).unwrap(),
         1,
-        "of the budget `ai` alone"
+        "only the budget `ai` is shown"
     );
 }

@@ -1,4 +1,4 @@
-//! One failing command harms no other, and two handles on one file get along.
+//! A failing command does not affect others, and two handles can share one file.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(crate) fn done(job: &windlass_core::LeasedJob) -> Settlement {
     }
 }
 
-/// Held up by a caller's transaction, all commands share the commit that follows.
+/// All commands wait for a caller's transaction and then share the next commit.
 #[tokio::test]
 async fn a_refused_command_undoes_only_itself() {
     let setup = Setup::new().await;
@@ -41,7 +41,7 @@ async fn a_refused_command_undoes_only_itself() {
             tokio::spawn(async move { store.enqueue(&jobs).await })
         })
         .collect();
-    // On this one thread each of them gets as far as the writer's queue.
+    // On this single thread each of them reaches the writer's queue.
     tokio::task::yield_now().await;
     tx.rollback().await.unwrap();
     let mut refused = 0;
@@ -57,7 +57,7 @@ async fn a_refused_command_undoes_only_itself() {
     assert_eq!(setup.store.count(&JobFilter::default()).await.unwrap(), accepted as u64);
 }
 
-/// Every job is run by exactly one of two handles that claim at once.
+/// Each job is run by exactly one of two handles that claim concurrently.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_handles_share_the_work() {
     const JOBS: usize = 4_000;
@@ -98,9 +98,9 @@ async fn two_handles_share_the_work() {
     assert_eq!(setup.store.count(&completed).await.unwrap(), all.len() as u64);
 }
 
-/// A claim of 500 whose jobs end in five pieces, in no order.
+/// A claim of 500 jobs that are settled in five parts, unordered.
 #[tokio::test]
-async fn a_claim_settles_in_pieces_and_stays_readable_outside() {
+async fn a_claim_settles_in_parts_and_stays_readable_outside() {
     let setup = Setup::new().await;
     setup.store.enqueue(&vec![setup.job(); 500]).await.unwrap();
     let me = worker(&setup.store, setup.queue).await;
@@ -125,9 +125,9 @@ async fn a_claim_settles_in_pieces_and_stays_readable_outside() {
     assert_eq!(claims, 0);
 }
 
-/// With the clock set back after the newest job was deleted, its id is not given again.
+/// The clock is set back after the newest job was deleted.
 #[tokio::test]
-async fn an_id_is_never_given_twice() {
+async fn an_id_is_never_reused() {
     let setup = Setup::new().await;
     let id = setup.put().await;
     let filter = JobFilter { ids: vec![id], ..JobFilter::default() };

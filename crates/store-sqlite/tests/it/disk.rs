@@ -1,4 +1,4 @@
-//! A full disk: nothing half-written, and work again when space is freed.
+//! A full disk: no partial writes, and writes work again once space is free.
 
 use windlass_core::store::{Action, JobFilter};
 use windlass_core::{Store, StoreError};
@@ -6,9 +6,9 @@ use windlass_store_sqlite::SqliteOptions;
 
 use crate::setup::Setup;
 
-/// A page limit stands in for the end of the disk: SQLite answers both with SQLITE_FULL.
+/// A page limit simulates a full disk: SQLite returns SQLITE_FULL for both.
 #[tokio::test]
-async fn full_is_said_and_heals() {
+async fn a_full_disk_is_reported_and_recovers() {
     let setup = Setup::with(SqliteOptions { max_pages: Some(400), ..SqliteOptions::default() }).await;
     let mut accepted = 0;
     let error = loop {
@@ -20,7 +20,7 @@ async fn full_is_said_and_heals() {
     assert!(matches!(error, StoreError::Full { .. }) && error.is_transient(), "{error:?}");
     assert!(accepted > 0);
     assert_eq!(setup.store.count(&JobFilter::default()).await.unwrap(), accepted, "all or nothing");
-    // A few at a time: what a change writes must fit before what it frees can be used.
+    // A few at a time: a change has to fit before the space it frees can be used.
     let all = JobFilter::default();
     for _ in 0..30 {
         for action in [Action::Cancel, Action::Delete] {

@@ -1,4 +1,4 @@
-//! The SQLite store: the conformance suite every store passes, and what is particular to one file.
+//! The SQLite store: the conformance suite of every store, and tests specific to one file.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

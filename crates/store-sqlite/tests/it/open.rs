@@ -1,4 +1,4 @@
-//! Paths that can and cannot be used.
+//! Usable and unusable paths.
 
 use windlass_core::{Store, StoreError};
 use windlass_store_sqlite::{SqliteOptions, SqliteStore};
@@ -42,7 +42,7 @@ fn a_folder_memory_and_garbage_are_refused() {
     assert!(std::fs::read_to_string(&path).unwrap().starts_with("these are my notes"));
 }
 
-/// A file as the parent folder stands in for a read-only one: permissions do not bind root.
+/// A file as parent folder simulates a read-only one: permissions do not apply to root.
 #[test]
 fn an_unusable_folder_is_named() {
     let folder = tempfile::tempdir().unwrap();
@@ -51,10 +51,10 @@ fn an_unusable_folder_is_named() {
     assert!(text.contains("the folder") && text.contains("file"), "{text}");
 }
 
-/// `/proc` takes no new files, whoever asks.
+/// `/proc` accepts no new files, even from root.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_folder_without_room_for_files_is_refused_before_anything_is_written() {
+fn an_unwritable_folder_is_refused_before_anything_is_written() {
     let text = refused(std::path::Path::new("/proc/windlass.db"), SqliteOptions::default());
     assert!(text.contains("the folder /proc"), "{text}");
 }
@@ -68,12 +68,12 @@ async fn calls_after_close_fail_and_the_file_is_whole() {
     assert!(matches!(setup.store.job(id).await, Err(StoreError::Unavailable { .. })));
     assert!(setup.store.begin().await.is_err());
     let wal = setup.folder.path().join("windlass.db-wal");
-    assert!(!wal.exists(), "the last handle folds the log into the file");
+    assert!(!wal.exists(), "the last handle checkpoints the log into the file");
     assert!(setup.again().job(id).await.unwrap().is_some());
 }
 
 #[tokio::test]
-async fn every_finding_is_well() {
+async fn every_finding_of_a_healthy_store_is_ok() {
     let setup = crate::setup::Setup::new().await;
     let findings = setup.store.examine().await.unwrap();
     assert_eq!(findings.len(), 8);
@@ -92,8 +92,9 @@ async fn a_missing_schema_is_found_with_its_remedy() {
     assert!(!schema.ok && schema.remedy.as_deref().unwrap().contains("migrate up"), "{schema:?}");
 }
 
-/// Closing any descriptor of the file ends all of the process' POSIX locks on it: SQLite avoids that for its own, so
-/// nobody else may open the file. Without the locks another process takes itself for the last one and deletes the log.
+/// Closing any descriptor of the file drops all POSIX locks of the process on it. SQLite avoids that for its own
+/// descriptors, so no one else may open the file. Without the locks another process believes that it is the last
+/// one and deletes the log.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_second_handle_leaves_the_locks_of_the_first() {
@@ -106,13 +107,13 @@ async fn a_second_handle_leaves_the_locks_of_the_first() {
         let on_file = |line: &&str| line.contains("POSIX") && line.contains(&format!(":{inode} "));
         all.lines().filter(on_file).any(|line| line.contains(&ours))
     };
-    // One reading may leave out a lock while other processes take and give up theirs; one that is lost never comes back.
+    // One reading may miss a lock while other processes take and release theirs; a lost lock never returns.
     let held = || (0..50).any(|_| seen());
     assert!(held(), "an open handle holds a lock");
-    // The second is refused before it opens a connection, which would take the lock again.
+    // The second handle is refused before it opens a connection, which would take the lock again.
     let folder_of_that_name = setup.folder.path().join("windlass.db-gate");
     std::fs::remove_file(&folder_of_that_name).unwrap();
     std::fs::create_dir(&folder_of_that_name).unwrap();
     refused(&setup.path(), SqliteOptions::default());
-    assert!(held(), "opening the file again ended the locks on it");
+    assert!(held(), "opening the file again dropped the locks on it");
 }

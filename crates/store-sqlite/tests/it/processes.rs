@@ -1,4 +1,4 @@
-//! Several processes on one file. The test binary starts itself again as the other process.
+//! Several processes on one file. The test binary starts itself as the other process.
 
 use std::path::PathBuf;
 use std::process::{Child, Command};
@@ -22,7 +22,7 @@ fn start(role: &str, path: &std::path::Path) -> Child {
         .unwrap()
 }
 
-/// Does nothing unless it was started by one of the tests below.
+/// Does nothing unless started by one of the tests below.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn as_another_process() {
     let (Ok(role), Ok(path)) = (std::env::var(ROLE), std::env::var(FILE)) else { return };
@@ -34,7 +34,7 @@ async fn as_another_process() {
         std::thread::sleep(Duration::from_secs(60));
         return;
     }
-    // Contends: enqueues, claims and leaves; any "database is locked" fails the process.
+    // Enqueues, claims and exits. Any "database is locked" fails the process.
     for _ in 0..ROUNDS {
         store.enqueue(&vec![job(queue, kind); 5]).await.unwrap();
         assert!(store.heartbeat(me).await.unwrap());
@@ -46,7 +46,7 @@ async fn as_another_process() {
 }
 
 #[tokio::test]
-async fn eight_processes_never_see_a_lock() {
+async fn eight_processes_never_see_a_locked_database() {
     let setup = Setup::new().await;
     let path = setup.path();
     let mut children: Vec<Child> = (0..8).map(|_| start("contend", &path)).collect();
@@ -77,29 +77,29 @@ async fn a_killed_process_is_gone_at_once() {
     child.kill().unwrap();
     child.wait().unwrap();
     let dead = beat(setup.store.beats().await.unwrap());
-    assert!(dead.gone && !dead.expired, "seen without any clock");
+    assert!(dead.gone && !dead.expired, "the death is seen without a clock");
     assert!(setup.store.beats().await.unwrap().iter().all(|beat| beat.worker != own || !beat.gone));
     assert_eq!(setup.store.reclaim(&dead).await.unwrap().unwrap().suspects, 3);
     let lock = setup.folder.path().join(format!("windlass.db-workers/{leased}.lock"));
     assert!(!lock.exists(), "its lock file went with it");
 }
 
-/// A commit in another process wakes this one without a poll.
+/// Without a poll.
 #[tokio::test]
-async fn a_foreign_commit_wakes() {
+async fn a_commit_of_another_process_wakes_this_one() {
     let setup = Setup::new().await;
-    let (tell, told) = std::sync::mpsc::channel();
-    setup.store.on_wake(Box::new(move |wake| tell.send(wake).is_ok()));
+    let (send, wakes) = std::sync::mpsc::channel();
+    setup.store.on_wake(Box::new(move |wake| send.send(wake).is_ok()));
     let other = rusqlite::Connection::open(setup.path()).unwrap();
-    // Another text each time: SQLite commits nothing where nothing changes.
+    // A new value each time: SQLite commits nothing when nothing changes.
     let write = || other.execute("update windlass_queues set owner = hex(randomblob(4))", []).unwrap();
-    // The first look only learns the number: whoever commits before it wakes nobody.
+    // The first check only reads the number: a commit before it wakes no one.
     let heard = || {
-        std::iter::repeat_with(write).take(100).any(|_| told.recv_timeout(Duration::from_millis(50)).is_ok())
+        std::iter::repeat_with(write).take(100).any(|_| wakes.recv_timeout(Duration::from_millis(50)).is_ok())
     };
     assert!(heard());
-    while told.recv_timeout(Duration::from_millis(100)).is_ok() {}
+    while wakes.recv_timeout(Duration::from_millis(100)).is_ok() {}
     write();
-    assert_eq!(told.recv_timeout(Duration::from_secs(5)).unwrap(), windlass_core::store::Wake::Any);
-    assert!(told.recv_timeout(Duration::from_millis(100)).is_err(), "silence while nobody writes");
+    assert_eq!(wakes.recv_timeout(Duration::from_secs(5)).unwrap(), windlass_core::store::Wake::Any);
+    assert!(wakes.recv_timeout(Duration::from_millis(100)).is_err(), "no wake-up without a commit");
 }

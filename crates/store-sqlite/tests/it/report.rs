@@ -1,4 +1,4 @@
-//! What a chatty or a confused attempt reports.
+//! Limits on reports: many log lines and invalid progress.
 
 use windlass_core::store::{Report, ReportBody};
 use windlass_core::{LeasedJob, Store};
@@ -39,7 +39,7 @@ async fn the_newest_thousand_lines_of_each_job_are_kept() {
 }
 
 #[tokio::test]
-async fn a_progress_that_is_no_number_loses_nothing_else() {
+async fn a_report_with_nan_progress_keeps_its_message() {
     let setup = Setup::new().await;
     let (first, second) = (leased(&setup).await, leased(&setup).await);
     let batch = [

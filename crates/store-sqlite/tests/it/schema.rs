@@ -1,4 +1,4 @@
-//! Migrations: zero to newest is the golden schema, twice is harmless, down and up again works, two at once too.
+//! Migrations: all steps give the golden schema; running them twice, down and up again, and concurrently works.
 
 use std::path::Path;
 
@@ -22,18 +22,18 @@ fn dump(path: &Path) -> String {
 }
 
 #[tokio::test]
-async fn zero_to_newest_is_the_golden_schema() {
+async fn all_migrations_give_the_golden_schema() {
     let setup = Setup::new().await;
     let found = dump(&setup.path());
     if std::env::var_os("WINDLASS_BLESS").is_some() {
         std::fs::write(GOLDEN, &found).unwrap();
     }
     let golden = std::fs::read_to_string(GOLDEN).unwrap();
-    assert_eq!(found, golden, "run the test with WINDLASS_BLESS=1 when the change is meant");
+    assert_eq!(found, golden, "run the test with WINDLASS_BLESS=1 if the change is intended");
 }
 
 #[tokio::test]
-async fn twice_is_harmless_and_down_leaves_nothing() {
+async fn migrating_twice_is_harmless_and_down_removes_everything() {
     let setup = Setup::new().await;
     let before = dump(&setup.path());
     assert!(setup.store.migrate_up(None).await.unwrap().is_empty());
@@ -51,7 +51,7 @@ async fn twice_is_harmless_and_down_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn newer_and_changed_are_told_apart() {
+async fn a_newer_schema_and_a_changed_step_have_different_errors() {
     let setup = Setup::new().await;
     let connection = rusqlite::Connection::open(setup.path()).unwrap();
     connection.execute("insert into windlass_migrations values (99, 'later', 'x', 0)", []).unwrap();
@@ -73,14 +73,13 @@ async fn two_handles_may_migrate_at_once() {
     let (a, b) = tokio::join!(one.migrate_up(None), two.migrate_up(None));
     let mut applied = [a.unwrap(), b.unwrap()].concat();
     applied.sort_unstable();
-    assert_eq!(applied, (1..=NEWEST).collect::<Vec<_>>(), "one of them did it");
+    assert_eq!(applied, (1..=NEWEST).collect::<Vec<_>>(), "each step was applied by one of them");
     one.check_schema().await.unwrap();
     two.check_schema().await.unwrap();
 }
 
-/// The states of the CHECK are the finished ones of the code.
 #[tokio::test]
-async fn the_schema_lists_the_finished_states() {
+async fn the_state_check_allows_exactly_the_finished_states() {
     use windlass_core::JobState;
     let setup = Setup::new().await;
     let codes: Vec<i16> = JobState::ALL.iter().filter(|s| s.is_finished()).map(|s| s.code()).collect();
@@ -89,7 +88,6 @@ async fn the_schema_lists_the_finished_states() {
     assert!(dump(&setup.path()).contains(&format!("state between {first} and {last}")));
 }
 
-/// Checks by range refuse what lies outside of it.
 #[tokio::test]
 async fn states_outside_the_range_are_refused() {
     let setup = Setup::new().await;
@@ -106,9 +104,9 @@ async fn states_outside_the_range_are_refused() {
     }
 }
 
-/// No pack is named like something of ours: its tables could be mistaken for ours.
+/// Otherwise its tables could be mistaken for ours.
 #[tokio::test]
-async fn names_of_ours_are_not_packs() {
+async fn packs_may_not_use_our_names() {
     use windlass_core::pack::{PackStep, SqlText, check_steps};
     let setup = Setup::new().await;
     let connection = rusqlite::Connection::open(setup.path()).unwrap();

@@ -1,4 +1,4 @@
-//! Statements of packs in a caller's own transaction, and what reads leave behind.
+//! Statements of packs in a caller's own transaction, and that reads hold no snapshot.
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection, Executor};
@@ -29,7 +29,7 @@ async fn why(sql: Result<Box<dyn Sql + '_>, StoreError>) -> String {
 }
 
 #[tokio::test]
-async fn own_transactions_that_can_write_are_taken() {
+async fn own_transactions_that_can_write_are_accepted() {
     let setup = Setup::new().await;
     let mut own = own_connection(&setup).await;
     for (begin, id) in [("BEGIN IMMEDIATE", 1), ("BEGIN", 2)] {
@@ -47,7 +47,7 @@ async fn own_transactions_that_can_write_are_taken() {
 }
 
 #[tokio::test]
-async fn the_same_transactions_are_refused_as_for_jobs() {
+async fn transactions_refused_for_jobs_are_refused_for_statements() {
     let setup = Setup::new().await;
     let mut own = own_connection(&setup).await;
     let text = why(setup.store.sql_in(TxRef::new(&mut own))).await;
@@ -65,7 +65,7 @@ async fn the_same_transactions_are_refused_as_for_jobs() {
     assert_eq!((entries(&setup).await, entries(&other).await), (0, 0));
 }
 
-/// Whoever held a snapshot would keep the log from starting over.
+/// A held snapshot would keep the log from restarting.
 #[tokio::test]
 async fn a_reader_holds_nothing_between_statements() {
     let setup = Setup::new().await;
@@ -80,7 +80,7 @@ async fn a_reader_holds_nothing_between_statements() {
 }
 
 #[tokio::test]
-async fn a_closed_store_reads_nothing() {
+async fn a_closed_store_refuses_reads() {
     let setup = Setup::new().await;
     let mut read = setup.store.read().await.unwrap();
     Store::close(&setup.store).await;

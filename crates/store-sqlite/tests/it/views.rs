@@ -39,5 +39,5 @@ async fn the_view_queries_run() {
         assert!((query.answer)(&answer), "{}: {answer:#?}", query.name);
     }
     let refused = connection.execute("update windlass_indexing_queue set status = 'PENDING'", []);
-    assert!(refused.unwrap_err().to_string().contains("cannot modify"), "for reading only");
+    assert!(refused.unwrap_err().to_string().contains("cannot modify"), "the views are read only");
 }

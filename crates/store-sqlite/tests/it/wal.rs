@@ -1,4 +1,4 @@
-//! The write-ahead log stays bounded, also after a reader held it.
+//! The write-ahead log stays bounded, even after a reader held it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ async fn the_log_is_bounded() {
 }
 
 #[tokio::test]
-async fn a_reader_lets_it_grow_until_it_ends() {
+async fn the_log_grows_only_while_a_reader_holds_it() {
     let setup = Setup::with(SqliteOptions { checkpoint_pages: 300, ..SqliteOptions::default() }).await;
     let reader = rusqlite::Connection::open(setup.path()).unwrap();
     reader.execute_batch("begin; select count(*) from windlass_jobs").unwrap();
@@ -40,10 +40,10 @@ async fn a_reader_lets_it_grow_until_it_ends() {
     write_much(&setup).await;
     write_much(&setup).await;
     let after = log_bytes(&setup.path());
-    assert!(after < grown + grown / 4, "the same room is used again: {after} after {grown} bytes");
+    assert!(after < grown + grown / 4, "the log reuses its space: {after} after {grown} bytes");
 }
 
-/// Reads for 200 ms each, one always begun before the other ends, until told to stop: never a moment without a reader.
+/// Overlapping reads of 200 ms each until stopped, so that there is always a reader.
 fn read_in_turns(path: std::path::PathBuf, stop: Arc<AtomicBool>) -> std::thread::JoinHandle<u32> {
     const READ: Duration = Duration::from_millis(200);
     std::thread::spawn(move || {
@@ -66,12 +66,12 @@ fn read_in_turns(path: std::path::PathBuf, stop: Arc<AtomicBool>) -> std::thread
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn short_readers_without_a_gap_do_not_let_it_grow() {
+async fn overlapping_short_readers_do_not_let_the_log_grow() {
     const PAGES: u64 = 1_500;
-    /// Several times as long as two cuts lie apart.
+    /// Several times the time between two cuts.
     const WRITING: Duration = Duration::from_secs(6);
     const PATIENCE: Duration = Duration::from_secs(120);
-    /// What a job leaves in the log here: between these.
+    /// What a job adds to the log in this test.
     const BYTES: std::ops::Range<u64> = 500..1_000;
     let options = SqliteOptions { checkpoint_pages: PAGES as u32, ..SqliteOptions::default() };
     let setup = Setup::with(options).await;
@@ -79,14 +79,14 @@ async fn short_readers_without_a_gap_do_not_let_it_grow() {
     let readers = read_in_turns(setup.path(), stop.clone());
     let (mut longest, mut largest, mut written) = (Duration::ZERO, 0, 0);
     let begun = Instant::now();
-    // Cut at four times the configured length, but at most once a second; readers are waited for half of one, and a busy
-    // machine may let one of them last longer than that: the next cut then comes a second later.
+    // The log is cut at four times the configured length, at most once a second. The writer waits half a second for
+    // readers; on a busy machine one of them may take longer, and the next cut is then a second later.
     let allowed = |written: u64, took: Duration| {
         4 * PAGES * 4_120 + (3.0 * written as f64 / took.as_secs_f64()) as u64 * BYTES.end
     };
-    // Until a log that is never cut would be longer than that, whatever the machine's speed.
+    // Writes until an uncut log would be longer than that, on any machine.
     while begun.elapsed() < WRITING || written * BYTES.start <= allowed(written, begun.elapsed()) {
-        assert!(begun.elapsed() < PATIENCE, "{written} jobs are too few to tell");
+        assert!(begun.elapsed() < PATIENCE, "only {written} jobs were written");
         let asked = Instant::now();
         setup.store.enqueue(&vec![setup.job(); 100]).await.unwrap();
         longest = longest.max(asked.elapsed());

@@ -1,4 +1,4 @@
-//! Lines of lanes as the sweeper leaves them.
+//! Boosted jobs in more lanes than one claim fills.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -17,9 +17,9 @@ async fn put(client: &Client, key: usize, priority: i64) -> JobId {
 }
 
 on_both! {
-    /// More lines than one look of either store takes, and than one sweep on SQLite: it goes on where it was.
-    async fn the_sweep_lets_late_jobs_go_ahead(place: Place) {
-        const LINES: usize = 1_100;
+    /// SQLite fills 1,000 lanes per claim; the next claim continues.
+    async fn late_jobs_go_first_in_their_lanes(place: Place) {
+        const LANES: usize = 1_100;
         let mut handlers = Handlers::default();
         let step = |_, _: serde_json::Value| async { Ok(Completion::done()) };
         handlers.add(KindSpec::new("STEP", "Q"), handler(step));
@@ -29,10 +29,10 @@ on_both! {
         let update = QueueUpdate { boost_after: at_once, ..QueueUpdate::default() };
         assert!(place.store.update_queue(queue, &update).await.unwrap());
         let mut late = HashSet::new();
-        for key in 0..LINES {
+        for key in 0..LANES {
             late.insert(put(&client, key, 9).await);
         }
-        for key in 0..LINES {
+        for key in 0..LANES {
             put(&client, key, 5).await;
         }
         let mut sweeper = Sweeper::new(place.store.clone(), Duration::from_secs(60));
@@ -44,11 +44,11 @@ on_both! {
         let kinds = vec![client.catalog().kind_named("STEP").unwrap().id];
         let claim = Claim { worker, queue, kinds, limit: 5_000, suspect: false };
         let mut leased: Vec<JobId> = Vec::new();
-        while leased.len() < LINES {
+        while leased.len() < LANES {
             let some = place.store.claim(&claim).await.unwrap();
-            assert!(!some.is_empty(), "{} of {LINES}", leased.len());
+            assert!(!some.is_empty(), "{} of {LANES}", leased.len());
             leased.extend(some.iter().map(|job| job.id));
         }
-        assert_eq!(leased.iter().filter(|job| late.contains(*job)).count(), LINES);
+        assert_eq!(leased.iter().filter(|job| late.contains(*job)).count(), LANES);
     }
 }
