@@ -43,7 +43,7 @@ pub use route::{
 pub use serde_json::Value;
 pub use shape::{Schemas, Shape};
 pub use tx::PackTx;
-pub use windlass_core::audit::{Actor, Note};
+pub use windlass_core::audit::{Actor, NewAudit};
 pub use windlass_core::pack::{PackStep, SqlText};
 pub use windlass_core::store::{SqlRow, SqlValue};
 pub use windlass_engine::Context;

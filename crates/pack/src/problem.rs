@@ -151,7 +151,7 @@ impl Problem {
             StatusCode::PAYLOAD_TOO_LARGE,
             "body_too_large",
             "The body is too large",
-            format!("at most {limit} bytes are taken here; send less at once"),
+            format!("at most {limit} bytes are allowed here; send less at once"),
         )
     }
 
@@ -255,7 +255,7 @@ fn idempotency(key: &str, existing: KeyUse) -> Problem {
 fn unique(key: &str, existing: &str) -> Problem {
     let key = shown(key);
     let detail = format!(
-        "unique key `{key}` is held by job {existing}, which waits or whose window is not over; nothing was written"
+        "unique key `{key}` is held by job {existing}, which is waiting or whose window is not over; nothing was written"
     );
     Problem::conflict("unique_rejected", detail)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use windlass_core::audit::Note;
+use windlass_core::audit::NewAudit;
 use windlass_core::backup::Table;
 use windlass_core::pack::PackStep;
 use windlass_core::schedule::ScheduleSpec;
@@ -231,7 +231,7 @@ impl Registry {
             let removing = remove(run);
             async move {
                 let rows = removing.await?;
-                if let (Some(actor), Some(note)) = (actor, Note::cleanup_of(name, older_than, rows)) {
+                if let (Some(actor), Some(note)) = (actor, NewAudit::cleanup_of(name, older_than, rows)) {
                     let mut tx = host.begin().await?;
                     tx.audit(&actor, &note).await?;
                     tx.commit().await?;

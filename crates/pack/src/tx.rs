@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::task::JoinHandle;
-use windlass_core::audit::{Actor, Note};
+use windlass_core::audit::{Actor, NewAudit};
 use windlass_core::store::{Enqueued, SqlRow, SqlValue, StoreTx};
 use windlass_core::{StoreError, TxRef};
 use windlass_engine::{Client, Context, EnqueueError, JobRequest};
@@ -63,7 +63,7 @@ impl PackTx {
     }
 
     /// A line in the audit, in this transaction: who did what, and how things stood before and after.
-    pub async fn audit(&mut self, actor: &Actor, note: &Note) -> Result<(), StoreError> {
+    pub async fn audit(&mut self, actor: &Actor, note: &NewAudit) -> Result<(), StoreError> {
         let mut open = self.open.lock().await;
         let tx = self.opened(&mut open)?.tx();
         self.client.store().note_in(tx, actor, note).await

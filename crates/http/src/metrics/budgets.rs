@@ -19,19 +19,19 @@ pub(super) fn database(text: &mut Text, figures: &[Figure]) {
     type Read = fn(&Budget) -> Option<f64>;
     let per_budget: [(&str, &str, Read); 5] = [
         ("windlass_budget_percent_used", "Settled plus reserved, of this month's limit.", |b| {
-            Some(b.standing.percent())
+            Some(b.figures.percent())
         }),
         ("windlass_budget_limit_units", "This month's limit in units of its currency.", |b| {
-            b.standing.limits.amount.map(|limit| limit.units())
+            b.figures.limits.amount.map(|limit| limit.units())
         }),
         ("windlass_budget_used_units", "Settled plus reserved this month.", |b| {
-            Some(b.standing.used().amount.units())
+            Some(b.figures.used().amount.units())
         }),
         ("windlass_budget_limit_tokens", "This month's limit of tokens.", |b| {
-            b.standing.limits.tokens.map(|limit| limit as f64)
+            b.figures.limits.tokens.map(|limit| limit as f64)
         }),
         ("windlass_budget_used_tokens", "Tokens settled and reserved this month.", |b| {
-            Some(b.standing.used().tokens as f64)
+            Some(b.figures.used().tokens as f64)
         }),
     ];
     for (name, help, read) in per_budget {
@@ -78,7 +78,7 @@ fn documents(text: &mut Text, figures: &[Figure]) {
     if let Some((budget, _)) = figures.iter().find(|(budget, _)| budget.spec.name == AI) {
         let name = "ai_budget_percent_used";
         text.gauge(name, "Settled plus reserved of the budget `ai`, of this month's limit.");
-        text.sample(name, &[], budget.standing.percent());
+        text.sample(name, &[], budget.figures.percent());
     }
 }
 

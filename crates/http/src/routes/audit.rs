@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::http::Method;
 use serde_json::json;
 use windlass_core::Time;
-use windlass_core::store::ActFilter;
+use windlass_core::store::AuditFilter;
 use windlass_pack::paging::{Paging, paged};
 use windlass_pack::{Answer, Call, Problem, Route, Scope, ok};
 
@@ -36,7 +36,7 @@ async fn list(app: Arc<App>, call: Call) -> Answer {
     let (from, to) = (time("from"), time("to"));
     invalid.into_result().map_err(Problem::parameter)?;
     let text = |name: &str| call.query(name).map(str::to_owned);
-    let filter = ActFilter {
+    let filter = AuditFilter {
         actor: text("actor"),
         act: text("act"),
         subject: text("subject"),

@@ -82,7 +82,7 @@ async fn history(app: Arc<App>, call: Call) -> Answer {
         },
     };
     let (spec, standings) = app.client.budget_history(call.path("name"), months).await?;
-    let view = |standing| BudgetMonthView::new(&spec, standing);
+    let view = |figures| BudgetMonthView::new(&spec, figures);
     ok(&ListView::whole(standings.iter().map(view).collect()))
 }
 
@@ -138,12 +138,12 @@ async fn change(app: Arc<App>, call: Call) -> Answer {
     }
     let found = found.and(fields.end().err().unwrap_or_default());
     let changed = app.client.change_month(call.path("name"), month.ok(), &change, found, call.actor()).await;
-    let (spec, standing) = changed.map_err(|error| match error {
+    let (spec, figures) = changed.map_err(|error| match error {
         // The month alone is no field of the body.
         OperateError::Invalid(wrong) if wrong.problems.iter().all(|problem| problem.field == "month") => {
             Problem::parameter(wrong)
         }
         other => other.into(),
     })?;
-    ok(&BudgetMonthView::new(&spec, &standing))
+    ok(&BudgetMonthView::new(&spec, &figures))
 }

@@ -109,7 +109,7 @@ pub(super) async fn filters(
     }
     let mut invalid = Invalid::default();
     if queues.len() > MAX_QUEUES {
-        invalid.add("queue", format!("names {} queues; at most {MAX_QUEUES} are taken", queues.len()));
+        invalid.add("queue", format!("names {} queues; at most {MAX_QUEUES} are allowed", queues.len()));
         queues.clear();
     }
     let meant = |queue: Option<String>| FilterWords {

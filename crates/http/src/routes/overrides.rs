@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::http::Method;
-use windlass_core::store::Overruled;
+use windlass_core::store::LiveOverride;
 use windlass_pack::{Answer, Call, Route, Scope, ok, shape};
 
 use super::{Table, route};
@@ -31,6 +31,6 @@ shape! {
 }
 
 async fn list(app: Arc<App>, _: Call) -> Answer {
-    let view = |Overruled { key, live, configured }| OverrideView { key, live, configured };
-    ok(&ListView::whole(app.client.overruled().await?.into_iter().map(view).collect()))
+    let view = |LiveOverride { key, live, configured }| OverrideView { key, live, configured };
+    ok(&ListView::whole(app.client.live_overrides().await?.into_iter().map(view).collect()))
 }

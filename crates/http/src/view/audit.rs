@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use windlass_core::audit::Act;
+use windlass_core::audit::AuditRecord;
 use windlass_pack::shape;
 
 use super::{Id, Stamp};
@@ -25,8 +25,8 @@ shape! {
     }
 }
 
-impl From<&Act> for ActView {
-    fn from(act: &Act) -> ActView {
+impl From<&AuditRecord> for ActView {
+    fn from(act: &AuditRecord) -> ActView {
         let (before, after) = act.sides();
         let raw = |fields: Map<String, Value>| serde_json::value::to_raw_value(&fields).ok();
         ActView {

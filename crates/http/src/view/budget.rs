@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
-use windlass_core::budget::{Amount, BudgetSpec, BudgetState, Level, Standing, Threshold, Trigger};
+use windlass_core::budget::{Amount, BudgetMonth, BudgetSpec, BudgetState, Level, Threshold, Trigger};
 use windlass_core::store::{Budget, Cost, Costs, Fired};
 use windlass_pack::{Schemas, Shape, shape};
 
@@ -69,24 +69,24 @@ shape! {
 }
 
 impl BudgetMonthView {
-    pub fn new(budget: &BudgetSpec, standing: &Standing) -> BudgetMonthView {
-        let (used, limits) = (standing.used(), standing.limits);
+    pub fn new(budget: &BudgetSpec, figures: &BudgetMonth) -> BudgetMonthView {
+        let (used, limits) = (figures.used(), figures.limits);
         BudgetMonthView {
             name: budget.name.clone(),
-            month: standing.month.to_string(),
+            month: figures.month.to_string(),
             currency: budget.currency.clone(),
-            state: BudgetStateName(standing.state()),
-            percent_used: standing.percent(),
+            state: BudgetStateName(figures.state()),
+            percent_used: figures.percent(),
             limit: limits.amount.map(Money),
             limit_cents: limits.amount.map(Amount::cents),
             used: Money(used.amount),
             used_cents: used.amount.cents(),
-            settled: Money(standing.settled.amount),
-            reserved: Money(standing.reserved.amount),
+            settled: Money(figures.settled.amount),
+            reserved: Money(figures.reserved.amount),
             tokens_limit: limits.tokens,
             tokens_used: used.tokens,
-            tokens_settled: standing.settled.tokens,
-            tokens_reserved: standing.reserved.tokens,
+            tokens_settled: figures.settled.tokens,
+            tokens_reserved: figures.reserved.tokens,
         }
     }
 }
@@ -114,9 +114,9 @@ shape! {
 impl BudgetView {
     pub fn new(budget: &Budget, costs: Costs) -> BudgetView {
         BudgetView {
-            figures: BudgetMonthView::new(&budget.spec, &budget.standing),
+            figures: BudgetMonthView::new(&budget.spec, &budget.figures),
             limits_are_live: budget.live,
-            resets_at: Stamp(budget.standing.month.next().start()),
+            resets_at: Stamp(budget.figures.month.next().start()),
             batch_size: budget.batch_size(Trigger::Scheduled),
             manual_batch_size: budget.batch_size(Trigger::Manual),
             thresholds: budget.spec.thresholds.iter().map(ThresholdView::from).collect(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use windlass_core::LeasedJob;
 use windlass_core::budget::{Amount, BudgetSpec, Estimate, Usage};
-use windlass_core::store::{ActFilter, Ask, Charged, Claim, Reserved, WorkerInfo};
+use windlass_core::store::{Ask, AuditFilter, Charged, Claim, Reserved, WorkerInfo};
 
 use crate::on_both;
 use crate::world::World;
@@ -50,7 +50,7 @@ async fn spend(world: &World, job: &LeasedJob, budget: &str, amount: Amount) {
 }
 
 async fn month(world: &World) -> String {
-    world.client.store().budgets().await.unwrap()[0].standing.month.to_string()
+    world.client.store().budgets().await.unwrap()[0].figures.month.to_string()
 }
 
 on_both! {
@@ -114,7 +114,7 @@ on_both! {
         let back = json!({ "limit": "configured", "tokens": null });
         let after = world.with_body("PATCH", &path, back).await.is(200);
         assert_eq!((&after["limit"], &after["tokens_limit"]), (&json!("500.00"), &Value::Null));
-        let acts = world.client.store().audit(&ActFilter::newest(10)).await.unwrap();
+        let acts = world.client.store().audit(&AuditFilter::newest(10)).await.unwrap();
         assert_eq!(acts.len(), 5);
         assert!(acts.iter().all(|act| act.actor == "http" && act.subject.starts_with("budget/ai/")));
     }
@@ -177,7 +177,7 @@ async fn a_wrong_change_of_a_budget_is_refused() {
         world.get(&format!("/v1/budgets/ai/history?months={months}")).await.refuses(400, "invalid_parameter");
     }
     assert!(
-        world.client.store().audit(&ActFilter::newest(10)).await.unwrap().is_empty(),
+        world.client.store().audit(&AuditFilter::newest(10)).await.unwrap().is_empty(),
         "nothing was changed"
     );
     world.end().await;

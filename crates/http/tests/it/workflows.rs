@@ -79,7 +79,7 @@ on_both! {
         let circle = json!({ "jobs": [
             { "name": "a", "kind": "NOOP", "after": ["b"] }, { "name": "b", "kind": "NOOP", "after": ["a"] },
         ] });
-        assert!(refused(circle).await.contains("goes in a circle: a after b after a"));
+        assert!(refused(circle).await.contains("has a cycle: a after b after a"));
         let all = refused(json!({ "on_failure": "stop", "jobs": [
             { "name": "a", "kind": "NO", "after": ["zz"] },
             { "name": "a", "kind": "NOOP", "unique_key": "u", "compensate": { "kind": "NOOP" } },

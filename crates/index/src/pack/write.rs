@@ -193,7 +193,7 @@ async fn save(context: IndexContext, call: Call, mut request: SaveRequest, body:
     {
         written.state = IndexState::Indexed;
         if let Some(key) = key {
-            context.entities()?.restate(&key, &written).await?;
+            context.entities()?.replace_response(&key, &written).await?;
         }
     }
     let status = match (written.state, written.operation) {
