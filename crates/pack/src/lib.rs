@@ -1,7 +1,7 @@
-//! The door for parts: what a pack is, what it may register, and how registered parts become one running system.
+//! The interface for parts: what a pack is, what it can register, and how registered parts become one running system.
 //!
-//! Owns the vocabulary of routes (calls, answers, problems, wire shapes), of pages, verbs, metrics and health checks. Knows no
-//! part by name, no SQL of a store and no socket: `http` serves routes, the stores run statements.
+//! Owns the types for routes (calls, answers, problems, wire formats), pages, verbs, metrics and health checks.
+//! Contains no SQL and no socket, and knows no part by name: `http` serves routes, the stores run statements.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What operators set live instead of the configuration.
+//! Live values that override the configuration.
 
 use std::sync::Arc;
 
@@ -11,20 +11,20 @@ use crate::app::App;
 use crate::view::ListView;
 
 pub(super) fn routes(app: &Table) -> Vec<Route> {
-    let about = "Values that an operator set live, where the configuration says something else";
+    let about = "Live values that override the configuration";
     vec![
         route(app, Method::GET, "/v1/overrides", "list_overrides", about, list)
             .needs(Scope::Read)
-            .json::<ListView<OverrideView>>(200, "The values; `configured` in their place takes each back"),
+            .json::<ListView<OverrideView>>(200, "The overrides; set a value to `configured` to remove one"),
     ]
 }
 
 shape! {
-    /// A value that holds instead of the configuration's.
+    /// A live value that overrides the configured one.
     pub struct OverrideView as "Override" {
-        /// As the configuration calls it, such as queues.LOW.concurrency.
+        /// The configuration key, such as queues.LOW.concurrency.
         pub key: String,
-        /// What holds now.
+        /// The value in force.
         pub live: String,
         pub configured: String,
     }

@@ -1,4 +1,4 @@
-//! Budgets: shown, changed live, and counted in the metrics, always as the tables have them.
+//! Budgets: shown, changed live and exported as metrics, equal to the database.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ async fn with_budgets(world: &World) {
     world.client.set_budgets(&[BudgetSpec::money("ai", Amount::from_cents(50_000)), words]).await.unwrap();
 }
 
-/// A job of user 42 in the hands of a worker.
+/// A leased job of user 42.
 async fn leased(world: &World) -> LeasedJob {
     world.enqueue(json!({ "kind": "NOOP", "tags": ["user:42"] })).await;
     let store = world.client.store();
@@ -54,7 +54,7 @@ async fn month(world: &World) -> String {
 }
 
 on_both! {
-    async fn a_budget_shows_what_the_books_hold(world: World) {
+    async fn a_budget_shows_the_figures_of_the_database(world: World) {
         assert_eq!(world.get("/v1/budgets").await.is(200), json!({ "items": [], "next_cursor": null }));
         with_budgets(world).await;
         let job = leased(world).await;
@@ -119,7 +119,7 @@ on_both! {
         assert!(acts.iter().all(|act| act.actor == "http" && act.subject.starts_with("budget/ai/")));
     }
 
-    async fn metrics_are_those_of_the_books(world: World) {
+    async fn metrics_equal_the_figures_of_the_database(world: World) {
         assert!(!world.get("/metrics").await.body.contains("ai_budget_percent_used"), "no budget, no figure");
         with_budgets(world).await;
         let job = leased(world).await;
