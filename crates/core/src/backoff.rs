@@ -1,4 +1,4 @@
-//! When a failed attempt runs again: `base × 2^(attempt-1) × jitter`, capped.
+//! When a failed attempt is retried: `base × 2^(attempt-1) × jitter`, capped.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// Wait after attempt number `attempt` (the first is 1). `unit` is a random number in 0–1 from the caller,
+    /// Delay after attempt number `attempt`, starting at 1. `unit` is a random number in 0–1; the caller supplies it,
     /// which keeps the rule pure.
     pub fn delay(&self, attempt: u16, unit: f64) -> Duration {
         let doublings = i32::from(attempt.saturating_sub(1).min(40));
@@ -34,9 +34,8 @@ impl Backoff {
 mod tests {
     use super::*;
 
-    /// The examples of the retry table in document 002 §3.
     #[test]
-    fn the_documented_ranges() {
+    fn delays_are_within_the_documented_ranges() {
         let backoff = Backoff::default();
         for (attempt, low, high) in
             [(1, 22.5, 37.5), (2, 45.0, 75.0), (3, 90.0, 150.0), (4, 180.0, 300.0), (5, 360.0, 600.0)]
@@ -47,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn capped_and_never_overflowing() {
+    fn delays_are_capped_and_never_overflow() {
         assert_eq!(Backoff::default().delay(u16::MAX, 1.0), Duration::from_secs(3_600));
         assert_eq!(Backoff::default().delay(0, 0.5), Backoff::default().delay(1, 0.5));
     }

@@ -1,5 +1,5 @@
-//! Durations as people write them: `500ms`, `90s`, `5m`, `1h30m`, `7d`, and ISO 8601 (`PT0.5S`, `P1DT2H`).
-//! A day is 24 hours and a week seven days; months and years have no fixed length and are refused.
+//! Durations as people write them: `500ms`, `90s`, `5m`, `1h30m`, `7d`, and ISO 8601 (`PT0.5S`, `P1DT2H`). A day is 24
+//! hours and a week seven days. Months and years have no fixed length and are refused.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ pub struct BadDuration {
     why: &'static str,
 }
 
-/// The longest that [`parse`] takes.
+/// The longest duration [`parse`] accepts.
 pub const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
 
 const TOO_LONG: &str = "it is longer than a hundred years";
 
-/// Reads one duration, to the microsecond; a bare number is refused because its unit would be a guess.
+/// Reads a duration, to the microsecond. A bare number is refused because its unit would be a guess.
 pub fn parse(text: &str) -> Result<Duration, BadDuration> {
     read(text.trim()).map_err(|why| BadDuration { text: text.to_owned(), why })
 }
@@ -28,8 +28,8 @@ fn read(text: &str) -> Result<Duration, &'static str> {
     if text.starts_with('-') {
         return Err("it is negative");
     }
-    // The parsers take more than we do: months, nanoseconds, signs, `1:30:00`, `5m ago`. What they then still refuse
-    // is the order of the units, a fraction, or the size.
+    // The library accepts more than we do: months, nanoseconds, signs, `1:30:00`, `5m ago`. After our own checks, its
+    // errors can only be about the order of units, a fraction, or the size.
     let span = match text.strip_prefix(['P', 'p']) {
         Some(iso) => {
             check_iso(&iso.to_ascii_uppercase())?;
@@ -66,7 +66,7 @@ fn check_iso(text: &str) -> Result<(), &'static str> {
     }
 }
 
-/// Whether `<number><unit>` pairs fill the whole text.
+/// Checks that the text consists of `<number><unit>` pairs.
 fn check(text: &str, units: &[&str]) -> Result<(), &'static str> {
     let mut rest = text;
     if rest.is_empty() {
@@ -81,7 +81,7 @@ fn check(text: &str, units: &[&str]) -> Result<(), &'static str> {
         if whole.is_empty() || fraction.is_empty() || fraction.contains('.') || fraction.len() > 9 {
             return Err("a number is missing or malformed");
         }
-        // What fits no integer is a syntax error to the parsers.
+        // The library reports an integer overflow as a syntax error.
         if whole.trim_start_matches('0').len() > 18 {
             return Err(TOO_LONG);
         }
@@ -96,8 +96,8 @@ fn check(text: &str, units: &[&str]) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// The shortest usual spelling of a duration in whole microseconds, which [`parse`] reads back as the same: `1m30s`,
-/// `250ms`, `1s500ms`.
+/// The shortest common form of a duration in whole microseconds: `1m30s`, `250ms`, `1s500ms`. [`parse`] reads it back
+/// exactly.
 pub fn format(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let within_day = seconds % 86_400;
@@ -111,11 +111,11 @@ pub fn format(duration: Duration) -> String {
             .microseconds(i64::from(duration.subsec_micros() % 1_000))
     });
     let printer = SpanPrinter::new().designator(Designator::HumanTime).spacing(Spacing::None);
-    // Beyond ten thousand years there are no spans.
+    // The library has no spans beyond ten thousand years.
     span.map_or_else(|_| format!("{days}d"), |span| printer.span_to_string(&span))
 }
 
-/// For eyes only, as an age in a table: at most two units, the rest is dropped. [`parse`] does not read the same back.
+/// For display only, such as an age in a table: at most two units, the rest is dropped.
 pub fn rough(duration: Duration) -> String {
     let micros = duration.as_micros();
     let step = match duration.as_secs() {

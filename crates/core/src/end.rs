@@ -1,45 +1,44 @@
-//! The end of a job: what has to happen in the transaction that ends it, whichever way it ends.
+//! What must happen in the transaction that ends a job.
 //!
-//! A store runs every [`EndStep`] for every job that ends, whether by a settle, an operator or a crash. A new step is added
-//! here; both stores then fail to compile until they take it.
+//! A store runs every [`EndStep`] for every job that ends, whether by settlement, by an operator or after a crash. Add
+//! new steps here: both stores then fail to compile until they implement them.
 
 use crate::store::Settled;
 use crate::{JobId, JobState, Settlement, Verdict};
 
-/// A job that has just ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
     pub id: JobId,
     pub state: JobState,
     pub error: Option<String>,
-    /// False when it is known to belong to no workflow.
+    /// False if it is known to belong to no workflow.
     pub in_workflow: bool,
-    /// False when it is known to hold no unique key.
+    /// False if it is known to hold no unique key.
     pub holds_key: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndStep {
-    /// The entity that waits for this box is failed, unless the box completed or was superseded.
+    /// The entity that waits for this box becomes failed, unless the box completed or was superseded.
     Entities,
-    /// The workflow of the job moves on.
+    /// The job's workflow advances.
     Workflows,
-    /// The unique key that the job held until its end is free.
+    /// The unique key that the job held until its end is released.
     UniqueKeys,
 }
 
 impl EndStep {
-    /// In the order in which stores take their locks.
+    /// In the order in which stores take locks.
     pub const ALL: [EndStep; 3] = [EndStep::Entities, EndStep::Workflows, EndStep::UniqueKeys];
 }
 
 impl Ended {
-    /// An end about which nothing more is known than the job's row says.
+    /// With nothing known beyond the job's row.
     pub fn new(id: JobId, state: JobState, error: Option<String>) -> Ended {
         Ended { id, state, error, in_workflow: true, holds_key: true }
     }
 
-    /// How a settlement ended its job; `None` when it did not.
+    /// The end caused by a settlement; `None` if it did not end the job.
     pub fn by(settlement: &Settlement, answer: Settled) -> Option<Ended> {
         let error = match &settlement.verdict {
             Verdict::End { error, .. } => error,
@@ -63,7 +62,7 @@ mod tests {
     use crate::{QueueId, Time, Token};
 
     #[test]
-    fn only_what_was_written_ends_a_job() {
+    fn only_an_accepted_settlement_ends_a_job() {
         let settlement = |verdict| Settlement {
             id: JobId(1),
             token: Token(1),

@@ -1,4 +1,4 @@
-//! Identifiers. Numbers inside, strings outside: no JSON reader rounds a 64-bit id.
+//! Identifiers. They are strings in JSON, so that no reader rounds a 64-bit number.
 
 use std::fmt;
 use std::num::ParseIntError;
@@ -26,16 +26,16 @@ macro_rules! id {
 }
 
 id!(
-    /// A job. The upper bits are the millisecond of its making, so a range of ids is a range of time:
-    /// Postgres partitions its history on that.
+    /// A job. The upper bits are its creation time in milliseconds, so a range of ids is a range of time. Postgres
+    /// partitions its history by it.
     JobId(i64)
 );
 id!(
-    /// The fencing token of one claim. Every write after the claim carries it.
+    /// Fencing token of one claim. Every write for the claim carries it.
     Token(i64)
 );
 id!(
-    /// One incarnation of a worker process, never a host name: a restarted process is another worker.
+    /// One run of a worker process. A restarted process is another worker, even on the same host.
     WorkerId(i64)
 );
 id!(
@@ -48,7 +48,7 @@ id!(
 );
 
 id!(
-    /// A lane: what its kind and key come to, see [`LaneId::of`].
+    /// A hash of kind and key, see [`LaneId::of`].
     LaneId(i64)
 );
 
@@ -57,17 +57,17 @@ id!(
     TypeId(i32)
 );
 id!(
-    /// Row number of an entity: its place in the index, never shown.
+    /// Row number of an entity, used in the index; internal.
     EntityNo(i64)
 );
 
 id!(
-    /// Money reserved for one provider call; also the call's key in the ledger.
+    /// A reservation for one provider call; also identifies the call in the ledger.
     ReservationId(i64)
 );
 
 id!(
-    /// A workflow; drawn as a [`JobId`] is, so newer ones are larger.
+    /// A workflow. Built like a [`JobId`], so newer ones are larger.
     WorkflowId(i64)
 );
 
@@ -75,7 +75,7 @@ id!(
 pub const JOB_ID_SEQUENCE_BITS: u32 = 22;
 
 impl JobId {
-    /// The smallest id a job made at `at` can have.
+    /// The smallest id of a job created at `at`.
     pub fn floor(at: crate::Time) -> JobId {
         JobId((at.0 / 1_000).max(0) << JOB_ID_SEQUENCE_BITS)
     }

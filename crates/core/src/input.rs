@@ -1,4 +1,4 @@
-//! Limits on what comes in, and the error that names every field and rule at once.
+//! Limits on input, and the error that lists every violated rule.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,19 +12,18 @@ pub const MAX_NAME_BYTES: usize = 64;
 pub const MAX_KEY_BYTES: usize = 256;
 pub const MAX_TAGS: usize = 16;
 pub const MAX_ATTEMPTS: u16 = 1_000;
-/// Tokens of one call, or of a month's limit: sums of these stay far from overflow.
+/// Bounds the tokens of one call or of a month's limit, so that sums stay far from overflow.
 pub const MAX_TOKENS: u64 = 1_000_000_000_000_000;
-/// A year: longer waits are schedules, not delays.
+/// A year. Use a schedule for longer waits.
 pub const MAX_DELAY: Duration = Duration::from_secs(366 * 86_400);
 
-/// One broken rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     pub field: String,
     pub rule: String,
 }
 
-/// Input that was refused before anything was written; lists every problem.
+/// Input that was refused before anything was written. Lists all problems.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Invalid {
     pub problems: Vec<Problem>,
@@ -53,8 +52,8 @@ impl Invalid {
         self.problems.push(Problem { field: field.into(), rule: rule.into() });
     }
 
-    /// Problems of a second look beside those of the first. A field that was refused already is not refused again, nor is
-    /// anything inside it: what the second look saw of it was made up.
+    /// Adds the problems of a later check. Skips fields, and anything inside them, that were already refused: the later
+    /// check saw placeholder values for those.
     pub fn and(mut self, later: Invalid) -> Invalid {
         let known: Vec<String> = self.problems.iter().map(|problem| problem.field.clone()).collect();
         let inside = |field: &str, known: &str| {
@@ -66,7 +65,7 @@ impl Invalid {
         self
     }
 
-    /// `Ok` when no problem was added.
+    /// `Ok` if there are no problems.
     pub fn into_result(self) -> Result<(), Invalid> {
         if self.problems.is_empty() { Ok(()) } else { Err(self) }
     }
@@ -75,7 +74,7 @@ impl Invalid {
         self.check_name_of(field, name, MAX_NAME_BYTES);
     }
 
-    /// A name of at most so many bytes.
+    /// Like [`Invalid::check_name`], with another maximum length.
     pub fn check_name_of(&mut self, field: &str, name: &str, most: usize) {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
         if name.is_empty() || name.len() > most || !name.chars().all(fits) || is_dots(name) {
@@ -83,7 +82,7 @@ impl Invalid {
         }
     }
 
-    /// A name that code spells out: one spelling, no capitals.
+    /// A name used in code: lower case only.
     pub fn check_word(&mut self, field: &str, name: &str) {
         let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-');
         let begins = name.starts_with(|c: char| c.is_ascii_lowercase());
@@ -110,7 +109,7 @@ impl Invalid {
 
     pub fn check_payload(&mut self, field: &str, bytes: usize) {
         if bytes > MAX_PAYLOAD_BYTES {
-            self.add(field, format!("is {bytes} bytes; at most {MAX_PAYLOAD_BYTES} (1 MiB) are taken"));
+            self.add(field, format!("is {bytes} bytes; at most {MAX_PAYLOAD_BYTES} (1 MiB) are allowed"));
         }
     }
 
@@ -128,7 +127,7 @@ impl Invalid {
 
     pub fn check_tags(&mut self, field: &str, tags: &[String]) {
         if tags.len() > MAX_TAGS {
-            self.add(field, format!("has {} entries; at most {MAX_TAGS} are taken", tags.len()));
+            self.add(field, format!("has {} entries; at most {MAX_TAGS} are allowed", tags.len()));
         }
         for tag in tags {
             self.check_name(field, tag);
@@ -136,12 +135,13 @@ impl Invalid {
     }
 }
 
-/// What stands for a folder in a path, escaped or not: clients take it out before they ask, so nothing can be called so.
+/// `.` and `..`, escaped or not, mean a folder in a path. Clients resolve them before sending a request, so nothing can
+/// have such a name.
 pub fn is_dots(name: &str) -> bool {
     matches!(name, "." | "..")
 }
 
-/// A user's text short enough to stand in an error line.
+/// A user's text, shortened for error messages.
 pub fn shown(text: &str) -> String {
     let mut out: String = text.chars().take(40).map(|c| if c.is_control() { '·' } else { c }).collect();
     if text.chars().nth(40).is_some() {

@@ -1,4 +1,4 @@
-//! A job before it is stored, while it is leased, and as it is shown.
+//! A job before it is stored, while it is leased, and for display.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::{
     JobId, JobState, KindId, LaneId, QueueId, Time, Token, Unique, UniqueUntil, WorkerId, WorkflowId,
 };
 
-/// A checked job on its way into a store. Kind and queue are already resolved against the registry.
+/// A validated job. Kind and queue are resolved.
 #[derive(Clone, Debug)]
 pub struct NewJob {
     pub kind: KindId,
@@ -18,12 +18,12 @@ pub struct NewJob {
     /// Opaque to the store; the engine writes JSON.
     pub payload: Vec<u8>,
     pub run_at: RunAt,
-    /// All runs, the first included.
+    /// All runs, including the first.
     pub max_attempts: u16,
     pub timeout: Option<Duration>,
     pub unique: Option<Unique>,
     pub idempotency: Option<Idempotency>,
-    /// Jobs of its kind with this key share a lane.
+    /// Jobs of this kind with the same key share a lane.
     pub concurrency_key: Option<String>,
     pub tags: Vec<String>,
     pub entity: Option<EntityRef>,
@@ -34,14 +34,14 @@ impl NewJob {
         self.concurrency_key.as_deref().map(|key| LaneId::of(self.kind, key))
     }
 
-    /// A plain job can be written in one statement with any others: nothing about it can be refused by the store.
+    /// Whether the store can insert it in one statement with others, because it has no key that could conflict.
     pub fn is_plain(&self) -> bool {
         self.unique.is_none() && self.idempotency.is_none()
     }
 }
 
-/// When a job may start. Relative times are added to the database's clock, not the caller's. A time in the past
-/// means now.
+/// When a job may start. Relative times are added to the database clock, not the caller's. A time in the past means
+/// now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunAt {
     Now,
@@ -59,16 +59,16 @@ impl RunAt {
     }
 }
 
-/// Same key and fingerprint: the first answer is given again. Same key, other fingerprint: refused. Jobs and writes of
-/// entities share the keys.
+/// Same key and fingerprint: the first response is repeated. Same key but another fingerprint: refused. Jobs and entity
+/// writes share one key space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Idempotency {
     pub key: String,
-    /// Hash of everything the caller said.
+    /// Hash of the whole request.
     pub fingerprint: Vec<u8>,
 }
 
-/// What a key was used for.
+/// What an idempotency key was used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyUse {
     Job(JobId),
@@ -84,14 +84,14 @@ impl fmt::Display for KeyUse {
     }
 }
 
-/// The application's data a job is about.
+/// The application data that a job is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntityRef {
     pub entity_type: String,
     pub entity_id: String,
 }
 
-/// A job in the hands of a worker.
+/// A job leased by a worker.
 #[derive(Clone, Debug)]
 pub struct LeasedJob {
     pub id: JobId,
@@ -100,15 +100,14 @@ pub struct LeasedJob {
     pub queue: QueueId,
     pub priority: u8,
     pub payload: Vec<u8>,
-    /// This run, the first is 1.
+    /// The first run is 1.
     pub attempt: u16,
     pub max_attempts: u16,
     pub timeout: Option<Duration>,
     pub run_at: Time,
     pub created_at: Time,
-    /// By the database's clock.
+    /// By the database clock.
     pub claimed_at: Time,
-    /// The workflow it belongs to.
     pub workflow: Option<WorkflowId>,
     /// The lane whose slot it holds.
     pub lane: Option<Lane>,
@@ -116,7 +115,7 @@ pub struct LeasedJob {
     pub holds_key: bool,
 }
 
-/// A job as it is shown to people and programs.
+/// A job for display.
 #[derive(Clone, Debug)]
 pub struct JobRecord {
     pub id: JobId,
@@ -140,12 +139,12 @@ pub struct JobRecord {
     pub concurrency_key: Option<String>,
     pub tags: Vec<String>,
     pub entity: Option<EntityRef>,
-    /// The incarnation that runs it now or ran it last.
+    /// The worker that runs it or ran it last.
     pub worker: Option<WorkerId>,
     pub workflow: Option<WorkflowId>,
 }
 
-/// How far a running job says it is.
+/// Progress as reported by the handler.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress {
     pub percent: f32,
@@ -153,7 +152,7 @@ pub struct Progress {
     pub at: Time,
 }
 
-/// One run of a job, over or (with no `ended_at`) under way.
+/// One run of a job; without `ended_at` it is still running.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
     pub attempt: u16,
@@ -167,7 +166,7 @@ pub struct Attempt {
     pub error: Option<String>,
 }
 
-/// A line a handler wrote while it ran.
+/// A log line written by a handler.
 #[derive(Clone, Debug)]
 pub struct LogLine {
     pub attempt: u16,

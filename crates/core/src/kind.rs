@@ -1,4 +1,4 @@
-//! Kinds of job: which queue each belongs to and how its runs are bounded.
+//! Kinds of jobs: the queue of each and its limits.
 
 use std::time::Duration;
 
@@ -10,34 +10,34 @@ use crate::{Backoff, Rate, Resource};
 #[derive(Clone, Debug, PartialEq)]
 pub struct KindSpec {
     pub name: String,
-    /// For good: a kind never moves to another queue.
+    /// Permanent: a kind never moves to another queue.
     pub queue: String,
-    /// `None` takes the queue's.
+    /// `None` means the queue's.
     pub priority: Option<u8>,
-    /// All runs, the first included.
+    /// All runs, including the first.
     pub max_attempts: u16,
-    /// One run may take this long; `None` is no bound.
+    /// Maximum duration of one run.
     pub timeout: Option<Duration>,
     pub backoff: Backoff,
-    /// Jobs with one concurrency key that may be ready or running at once, over all processes.
+    /// Slots per lane: jobs with one concurrency key that may be ready or running at once, in all processes together.
     pub key_concurrency: u16,
-    /// Starts of all processes together; `None` is no bound.
+    /// Starts in all processes together.
     pub rate: Option<Rate>,
-    /// What each of its jobs holds while it runs; `None` takes the queue's.
+    /// What each job holds while it runs; `None` means the queue's.
     pub resource: Option<Resource>,
     pub description: String,
 }
 
-/// A live change by an operator; `None` leaves a value.
+/// A live change by an operator. `None` leaves a value unchanged.
 #[derive(Clone, Debug, Default)]
 pub struct KindUpdate {
-    /// `Set(None)` lifts the bound.
+    /// `Set(None)` removes the limit.
     pub rate: Option<Live<Option<Rate>>>,
-    /// Of the kind's resource, for every kind that names it.
+    /// Applies to every kind that uses the resource.
     pub permits: Option<Live<u32>>,
-    /// Jobs of one lane at once.
+    /// Slots per lane.
     pub key_concurrency: Option<Live<u16>>,
-    /// Who does it; with a name the change is a line in the audit.
+    /// With an actor, the change is audited.
     pub actor: Option<Actor>,
 }
 

@@ -1,18 +1,18 @@
 //! Lanes: jobs of one kind that share a concurrency key.
 //!
-//! A lane has as many **slots** as its kind's `key_concurrency`. A job of a lane is either ready or running, and then holds
-//! a slot, or it is **blocked** and no claim sees it. A settle gives its slot to the next blocked job of the lane in the
-//! same transaction. Whatever else may make room or work (a new job, a job whose time comes, a cancel, a raised limit)
-//! leaves a **lane check**, a row that asks the next claim to fill the lane's free slots.
+//! A lane has `key_concurrency` **slots**, which its kind sets. A ready or running job of a lane holds a slot. All
+//! others are **blocked**, and claims do not see them. A settlement passes its slot to the next blocked job of the lane
+//! in the same transaction. Other events can also free a slot or add work: a new job, a job that becomes due, a cancel,
+//! a raised limit. They leave a **lane check**, a row that asks the next claim to fill the lane's free slots.
 //!
-//! Pure rules; [`crate::order::next_in_lane`] says which blocked job is next.
+//! Pure rules. [`crate::order::next_in_lane`] picks the next blocked job.
 
 use sha2::{Digest, Sha256};
 
 use crate::outcome::ReturnWhy;
 use crate::{KindId, LaneId, Time};
 
-/// Slots of a lane when nothing is configured.
+/// Slots per lane if not configured.
 pub const DEFAULT_KEY_CONCURRENCY: u16 = 1;
 pub const MAX_KEY_CONCURRENCY: u16 = 10_000;
 
@@ -24,8 +24,8 @@ pub struct Lane {
 }
 
 impl LaneId {
-    /// A hash, so that no table of keys is needed. It is stored and must never change. Two keys that collide share their
-    /// slots, which is safe; with a million keys that happens in one of forty million databases.
+    /// A hash, so no table of keys is needed. It is stored, so it must never change. Keys that collide share their
+    /// slots, which is safe. With a million keys that happens in one of forty million databases.
     pub fn of(kind: KindId, key: &str) -> LaneId {
         let mut hash = Sha256::new();
         hash.update(kind.0.to_be_bytes());
@@ -37,7 +37,8 @@ impl LaneId {
 }
 
 impl ReturnWhy {
-    /// A job that was not run keeps its slot. One that waits for a retry or a snooze gives it up, so that it blocks no other.
+    /// A job that was not run keeps its slot. One that waits for a retry or a snooze releases it, so that it blocks no
+    /// other job.
     pub fn keeps_slot(self) -> bool {
         match self {
             ReturnWhy::HandBack | ReturnWhy::Lost => true,
@@ -46,8 +47,8 @@ impl ReturnWhy {
     }
 }
 
-/// The `run_at` under which a job that gets a slot is ordered among the ready jobs: its own if it never waited for the
-/// lane, else the moment the slot became free. So keys take turns, and a key with thousands of jobs delays no other.
+/// The `run_at` by which a job that gets a slot is ordered among ready jobs: its own if it was never blocked, else the
+/// time the slot became free. So keys take turns, and a key with thousands of jobs does not delay the others.
 pub fn place(run_at: Time, freed_at: Option<Time>) -> Time {
     freed_at.map_or(run_at, |freed| freed.max(run_at))
 }
@@ -67,10 +68,10 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_waited_for_its_lane_stands_where_its_slot_got_free() {
+    fn a_blocked_job_is_ordered_by_the_time_its_slot_became_free() {
         assert_eq!(place(Time(5), None), Time(5));
         assert_eq!(place(Time(5), Some(Time(9))), Time(9));
-        assert_eq!(place(Time(5), Some(Time(3))), Time(5), "free before its time came");
+        assert_eq!(place(Time(5), Some(Time(3))), Time(5), "free before it was due");
     }
 
     #[test]

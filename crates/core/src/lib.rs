@@ -1,19 +1,26 @@
-//! The words, rules and store contract that every other crate shares.
+//! Shared vocabulary, rules and the store contract. Every other crate depends on this one.
 //!
-//! Owns: identifiers, time, the state machine, retry and crash policy, input limits, and the [`store::Store`]
-//! contract. Never does IO, never reads a clock, never starts a task: a rule here is a pure function, so that
-//! both databases, the CLI and the tests can only agree.
+//! Owns identifiers, time, the state machine, retry and crash policy, input limits, and the [`store::Store`] trait. It
+//! does no IO, reads no clock and starts no task. Every rule is a pure function, so both databases, the CLI and the
+//! tests apply the same one.
 //!
-//! One word per thing: a **job** is a durable unit of work of one **kind**; a kind belongs to one **queue**.
-//! A worker **leases** jobs with a **token** that grows with each claim, and **settles** each attempt.
-//! A job that ran out of attempts is a **dead letter**; one whose process died under it is a **suspect** and runs alone
-//! next time. A **lane** is the jobs of a kind that share a key: a job that is ready or runs holds one of its **slots**, the
-//! others are **blocked**; a **lane check** asks the next claim to look for room in a lane. A **resource** is something a process has few of, and a **permit** one of those few; a **rate
-//! token** is the right to start one job of a kind whose rate is bounded. An **entity** is application data with a type,
-//! an id and a growing version; its **box** is the job that carries its content to the embedding. A **tick** is one firing
-//! of a **schedule**. A **budget** is money or tokens per month, **reserved** before they are spent. A **workflow** is a
-//! set of jobs some of which run **after** others, their **parents**. A **live** value is an operator's, set beside what
-//! is configured.
+//! Glossary, one word per thing:
+//!
+//! - A **job** is a durable unit of work. It has one **kind**, and a kind belongs to one **queue**.
+//! - A worker **leases** jobs. Each claim gets a **token** greater than all earlier ones. The worker **settles** each
+//!   attempt.
+//! - A **dead letter** is a job that ran out of attempts. A **suspect** is a job whose process died while running it;
+//!   it runs alone next time.
+//! - A **lane** is all jobs of a kind that share a concurrency key. A ready or running job holds one of the lane's
+//!   **slots**; the others are **blocked**. A **lane check** asks the next claim to fill free slots.
+//! - A **resource** is something a process has few of, such as browsers. A **permit** is one unit of it.
+//! - A **rate token** is the right to start one job of a rate-limited kind.
+//! - An **entity** is application data with a type, an id and a version that grows with each write. Its **box** is the
+//!   job that computes the embedding of its content.
+//! - A **tick** is one firing of a **schedule**.
+//! - A **budget** is money or tokens per month, **reserved** before they are spent.
+//! - A **workflow** is a set of jobs. Some run **after** others, their **parents**.
+//! - A **live** value is one an operator set at run time. It overrides the configured one.
 
 #![forbid(unsafe_code)]
 

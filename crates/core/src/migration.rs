@@ -1,14 +1,14 @@
-//! Numbered changes of tables: the schema's own, or those of one pack.
+//! Numbered migrations of tables: of the schema, or of one pack.
 //!
-//! Owns what fits together: which steps are applied, missing, newer than this binary, or not those it carries. Never runs a
-//! step: the stores do, and record it.
+//! Decides which steps are applied, missing, newer than this binary, or different from its own. The stores run steps
+//! and record them.
 
 use sha2::{Digest, Sha256};
 
 use crate::store::{Migration, PackTrouble};
 use crate::{StoreError, Time};
 
-/// One change and the way back, as its author wrote it.
+/// One migration and its reverse.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
     pub version: i64,
@@ -18,7 +18,7 @@ pub struct Step {
 }
 
 impl Step {
-    /// Of the way up, in hex. Only that makes tables what they are.
+    /// Of the `up` text, in hex. Only that determines the tables.
     pub fn checksum(&self) -> String {
         hex(&Sha256::digest(self.up))
     }
@@ -28,20 +28,19 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What the database says was applied.
+/// A step recorded in the database.
 #[derive(Clone, Debug)]
 pub struct Applied {
     pub version: i64,
     pub name: String,
-    /// In hex.
     pub checksum: String,
     pub at: Time,
 }
 
-/// All steps of one owner, oldest first.
+/// All steps of the schema or of one pack, oldest first.
 #[derive(Clone, Debug)]
 pub struct Steps {
-    /// None: they are the schema's own.
+    /// `None` for the schema itself.
     pub pack: Option<String>,
     pub steps: Vec<Step>,
 }
@@ -51,7 +50,7 @@ impl Steps {
         self.steps.last().map_or(0, |step| step.version)
     }
 
-    /// For messages.
+    /// For error messages.
     pub fn name_of(&self, step: &Step) -> String {
         match &self.pack {
             None => format!("step {}", step.version),
@@ -59,7 +58,7 @@ impl Steps {
         }
     }
 
-    /// Nothing was changed after release, and nothing is newer than this binary.
+    /// Checks that no applied step differs from this binary's or is newer.
     pub fn known(&self, applied: &[Applied]) -> Result<(), StoreError> {
         for row in applied {
             match self.steps.iter().find(|step| step.version == row.version) {
@@ -75,7 +74,7 @@ impl Steps {
         Ok(())
     }
 
-    /// Everything is applied, and known.
+    /// Checks that all steps are applied, and [`Steps::known`].
     pub fn check(&self, applied: &[Applied]) -> Result<(), StoreError> {
         self.known(applied)?;
         match (applied.last(), self.newest()) {
@@ -97,7 +96,7 @@ impl Steps {
         }
     }
 
-    /// Each step with the time it was applied, and behind them those of a newer binary.
+    /// All steps with the time they were applied, followed by those of a newer binary.
     pub fn list(&self, applied: &[Applied]) -> Vec<Migration> {
         let at = |version| applied.iter().find(|row| row.version == version).map(|row| row.at);
         let known = self.steps.iter().map(|step| Migration {
@@ -134,23 +133,23 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_told_apart() {
+    fn each_mismatch_has_its_own_error() {
         for pack in [None, Some("guest")] {
-            let said = |known: i64, applied: &[Applied]| {
+            let message = |known: i64, applied: &[Applied]| {
                 let error = steps(pack, known).check(applied).unwrap_err();
                 assert_eq!(matches!(error, StoreError::PackSchema { .. }), pack.is_some(), "{error:?}");
-                let said = error.to_string();
-                assert_eq!(said.contains("pack `guest`"), pack.is_some(), "{said}");
-                said
+                let message = error.to_string();
+                assert_eq!(message.contains("pack `guest`"), pack.is_some(), "{message}");
+                message
             };
             let two = applied(&steps(pack, 2));
             assert!(steps(pack, 2).check(&two).is_ok());
-            assert!(said(3, &two).contains("version 2, this binary needs 3; run `windlass migrate up`"));
-            assert!(said(1, &two).contains("version 2, this binary knows up to 1; use a newer windlass"));
-            assert!(said(1, &[]).contains("run `windlass migrate up`"));
+            assert!(message(3, &two).contains("version 2, this binary needs 3; run `windlass migrate up`"));
+            assert!(message(1, &two).contains("version 2, this binary knows up to 1; use a newer windlass"));
+            assert!(message(1, &[]).contains("run `windlass migrate up`"));
             let mut changed = two.clone();
             changed[0].checksum = "other".to_owned();
-            assert!(said(2, &changed).contains("changed after release"));
+            assert!(message(2, &changed).contains("changed after release"));
             assert!(steps(pack, 3).known(&two).is_ok(), "older is no obstacle to going up");
         }
         assert!(steps(Some("bare"), 0).check(&[]).is_ok(), "a pack without tables needs none");

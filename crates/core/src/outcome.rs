@@ -6,56 +6,56 @@ use crate::input::MAX_DELAY;
 use crate::lane::Lane;
 use crate::{Backoff, JobId, JobState, LeasedJob, QueueId, Time, Token, WorkflowId};
 
-/// Longest error text kept of an attempt.
+/// Longer error texts are truncated.
 pub const MAX_ERROR_BYTES: usize = 16 * 1024;
 
-/// What one run came to.
+/// The result of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Done {
         result: Option<Vec<u8>>,
     },
-    /// Run again; burns an attempt. `after` overrides the backoff.
+    /// Retry; uses up an attempt. `after` overrides the backoff.
     Retry {
         after: Option<Duration>,
         error: String,
     },
-    /// Run again later; burns no attempt (rate limits, no budget, an unreachable server).
+    /// Run again later without using up an attempt: rate limit, no budget, unreachable server.
     Snooze {
         delay: Duration,
-        /// Kept as the attempt's error, for whoever wonders why the job waits.
+        /// Stored as the attempt's error, to explain why the job waits.
         why: Option<String>,
     },
-    /// Never again.
+    /// No retry.
     Fail {
         error: String,
     },
-    /// Leased but not run to an end because the worker shuts down; burns no attempt.
+    /// Leased but not completed because the worker shuts down. Uses up no attempt.
     HandBack,
-    /// Stopped on an operator's word.
+    /// Stopped at an operator's request.
     Cancelled,
 }
 
 impl Outcome {
-    /// A snooze nobody has to be told the reason of.
+    /// Without a reason.
     pub fn snooze(delay: Duration) -> Outcome {
         Outcome::Snooze { delay, why: None }
     }
 }
 
-/// What is written for an attempt that ended.
+/// What is written for an ended attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The job is finished.
     End { state: JobState, result: Option<Vec<u8>>, error: Option<String> },
-    /// The job goes back to its queue.
+    /// The job returns to its queue.
     Return(Return),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Return {
     pub why: ReturnWhy,
-    /// Attempts that count from here on; the next run is this plus one.
+    /// Attempts used so far; the next run has this number plus one.
     pub attempts_used: u16,
     pub run_at: ReturnAt,
     pub error: Option<String>,
@@ -63,9 +63,9 @@ pub struct Return {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReturnAt {
-    /// From the database's clock.
+    /// Relative to the database clock.
     In(Duration),
-    /// Where it stood before it was claimed.
+    /// Its `run_at` from before the claim.
     Place(Time),
 }
 
@@ -78,7 +78,7 @@ pub enum ReturnWhy {
 }
 
 impl ReturnWhy {
-    /// The word in the attempt's row.
+    /// The outcome stored with the attempt.
     pub fn name(self) -> &'static str {
         match self {
             ReturnWhy::Retry => "retry",
@@ -89,25 +89,25 @@ impl ReturnWhy {
     }
 }
 
-/// One fenced write: what became of the run that `token` allowed.
+/// The fenced write that ends an attempt.
 #[derive(Clone, Debug)]
 pub struct Settlement {
     pub id: JobId,
     pub token: Token,
     pub queue: QueueId,
     pub attempt: u16,
-    /// By the database's clock as far as the worker can tell it.
+    /// The worker's estimate of the database clock.
     pub started_at: Time,
-    /// As it was leased: the workflow that has to hear of its end.
+    /// From the lease: the workflow to advance.
     pub workflow: Option<WorkflowId>,
-    /// As it was leased: the lane that gets its slot back.
+    /// From the lease: the lane whose slot becomes free.
     pub lane: Option<Lane>,
-    /// As it was leased: its unique key is free when it ends.
+    /// From the lease: whether its unique key is released at the end.
     pub holds_key: bool,
     pub verdict: Verdict,
 }
 
-/// The rule from outcome to verdict. `unit` is a random number in 0–1 for the jitter.
+/// From outcome to verdict. `unit` is a random number in 0–1 for the jitter.
 pub fn decide(job: &LeasedJob, outcome: Outcome, backoff: &Backoff, unit: f64) -> Verdict {
     let back =
         |why, attempts_used, run_at, error| Verdict::Return(Return { why, attempts_used, run_at, error });
@@ -128,7 +128,8 @@ pub fn decide(job: &LeasedJob, outcome: Outcome, backoff: &Backoff, unit: f64) -
     }
 }
 
-/// What a handler says may come from outside (a `Retry-After`, a server's error page): it is cut to what can be stored.
+/// Values from handlers may come from outside, such as a `Retry-After` or a server's error page. Limits them to what
+/// can be stored.
 fn bounded(outcome: Outcome) -> Outcome {
     let text = |mut error: String| {
         error.truncate(error.floor_char_boundary(MAX_ERROR_BYTES));
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn snooze_and_hand_back_burn_nothing_even_on_the_last_attempt() {
+    fn snooze_and_hand_back_use_up_no_attempt_even_the_last() {
         let backoff = Backoff::default();
         for outcome in [Outcome::snooze(Duration::from_secs(9)), Outcome::HandBack] {
             let Verdict::Return(back) = decide(&leased(5, 5), outcome, &backoff, 0.5) else {
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_from_outside_is_bounded() {
+    fn values_from_handlers_are_bounded() {
         let far = Outcome::Snooze { delay: Duration::MAX, why: Some("é".repeat(MAX_ERROR_BYTES)) };
         let Verdict::Return(back) = decide(&leased(1, 5), far, &Backoff::default(), 0.5) else {
             panic!("ended")

@@ -1,4 +1,4 @@
-//! Queues: what one carries, and the rules about its limits.
+//! Queues and their limits.
 
 use std::time::Duration;
 
@@ -13,45 +13,45 @@ pub struct QueueSpec {
     pub name: String,
     /// Default priority of its jobs, 0 (most urgent) to 10.
     pub priority: u8,
-    /// Jobs of this queue that one worker process runs at once; where there are bounds, what it starts with.
+    /// Jobs of this queue that one worker process runs at once. With bounds, the starting value.
     pub concurrency: u32,
-    /// Between which each process moves its concurrency by itself; `None` keeps it.
+    /// Each process adjusts its concurrency within these bounds; `None` keeps it fixed.
     pub bounds: Option<Bounds>,
-    /// Upper bound on the delay between due and claimed when no wake-up arrives.
+    /// Longest delay from due to claimed if no wake-up arrives.
     pub cadence: Duration,
-    /// Due-to-finished bound for 95 % of jobs; `None` is best effort.
+    /// Target time from due to finished for 95 % of jobs; `None` is best effort.
     pub sla: Option<Duration>,
     pub owner: String,
     pub colour: String,
-    /// Waiting jobs above which enqueues are refused; `None` is no bound.
+    /// Enqueues are refused above this number of waiting jobs.
     pub depth_cap: Option<u64>,
-    /// Jobs of this queue that are leased at once, over all processes; `None` is no bound.
+    /// Maximum number of leased jobs in all processes together.
     pub global_concurrency: Option<u32>,
-    /// What each job holds while it runs, unless its kind names something else.
+    /// What each job holds while it runs, unless its kind names another resource.
     pub resource: Option<Resource>,
-    /// Jobs due for longer get a share of the slots whatever their priority; `None` boosts nobody.
+    /// Jobs due for longer get a share of the slots regardless of priority; `None` turns this off.
     pub boost_after: Option<Duration>,
 }
 
-/// A live change by an operator; `None` leaves a value.
+/// A live change by an operator. `None` leaves a value unchanged.
 #[derive(Clone, Debug, Default)]
 pub struct QueueUpdate {
     pub paused: Option<bool>,
     pub concurrency: Option<Live<u32>>,
-    /// `Set(None)` removes them, those of the configuration too.
+    /// `Set(None)` removes the bounds, including configured ones.
     pub bounds: Option<Live<Option<Bounds>>>,
-    /// Of the queue's resource, for everything that names it.
+    /// Applies to every queue and kind that uses the resource.
     pub permits: Option<Live<u32>>,
-    /// `Set(None)` lifts the cap.
+    /// `Set(None)` removes the cap.
     pub depth_cap: Option<Live<Option<u64>>>,
-    /// `Set(None)` lifts the limit.
+    /// `Set(None)` removes the limit.
     pub global_concurrency: Option<Live<Option<u32>>>,
     pub boost_after: Option<Live<Option<Duration>>>,
-    /// Who does it; with a name the change is a line in the audit.
+    /// With an actor, the change is audited.
     pub actor: Option<Actor>,
 }
 
-/// The queue of jobs that wait for others: no queue has this number, so nobody claims from it.
+/// For jobs that wait for parents. No queue has this id, so they are never claimed.
 pub const NO_QUEUE: crate::QueueId = crate::QueueId(0);
 
 pub const MAX_PRIORITY: u8 = 10;
@@ -59,15 +59,14 @@ pub const MAX_CONCURRENCY: u32 = 10_000;
 pub const MAX_GLOBAL_CONCURRENCY: u32 = 1_000_000;
 pub const MAX_DEPTH_CAP: u64 = 1_000_000_000;
 
-/// How many of the jobs a claim asks for it may lease where so many are leased already. A limit that was lowered waits
-/// until enough of them have ended.
+/// How many jobs a claim may lease, given how many are leased already. If the limit was lowered below that, none.
 pub fn room(global_concurrency: u32, leased: u64, wanted: u32) -> u32 {
     let free = u64::from(global_concurrency).saturating_sub(leased);
     u32::try_from(free).unwrap_or(u32::MAX).min(wanted)
 }
 
 impl QueueSpec {
-    /// A queue with the usual figures.
+    /// With default values.
     pub fn named(name: &str) -> QueueSpec {
         QueueSpec {
             name: name.to_owned(),

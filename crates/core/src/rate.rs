@@ -1,8 +1,8 @@
-//! How often jobs of one kind may start, all processes together.
+//! How often jobs of one kind may start, in all processes together.
 //!
-//! Owns the notation (`500/s`, `30/m`) and the decision how many tokens a lease gets: GCRA over one stored time, the
-//! moment up to which tokens are given away. Reads no clock and keeps nothing: a store hands in what it has and writes
-//! what comes back. A token is the right to start one job; it is leased ahead, in bulk, and good for [`TOKEN_LIFE`].
+//! Owns the notation (`500/s`, `30/m`) and the number of tokens a lease gets: GCRA over one stored time, up to which
+//! tokens have been given out. Pure: a store passes in the state and writes the result. A token is the right to start
+//! one job. Tokens are leased ahead, in bulk, and valid for [`TOKEN_LIFE`].
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,18 +12,18 @@ use crate::Time;
 use crate::input::shown;
 use crate::time::micros;
 
-/// So much worth of tokens may be taken at once after a pause. It is also what makes up for leases that come late: a
-/// node that asks a little after its time loses nothing.
+/// The burst allowed after a pause, as time at the full rate. It also absorbs late leases: a worker that asks a little
+/// late loses nothing.
 pub const SLACK: Duration = Duration::from_millis(500);
 
-/// A leased token that was not spent for this long is void.
+/// A leased token that is not used for this long expires.
 pub const TOKEN_LIFE: Duration = Duration::from_secs(1);
 
 pub const MAX_TOKENS: u32 = 1_000_000;
 
 const UNITS: [(&str, u64); 4] = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)];
 
-/// So many starts per second, minute, hour or day, evenly spread.
+/// Starts per second, minute, hour or day, evenly spread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     tokens: u32,
@@ -32,7 +32,7 @@ pub struct Rate {
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not a rate; write it as 500/s, 30/m, 1000/h or 25/d, with 1 to {MAX_TOKENS} before the stroke"
+    "`{0}` is not a rate; write it as 500/s, 30/m, 1000/h or 25/d, with 1 to {MAX_TOKENS} before the slash"
 )]
 pub struct BadRate(String);
 
@@ -59,13 +59,13 @@ impl fmt::Display for Rate {
     }
 }
 
-/// What one lease of tokens comes to.
+/// The result of a token lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     pub granted: u32,
-    /// When there will be one more token than was granted here.
+    /// When one more token will be available.
     pub wait: Duration,
-    /// The moment up to which tokens are given away, to be stored.
+    /// The new state to store: tokens are given out up to this time.
     pub given_until: Time,
 }
 
@@ -74,12 +74,12 @@ impl Rate {
         f64::from(self.tokens) / self.per_seconds as f64
     }
 
-    /// Takes back `unspent`, then grants at most `wanted`. Over any stretch of time the tokens granted and not returned
-    /// are at most its share of the rate, [`SLACK`]'s, and one.
+    /// Takes back `unspent`, then grants at most `wanted`. Over any period, the tokens granted and not returned are at
+    /// most the rate's share of that period, plus [`SLACK`], plus one.
     pub fn lease(&self, given_until: Time, now: Time, wanted: u32, unspent: u32) -> Grant {
         let horizon = now.plus(SLACK);
-        // No lease gives away more than this. What lies beyond is left from a lower rate or a clock that ran ahead, and
-        // must not hold anybody up.
+        // No lease goes beyond this. A later time is left over from a lower rate or a clock that ran ahead, and must
+        // not delay anyone.
         let furthest = horizon.0.saturating_add(self.cost(1));
         let left = given_until.0.min(furthest).saturating_sub(self.worth(unspent));
         let from = left.max(now.0);
@@ -94,7 +94,7 @@ impl Rate {
         i128::from(micros(Duration::from_secs(self.per_seconds)))
     }
 
-    /// The time that so many tokens take, rounded against the taker.
+    /// The time that this many tokens take, rounded up.
     fn cost(&self, tokens: u32) -> i64 {
         let exact = i128::from(tokens) * self.per_micros();
         i64::try_from((exact + i128::from(self.tokens) - 1) / i128::from(self.tokens)).unwrap_or(i64::MAX)
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_there_and_back() {
+    fn rates_survive_a_round_trip_through_text() {
         for text in ["500/s", "30/m", "1000/h", "25/d", "1/s", "1000000/s"] {
             assert_eq!(rate(text).to_string(), text);
         }
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_pause_half_a_second_s_worth_and_one() {
+    fn a_burst_after_a_pause_is_half_a_second_plus_one() {
         let got = rate("500/s").lease(Time(0), START, 10_000, 0);
         assert_eq!(got.granted, 251);
         assert_eq!(got.wait, Duration::from_millis(2));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn never_more_than_wanted_and_the_rest_stays() {
+    fn a_lease_grants_no_more_than_wanted_and_leaves_the_rest() {
         let first = rate("500/s").lease(Time(0), START, 10, 0);
         assert_eq!((first.granted, first.wait), (10, Duration::ZERO));
         let second = rate("500/s").lease(first.given_until, START, 10_000, 0);
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!((none.granted, none.given_until), (0, second.given_until));
     }
 
-    /// Whoever asks, however often and however late within the slack: the sum is the rate.
+    /// However many ask, however often, and however late within the slack: the total matches the rate.
     #[test]
     fn leases_add_up_to_the_rate() {
         for (text, seconds) in [("500/s", 60), ("7/s", 60), ("30000/s", 10), ("30/m", 600), ("3/s", 100)] {
@@ -164,7 +164,7 @@ mod tests {
             while now < end {
                 let got = rate.lease(until, now, 1_000_000, 0);
                 (until, total) = (got.given_until, total + u64::from(got.granted));
-                // Between 3 ms and 450 ms later, never twice alike in a row.
+                // Intervals of 3 to 450 ms, never the same twice in a row.
                 step = (step * 7 + 3) % 450;
                 now = now.plus(got.wait.max(Duration::from_millis(3 + step)));
             }
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_back_can_be_leased_again() {
+    fn returned_tokens_can_be_leased_again() {
         let rate = rate("1/h");
         let first = rate.lease(Time(0), START, 1, 0);
         assert_eq!(rate.lease(first.given_until, after(900), 1, 0).granted, 0);
@@ -184,13 +184,13 @@ mod tests {
         assert_eq!((back.granted, back.wait), (0, Duration::ZERO));
         let again = rate.lease(back.given_until, after(910), 1, 0);
         assert_eq!(again.granted, 1);
-        // More than was ever given makes no burst.
+        // Returning more tokens than were given out must not cause a burst.
         let flood = rate.lease(again.given_until, after(920), 1_000, 1_000);
         assert_eq!(flood.granted, 1);
     }
 
     #[test]
-    fn a_raised_rate_and_a_clock_set_back_hold_nobody_up() {
+    fn a_raised_rate_or_a_clock_set_back_delays_no_lease() {
         let slow = rate("1/h").lease(Time(0), START, 1, 0);
         let got = rate("100/s").lease(slow.given_until, after(10), 50, 0);
         assert!(got.wait <= Duration::from_millis(20), "{got:?}");

@@ -1,4 +1,4 @@
-//! Named resources: what a job holds while it runs, of which a worker process has only so many.
+//! Named resources that a job holds while it runs. A worker process has a fixed number of permits for each.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +6,19 @@ use crate::{KindSpec, QueueSpec};
 
 pub const MAX_PERMITS: u32 = 10_000;
 
-/// What a queue or a kind says about the resource its jobs need.
+/// The resource that jobs of a queue or kind need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resource {
     pub name: String,
-    /// How many of it one worker process has. `None` leaves what others said of the resource, one at first.
+    /// Permits per worker process. `None` keeps the number configured elsewhere, or 1.
     pub permits: Option<u32>,
 }
 
-/// What queues and kinds say of resources, by name: a number wins over none.
+/// All resources of queues and kinds by name. A configured number takes precedence over `None`.
 pub fn named(queues: &[QueueSpec], kinds: &[KindSpec]) -> BTreeMap<String, Option<u32>> {
-    let said = queues.iter().map(|queue| &queue.resource).chain(kinds.iter().map(|kind| &kind.resource));
+    let resources = queues.iter().map(|queue| &queue.resource).chain(kinds.iter().map(|kind| &kind.resource));
     let mut named: BTreeMap<String, Option<u32>> = BTreeMap::new();
-    for Resource { name, permits } in said.flatten() {
+    for Resource { name, permits } in resources.flatten() {
         let known = named.entry(name.clone()).or_default();
         *known = permits.or(*known);
     }

@@ -1,27 +1,27 @@
-//! How many jobs of a queue to run at once, and how many processes it deserves.
+//! How many jobs of a queue to run at once, and how many processes it needs.
 //!
-//! Owns two decisions, both pure: [`Tuner`] moves one worker's concurrency between its bounds, [`desired_workers`] is the
-//! figure an outside autoscaler follows. Both ask the same question, how long the backlog would take against half the
-//! SLA, so that they never pull in opposite directions.
+//! Owns two pure decisions. [`Tuner`] adjusts one worker's concurrency within its bounds. [`desired_workers`] is the
+//! number an external autoscaler follows. Both compare the time the backlog would take with half the SLA, so they never
+//! work against each other.
 
 use std::time::Duration;
 
 use crate::store::Live;
 
-/// Between which figures a worker may move its concurrency by itself.
+/// Bounds of an automatically adjusted concurrency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     pub min: u32,
     pub max: u32,
 }
 
-/// A change that a rule stands against: the field, and the rule.
+/// The field and the rule that was violated.
 pub type Refused = (&'static str, String);
 
 impl Bounds {
-    /// What is said of a queue's concurrency and of its bounds at once, against what is in force. A bound that is not named
-    /// is as it is, or else the concurrency itself; to remove one, or to go back to the configuration's, is to do so with
-    /// both. A concurrency that is named has to be between them: it is only where a process starts.
+    /// Combines a change of a queue's concurrency and bounds with the values in force. A bound that is not given keeps
+    /// its value, or else becomes the concurrency. Both bounds must be removed or reset together. A given concurrency
+    /// must lie within the bounds, since it is where a process starts.
     pub fn change(
         (in_force, before): (u32, Option<Bounds>),
         concurrency: Option<Live<u32>>,
@@ -29,12 +29,13 @@ impl Bounds {
         max: Option<Live<Option<u32>>>,
     ) -> Result<Option<Live<Option<Bounds>>>, Refused> {
         let named = concurrency.and_then(Live::set);
-        let number = |said: Option<Live<Option<u32>>>| said.and_then(Live::set).flatten();
+        let number = |change: Option<Live<Option<u32>>>| change.and_then(Live::set).flatten();
         let (low, high) = (number(min), number(max));
         if min.is_none() && max.is_none() {
             return Bounds::hold(before, named).map(|()| None);
         }
-        if let Some(back) = [min, max].into_iter().flatten().find(|said| !matches!(said, Live::Set(Some(_))))
+        if let Some(back) =
+            [min, max].into_iter().flatten().find(|change| !matches!(change, Live::Set(Some(_))))
         {
             if low.is_some() || high.is_some() {
                 let rule = "cannot be set while the other bound is removed or goes back to the configuration";
@@ -74,40 +75,40 @@ impl Bounds {
     }
 }
 
-/// A queue without an SLA should still be through with its backlog some time.
+/// Target for queues without an SLA.
 const BEST_EFFORT: Duration = Duration::from_secs(1_800);
 
-/// How long a backlog may take before something is done about it.
+/// How long a backlog may take before capacity is added.
 pub fn patience(sla: Option<Duration>) -> Duration {
     sla.unwrap_or(BEST_EFFORT) / 2
 }
 
-/// What a worker saw of one queue since its last step.
+/// What a worker observed of one queue since its last step.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
     /// Due jobs.
     pub backlog: u64,
-    /// Jobs all processes together end per second.
+    /// Jobs finished per second, in all processes together.
     pub drain_per_s: f64,
-    /// Most runs at once.
+    /// Maximum number of concurrent runs.
     pub busiest: u32,
     pub sla: Option<Duration>,
 }
 
 /// Steps without growth after run times got worse.
 const HOLD: u32 = 12;
-/// Run times have got worse when their P95 is this many times what it was. Growth that only shares what is there among
-/// more shows as more than this, because it is by half.
+/// Run times got worse if their P95 rose by this factor. Growth is by half, so growth that only divides a saturated
+/// resource raises run times by more than this.
 const WORSE: f64 = 1.25;
-/// Fewer runs than this say nothing about a P95.
+/// A P95 of fewer runs means nothing.
 const MIN_RUNS: u64 = 8;
 
-/// Moves the concurrency of one queue in one process.
+/// Adjusts the concurrency of one queue in one process.
 ///
-/// It grows by half while the backlog would take longer than [`patience`] and every slot is in use, but only when
-/// the runs since the last growth show that it did no harm. Growth that made the P95 of run times worse is taken back;
-/// run times that get worse by themselves shrink it by a quarter. Then it holds still for a while. Idle, it sinks to what
-/// is in use.
+/// It grows by half while the backlog would take longer than [`patience`] and all slots are in use, but only if the
+/// runs since the last growth did not get slower. If growth made the P95 of run times worse, it is undone. If run times
+/// get worse without growth, concurrency shrinks by a quarter. After either, it stays constant for a while. When idle,
+/// it sinks to what is in use.
 #[derive(Debug)]
 pub struct Tuner {
     bounds: Bounds,
@@ -115,7 +116,7 @@ pub struct Tuner {
     /// Since the last judgement.
     times: RunTimes,
     usual: Option<Duration>,
-    /// What the concurrency was before a growth that nobody has judged yet.
+    /// The concurrency before the last growth, until that is judged.
     grown_from: Option<u32>,
     hold: u32,
 }
@@ -130,7 +131,7 @@ impl Tuner {
         self.current
     }
 
-    /// New bounds or a new starting point, by an operator.
+    /// New bounds or a new starting value from an operator.
     pub fn set(&mut self, bounds: Bounds, start: u32) {
         *self = Tuner::new(bounds, start);
     }
@@ -143,10 +144,10 @@ impl Tuner {
         self.times.add(took);
     }
 
-    /// The concurrency from here on.
+    /// Returns the new concurrency.
     pub fn step(&mut self, seen: &Seen) -> u32 {
         self.hold = self.hold.saturating_sub(1);
-        // A judgement needs as many runs as there are slots: each has shown one.
+        // Needs at least one run per slot.
         if self.times.count >= MIN_RUNS.max(u64::from(self.current)) && self.got_worse() {
             self.hold = HOLD;
             let quarter = self.current - (self.current / 4).max(1);
@@ -167,8 +168,8 @@ impl Tuner {
         self.current
     }
 
-    /// Judges the runs since the last judgement and takes theirs as the usual time from here on: a lasting change is
-    /// answered once.
+    /// Compares the runs since the last judgement with the baseline, then makes them the new baseline: a lasting change
+    /// counts once.
     fn got_worse(&mut self) -> bool {
         let p95 = self.times.p95();
         self.times = RunTimes::default();
@@ -181,7 +182,7 @@ impl Tuner {
     }
 }
 
-/// Eight buckets an octave from a quarter of a millisecond on: a bound is at most a tenth above the time itself.
+/// Eight buckets per octave from 0.25 ms on: a bucket's upper bound is at most a tenth above the actual time.
 const BUCKETS: usize = 224;
 const PER_OCTAVE: f64 = 8.0;
 const SMALLEST: f64 = 0.000_25;
@@ -220,7 +221,7 @@ impl RunTimes {
     }
 }
 
-/// A queue as all processes together see it.
+/// One queue across all processes.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     pub paused: bool,
@@ -228,20 +229,20 @@ pub struct Load {
     pub backlog: u64,
     /// Leased jobs.
     pub running: u64,
-    /// Jobs one process runs at once.
+    /// Per process.
     pub concurrency: u32,
     pub sla: Option<Duration>,
     /// Processes that serve the queue now.
     pub workers: u64,
-    /// Attempts that ended per second, lately.
+    /// Recently finished attempts per second.
     pub attempts_per_s: f64,
-    /// The handler's own time per attempt; `None` when none has ended lately.
+    /// Mean handler time per attempt; `None` if none finished recently.
     pub mean_run: Option<Duration>,
 }
 
-/// Processes that would be through with the backlog within [`patience`] while keeping up with what comes in, and never
-/// fewer than what runs now needs. What one process can do is what its slots allow by the run time, or what each does
-/// now where that is more (batches). One until anything is known of the run time; none when there is nothing to do.
+/// Number of processes that would finish the backlog within [`patience`] while keeping up with new jobs, and at least
+/// as many as the running jobs need. The capacity of a process follows from its slots and the run time, or from what it
+/// does now if that is more, as with batches. One as long as the run time is unknown; zero if there is nothing to do.
 pub fn desired_workers(load: &Load) -> u64 {
     if load.paused || load.backlog + load.running == 0 {
         return 0;
@@ -268,12 +269,12 @@ mod tests {
         Duration::from_secs_f64(ms / 1_000.0)
     }
 
-    /// A handler whose runs take 100 ms until `knee` of them run at once, then share what is there.
+    /// A handler whose runs take 100 ms until `knee` of them run at once; beyond that they share the capacity.
     fn run_ms(concurrency: u32, knee: u32) -> f64 {
         100.0 * (f64::from(concurrency) / f64::from(knee)).max(1.0)
     }
 
-    /// Steps with a backlog that never ends; returns every figure in turn.
+    /// Steps with an endless backlog; returns the concurrency of each step.
     fn under_load(tuner: &mut Tuner, knee: u32, steps: usize) -> Vec<u32> {
         let mut figures = Vec::new();
         for _ in 0..steps {
@@ -289,16 +290,16 @@ mod tests {
     }
 
     #[test]
-    fn a_backlog_grows_it_to_the_bound() {
+    fn a_backlog_raises_concurrency_to_the_bound() {
         let mut tuner = Tuner::new(BOUNDS, 4);
         let figures = under_load(&mut tuner, 1_000, 40);
         assert_eq!(figures.last(), Some(&64));
         assert!(figures.is_sorted(), "{figures:?}");
     }
 
-    /// Beyond the knee more at once only makes each slower: the growth that shows it is taken back.
+    /// Beyond the knee, more concurrency only makes each run slower. Growth that shows this is undone.
     #[test]
-    fn growth_that_slows_the_runs_is_taken_back() {
+    fn growth_that_slows_the_runs_is_undone() {
         let mut tuner = Tuner::new(BOUNDS, 4);
         let figures = under_load(&mut tuner, 10, 200);
         let most = *figures.iter().max().unwrap();
@@ -311,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_backlog_or_a_free_slot_grows_nothing() {
+    fn a_short_backlog_or_a_free_slot_causes_no_growth() {
         for (backlog, drain_per_s, busiest) in [(10, 1.0, 4), (1_000, 1.0, 3), (29, 1.0, 4), (30, 1.0, 4)] {
             let mut tuner = Tuner::new(BOUNDS, 4);
             let seen = Seen { backlog, drain_per_s, busiest, sla: SLA };
@@ -327,9 +328,9 @@ mod tests {
         );
     }
 
-    /// Without a run since the last growth nobody knows whether it helped.
+    /// Without a run since the last growth, its effect is unknown.
     #[test]
-    fn it_grows_once_per_judgement() {
+    fn concurrency_grows_once_per_judgement() {
         let mut tuner = Tuner::new(BOUNDS, 8);
         let seen = Seen { backlog: 1_000_000, drain_per_s: 1.0, busiest: 64, sla: SLA };
         assert_eq!([tuner.step(&seen), tuner.step(&seen), tuner.step(&seen)], [12, 12, 12]);
@@ -338,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_it_sinks_to_the_lower_bound_but_not_below_what_is_in_use() {
+    fn idle_concurrency_sinks_to_the_lower_bound_but_not_below_what_is_in_use() {
         let mut tuner = Tuner::new(BOUNDS, 64);
         let mut idle = |busiest| tuner.step(&Seen { backlog: 0, drain_per_s: 0.0, busiest, sla: SLA });
         assert_eq!([idle(10), idle(10), idle(10)], [37, 23, 16]);
@@ -349,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn slower_runs_shrink_it_once_and_it_comes_back() {
+    fn slower_runs_shrink_concurrency_once_and_it_recovers() {
         let mut tuner = Tuner::new(BOUNDS, 16);
         let busy = Seen { backlog: 1, drain_per_s: 100.0, busiest: 16, sla: SLA };
         let mut window = |ms| {
@@ -357,7 +358,7 @@ mod tests {
             tuner.step(&busy)
         };
         assert_eq!([window(10.0), window(10.0), window(30.0)], [16, 16, 12]);
-        assert_eq!([window(30.0), window(30.0)], [12, 12], "the new time is the usual one");
+        assert_eq!([window(30.0), window(30.0)], [12, 12], "the new time is the baseline");
         let late = Seen { backlog: 1_000_000, busiest: 64, ..busy };
         let figures: Vec<u32> = (0..30)
             .map(|_| {
@@ -369,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_that_is_not_named_stays() {
+    fn a_bound_that_is_not_given_stays() {
         let set = |count| Some(Live::Set(Some(count)));
         let bounds = |min, max| Ok(Some(Live::Set(Some(Bounds { min, max }))));
         let of = |min, max, before| Bounds::change((10, before), None, min, max);
@@ -377,7 +378,7 @@ mod tests {
         assert_eq!(of(set(2), None, None), bounds(2, 10));
         assert_eq!(of(None, set(30), None), bounds(10, 30));
         assert_eq!(of(None, set(30), Some(Bounds { min: 3, max: 9 })), bounds(3, 30));
-        assert_eq!(of(set(12), set(14), None), bounds(12, 14), "it starts where it may");
+        assert_eq!(of(set(12), set(14), None), bounds(12, 14), "it starts within the bounds");
         let (field, rule) = of(None, set(9), None).unwrap_err();
         assert!(field == "concurrency_max" && rule.contains("from 10 to 9"), "{field} {rule}");
     }
@@ -397,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_go_together() {
+    fn bounds_are_set_and_removed_together() {
         let before = Some(Bounds { min: 1, max: 20 });
         let change = |min, max| Bounds::change((5, before), Some(Live::Set(99)), min, max);
         for none in [(Some(Live::Set(None)), None), (None, Some(Live::Set(None)))] {
@@ -408,18 +409,18 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_kept_and_changed_live() {
+    fn bounds_hold_and_can_be_changed_live() {
         let mut tuner = Tuner::new(BOUNDS, 1_000);
         assert_eq!(tuner.current(), 64);
         tuner.set(Bounds { min: 1, max: 3 }, 64);
         assert_eq!(tuner.current(), 3);
         tuner.set(Bounds { min: 5, max: 5 }, 64);
         let seen = Seen { backlog: 1_000_000, drain_per_s: 1.0, busiest: 5, sla: SLA };
-        assert_eq!(tuner.step(&seen), 5, "the same figure twice is a fixed one");
+        assert_eq!(tuner.step(&seen), 5, "equal bounds fix the concurrency");
     }
 
     #[test]
-    fn a_p95_is_close_above_the_time() {
+    fn a_p95_is_slightly_above_the_actual_time() {
         for ms in [0.1, 1.0, 7.0, 333.0, 60_000.0] {
             let mut times = RunTimes::default();
             (0..100).for_each(|n| times.add(millis(if n < 95 { ms } else { ms * 50.0 })));
@@ -440,9 +441,9 @@ mod tests {
     };
 
     #[test]
-    fn workers_by_backlog_run_time_and_sla() {
+    fn desired_workers_follow_backlog_run_time_and_sla() {
         assert_eq!(desired_workers(&LOAD), 4, "67 a second, 20 each");
-        assert_eq!(desired_workers(&Load { attempts_per_s: 20.0, ..LOAD }), 5, "and what comes in");
+        assert_eq!(desired_workers(&Load { attempts_per_s: 20.0, ..LOAD }), 5, "plus new jobs");
         assert_eq!(desired_workers(&Load { sla: None, ..LOAD }), 1);
         assert_eq!(desired_workers(&Load { backlog: 0, ..LOAD }), 1);
         assert_eq!(desired_workers(&Load { backlog: 0, running: 0, ..LOAD }), 0);
@@ -450,15 +451,15 @@ mod tests {
     }
 
     #[test]
-    fn workers_that_run_something_are_wanted_and_the_unknown_asks_for_one() {
+    fn busy_workers_are_kept_and_an_unknown_run_time_asks_for_one() {
         let long = Load { mean_run: None, backlog: 0, running: 30, concurrency: 3, ..LOAD };
         assert_eq!(desired_workers(&long), 10);
         assert_eq!(desired_workers(&Load { running: 0, backlog: 9_000, ..long }), 1);
     }
 
-    /// A batch of 64 counts its run time 64 times; what a process is seen to do corrects that.
+    /// A batch of 64 counts its run time 64 times. The observed throughput corrects for that.
     #[test]
-    fn workers_by_what_each_does_where_that_is_more() {
+    fn observed_throughput_counts_if_it_is_higher() {
         let batches = Load { backlog: 3_000, attempts_per_s: 600.0, workers: 2, ..LOAD };
         assert_eq!(desired_workers(&batches), 3, "800 a second, 300 each");
     }

@@ -1,9 +1,8 @@
-//! The states of a job and the one table of legal moves.
+//! The states of a job and the table of legal transitions.
 //!
-//! Code, schema constraint, tests and `docs/state-machine.md` all follow [`MOVES`]; so does which operator's [`Action`]
-//! fits which state. A waiting job is one row:
-//! `scheduled` while its `run_at` lies ahead, `pending` from then on, with nothing written in between. One that waits for
-//! others of its workflow is `scheduled` too, without a time.
+//! Code, schema constraints, tests and `docs/state-machine.md` follow [`MOVES`], as does which [`Action`] an operator
+//! can apply in which state. A waiting job is one row. It is `scheduled` before its `run_at` and `pending` after,
+//! without a write in between. A job that waits for parents in its workflow is `scheduled` too, without a `run_at`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,7 +23,7 @@ pub enum JobState {
 
 use JobState::*;
 
-/// Every legal move and what causes it.
+/// Every legal transition and its cause.
 pub const MOVES: &[(JobState, JobState, &str)] = &[
     (Scheduled, Pending, "run_at arrives, or the last job it waits for has ended"),
     (Scheduled, Cancelled, "cancelled"),
@@ -36,10 +35,10 @@ pub const MOVES: &[(JobState, JobState, &str)] = &[
     (Running, Completed, "the handler is done"),
     (Running, Scheduled, "retry or snooze"),
     (Running, Pending, "handed back at shutdown, or its lease was lost"),
-    (Running, Failed, "the handler said never again"),
+    (Running, Failed, "the handler reported a permanent failure"),
     (Running, DeadLetter, "attempts or crashes ran out"),
     (Running, Cancelled, "cancelled"),
-    (Running, Superseded, "it came back and its unique key was taken"),
+    (Running, Superseded, "returned to its queue, and its unique key was taken"),
     (Failed, Pending, "replayed"),
     (DeadLetter, Pending, "replayed"),
     (Cancelled, Pending, "replayed"),
@@ -68,13 +67,12 @@ impl JobState {
         }
     }
 
-    /// What the `state` columns hold; the schema's CHECK constraints list the finished ones.
+    /// Stored in `state` columns. CHECK constraints in the schema list the finished states.
     pub fn code(self) -> i16 {
         self as i16
     }
 
-    /// SQL with the states written as `{completed}`, made ready for a database. The codes are literals, so that partial
-    /// indexes are used.
+    /// Replaces states in SQL such as `{completed}` by their codes. Codes are literals so that partial indexes apply.
     pub fn render(sql: &str) -> String {
         let fill =
             |sql: String, state: JobState| sql.replace(&format!("{{{state}}}"), &state.code().to_string());
@@ -85,12 +83,12 @@ impl JobState {
         JobState::ALL.into_iter().find(|state| state.code() == code)
     }
 
-    /// No worker will touch the job again unless an operator replays it.
+    /// The job will not run again unless an operator retries it.
     pub fn is_finished(self) -> bool {
         !matches!(self, Scheduled | Pending | Running)
     }
 
-    /// Finished without success in a way somebody should look at.
+    /// Finished without success in a way an operator should look at.
     pub fn is_dead(self) -> bool {
         matches!(self, Failed | DeadLetter)
     }
@@ -113,7 +111,7 @@ impl Action {
         }
     }
 
-    /// Whether an operator may do this to a job in `state`; others are left alone and counted as skipped.
+    /// Whether an operator can apply this to a job in `state`. Others are skipped and counted.
     pub fn fits(self, state: JobState) -> bool {
         match self {
             Action::Cancel => state.can_move_to(Cancelled),
@@ -187,9 +185,9 @@ mod tests {
         assert_eq!(fitting(Action::Delete), [Completed, Failed, DeadLetter, Cancelled, Superseded]);
     }
 
-    /// The diagram a reader sees is the table the code obeys.
+    /// Keeps the documentation equal to the code.
     #[test]
-    fn the_page_lists_exactly_these_moves() {
+    fn the_documentation_lists_exactly_these_transitions() {
         let page = include_str!("../../../docs/state-machine.md");
         let listed: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
         let expected: Vec<String> =

@@ -1,17 +1,17 @@
-//! What becomes of a job whose worker vanished.
+//! What happens to a job whose worker died.
 //!
-//! A lost lease makes a job *suspect*: it is claimed alone next time, and only a crash suffered alone counts
-//! against it. So one job that kills its process costs its neighbours nothing, and is itself found out.
+//! A lost lease makes a job *suspect*: it runs alone next time. Only a crash while alone counts against it. So a job
+//! that kills its process is identified, and jobs that ran beside it are not blamed.
 
-/// Crashes suffered alone after which a job is a dead letter.
+/// A job becomes a dead letter after this many crashes while running alone.
 pub const MAX_LONE_CRASHES: u16 = 3;
 
-/// A leased job at the moment its lease is found lost.
+/// A job whose lease was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LostLease {
     pub attempt: u16,
     pub max_attempts: u16,
-    /// Lone crashes before this one.
+    /// Earlier crashes while running alone.
     pub crashes: u16,
     /// Nothing else ran in its process.
     pub alone: bool,
@@ -20,7 +20,7 @@ pub struct LostLease {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lost {
-    /// Back to its queue as a suspect.
+    /// Returns to its queue as a suspect.
     Suspect {
         attempts_used: u16,
         crashes: u16,
@@ -55,13 +55,13 @@ mod tests {
         LostLease { attempt: 2, max_attempts: 5, crashes: 0, alone: false, cancel_requested: false };
 
     #[test]
-    fn a_crash_in_company_costs_nothing() {
+    fn a_crash_beside_other_jobs_does_not_count() {
         assert_eq!(lost(LEASE), Lost::Suspect { attempts_used: 1, crashes: 0 });
         assert_eq!(lost(LostLease { crashes: 2, ..LEASE }), Lost::Suspect { attempts_used: 1, crashes: 2 });
     }
 
     #[test]
-    fn the_third_lone_crash_is_the_last() {
+    fn the_third_crash_alone_makes_a_dead_letter() {
         let alone = LostLease { alone: true, ..LEASE };
         assert_eq!(lost(alone), Lost::Suspect { attempts_used: 2, crashes: 1 });
         assert_eq!(lost(LostLease { crashes: 1, ..alone }), Lost::Suspect { attempts_used: 2, crashes: 2 });

@@ -1,4 +1,4 @@
-//! A point in time as microseconds since the Unix epoch: what both databases store and compare.
+//! A point in time in microseconds since the Unix epoch, as both databases store and compare it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,18 +22,18 @@ impl Time {
         Time(self.0.saturating_sub(micros(duration)))
     }
 
-    /// Time from `earlier` to here; zero when `earlier` is later.
+    /// Zero if `earlier` is later.
     pub fn since(self, earlier: Time) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 }
 
-/// A duration as the signed microseconds the databases count in.
+/// In microseconds, as stored.
 pub fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// RFC 3339 in UTC with microseconds only where there are any.
+/// RFC 3339 in UTC; microseconds only if there are any.
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match Timestamp::from_microsecond(self.0) {
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rfc3339_there_and_back() {
+    fn rfc3339_round_trip() {
         let time: Time = "2026-11-15T20:10:56.25Z".parse().unwrap();
         assert_eq!(time.to_string(), "2026-11-15T20:10:56.25Z");
         assert_eq!("2026-11-15T21:10:56.25+01:00".parse::<Time>().unwrap(), time);

@@ -44,9 +44,9 @@ impl AlertWatch {
 /// Raises each alert once in this process, whether the call that fired it or the watch brings it first.
 pub(crate) fn raise(meter: &Meter, alerts: &[Alert]) {
     for alert in alerts.iter().filter(|alert| meter.alerted(alert)) {
-        let (budget, month) = (alert.budget.as_str(), alert.standing.month);
+        let (budget, month) = (alert.budget.as_str(), alert.figures.month);
         let (percent, level) = (alert.threshold.percent, alert.threshold.level);
-        let (used, limits) = (alert.standing.used(), alert.standing.limits);
+        let (used, limits) = (alert.figures.used(), alert.figures.limits);
         let limit = limits.amount.map(|limit| limit.to_string());
         let (limit, currency) = (limit.as_deref(), alert.currency.as_str());
         let (used, tokens, token_limit) = (used.amount, used.tokens, limits.tokens);

@@ -112,7 +112,7 @@ impl Context {
         match reserved {
             Reserved::Granted(grant) => {
                 raise(client.meter(), &grant.alerts);
-                let state = grant.standing.state();
+                let state = grant.figures.state();
                 Ok(Reservation { client: client.clone(), id: grant.id, token: ask.token, state })
             }
             Reserved::Refused(refusal) => {

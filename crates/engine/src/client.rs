@@ -219,7 +219,7 @@ impl Client {
 
     pub(crate) async fn resolve(&self, requests: Vec<JobRequest>) -> Result<Vec<NewJob>, EnqueueError> {
         if requests.len() > MAX_BATCH {
-            let rule = format!("has {} entries; at most {MAX_BATCH} are taken at once", requests.len());
+            let rule = format!("has {} entries; at most {MAX_BATCH} are allowed at once", requests.len());
             return Err(Invalid::one("jobs", rule).into());
         }
         let catalog = self.catalog_for(requests.iter().map(|request| request.kind.as_str())).await?;

@@ -20,7 +20,10 @@ pub enum EnqueueError {
     #[error("idempotency key `{}` was used for another payload ({existing})", shown(key))]
     IdempotencyMismatch { key: String, existing: KeyUse },
 
-    #[error("unique key `{}` is held by job {existing}, which waits or whose window is not over", shown(key))]
+    #[error(
+        "unique key `{}` is held by job {existing}, which is waiting or whose window is not over",
+        shown(key)
+    )]
     UniqueRejected { key: String, existing: JobId },
 
     /// A job that runs before its enqueue returns cannot be one that exists only after a commit.

@@ -32,8 +32,8 @@ struct Alerts {
 
 impl Alerts {
     fn is_new(&mut self, alert: &Alert) -> bool {
-        let Alert { budget, threshold, at, standing, .. } = alert;
-        self.known.insert((budget.clone(), standing.month, threshold.percent, *at))
+        let Alert { budget, threshold, at, figures, .. } = alert;
+        self.known.insert((budget.clone(), figures.month, threshold.percent, *at))
     }
 }
 

@@ -57,17 +57,17 @@ impl Sweeper {
     pub async fn tick(&mut self, now: Instant) -> Result<Reclaimed, StoreError> {
         let taken = self.reclaim(now).await?;
         self.sweep_reservations(now).await?;
-        self.mend_workflows(now).await?;
+        self.repair_workflows(now).await?;
         Ok(taken)
     }
 
     /// Seldom: only processes of an older version leave something to repair.
-    async fn mend_workflows(&mut self, now: Instant) -> Result<(), StoreError> {
+    async fn repair_workflows(&mut self, now: Instant) -> Result<(), StoreError> {
         if self.mend_at.is_some_and(|at| now < at) {
             return Ok(());
         }
         self.mend_at = Some(now + MEND_EVERY);
-        let mended = self.store.mend_workflows().await?;
+        let mended = self.store.repair_workflows().await?;
         if mended > 0 {
             tracing::warn!(
                 workflows = mended,

@@ -1,7 +1,7 @@
-//! Measures `POST /v1/jobs`: 64 keep-alive connections, one request after the other on each, against a server on SQLite in
-//! this very process. `cargo run --release -p windlass-http --example load [-- SECONDS CONNECTIONS]`.
+//! Measures `POST /v1/jobs` with 64 keep-alive connections, one request at a time on each, against a server on SQLite
+//! in this process. Run it with `cargo run --release -p windlass-http --example load [-- SECONDS CONNECTIONS]`.
 
-// A measuring tool: it may stop where a server may not.
+// A benchmark: unlike a server, it may panic.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::sync::Arc;
@@ -58,7 +58,7 @@ async fn main() {
     store.close().await;
 }
 
-/// Microseconds per request until the time is up.
+/// Returns microseconds per request, measured until the deadline.
 async fn drive(address: std::net::SocketAddr, deadline: Instant) -> Histogram<u64> {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.set_nodelay(true).unwrap();
@@ -78,7 +78,7 @@ async fn drive(address: std::net::SocketAddr, deadline: Instant) -> Histogram<u6
     times
 }
 
-/// One whole answer, which has to be a 201.
+/// Reads one whole response, which must be a 201.
 async fn read_answer(stream: &mut TcpStream, buffer: &mut [u8]) {
     let mut filled = 0;
     loop {

@@ -1,4 +1,4 @@
-//! What every handler has at hand.
+//! Shared state of all handlers.
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ pub(crate) struct App {
     pub(crate) stats: Arc<Stats>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) parts: Parts,
-    /// True once the server stops: calls that wait answer with what there is.
+    /// True once the server stops. Waiting calls then return what they have.
     pub(crate) stop: watch::Receiver<bool>,
 }
 
-/// What parts show through routes of ours.
+/// What parts contribute to the engine's own routes.
 pub(crate) struct Parts {
     pub(crate) metrics: Vec<Metrics>,
     pub(crate) checks: Vec<Check>,
@@ -37,7 +37,7 @@ impl App {
     /// Resolves when the server stops.
     pub(crate) async fn stopping(&self) {
         let mut stop = self.stop.clone();
-        // The sender is gone only when the server is.
+        // The sender is dropped only with the server.
         let _ = stop.wait_for(|stop| *stop).await;
     }
 }

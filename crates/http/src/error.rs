@@ -1,4 +1,4 @@
-//! Why the server could not start or had to stop.
+//! Why the server could not start, or had to stop.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,13 +14,12 @@ pub enum ServerError {
     #[error("cannot listen on {bind}")]
     Listen { bind: SocketAddr, source: io::Error },
 
-    /// Two parts brought the same route: nobody could say which of them answers.
+    /// Two parts registered the same route.
     #[error("{method} {path} is served twice")]
     RouteTwice { method: String, path: &'static str },
 }
 
 impl ServerError {
-    /// What to do about it.
     pub fn remedy(&self) -> &'static str {
         match self {
             ServerError::Open { .. } => {

@@ -1,4 +1,4 @@
-//! A figure that is read once for everybody who asks within a while.
+//! A value that is read once for all callers within a period.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ impl<T: Clone> Fresh<T> {
         Fresh { lasts, kept: Mutex::new(None) }
     }
 
-    /// Who comes while it is read waits for that; who comes soon after gets the same. A failure is not kept.
+    /// Callers during a read wait for it; callers soon after get the same value. Errors are not cached.
     pub(crate) async fn get<E>(&self, read: impl Future<Output = Result<T, E>>) -> Result<T, E> {
         let mut kept = self.kept.lock().await;
         if let Some((read_at, value)) = &*kept
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn those_who_ask_together_are_served_by_one_reading() {
+    async fn concurrent_callers_share_one_read() {
         let readings = AtomicU32::new(0);
         let read = || async {
             tokio::task::yield_now().await;
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failure_is_not_kept() {
+    async fn an_error_is_not_cached() {
         let fresh = Fresh::new(Duration::from_secs(600));
         assert_eq!(fresh.get(async { Err::<u8, _>("down") }).await, Err("down"));
         assert_eq!(fresh.get(async { Ok::<_, &str>(7) }).await, Ok(7));

@@ -1,9 +1,8 @@
-//! Who may talk to a server without keys, and what every answer says to a browser.
+//! Protects a server without API keys, and sets security headers.
 //!
-//! A server on a loopback address is open to this machine, and a web page from anywhere runs on this machine too. So a
-//! request has to name a loopback host (a foreign name that resolves to 127.0.0.1 is refused: DNS rebinding), and one
-//! that a browser sends on behalf of another origin is refused (no page may press our buttons). No CORS header is ever
-//! sent.
+//! A server on a loopback address is open to this machine, but a web page from anywhere also runs on this machine. So a
+//! request must name a loopback host: a foreign name that resolves to 127.0.0.1 is refused (DNS rebinding). A request
+//! that a browser sends for another origin is refused too (CSRF). No CORS header is ever sent.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -16,7 +15,7 @@ use axum::response::Response;
 use windlass_core::input::shown;
 use windlass_pack::Problem;
 
-/// Nothing from anywhere but this server, and no script or style written into the page.
+/// Nothing from other origins, and no inline scripts or styles.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
                       frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
@@ -24,7 +23,7 @@ pub(crate) fn is_loopback(bind: &SocketAddr) -> bool {
     bind.ip().to_canonical().is_loopback()
 }
 
-/// For a server that runs open on a loopback address.
+/// For a server without keys on a loopback address.
 pub(crate) fn check(headers: &HeaderMap) -> Result<(), Problem> {
     let host = headers.get(HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if !is_local(host) {
@@ -47,7 +46,7 @@ pub(crate) fn check(headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
-/// An image or script of another site's page: no origin is named, but a seat among the listeners could be taken so.
+/// An image or script in another site's page. Browsers send no origin for it, but it could occupy a listener's slot.
 fn is_embedded(headers: &HeaderMap) -> bool {
     let says = |name: &str, word: &str| headers.get(name).is_some_and(|value| value == word);
     says("sec-fetch-site", "cross-site") && !says("sec-fetch-mode", "navigate")
@@ -57,7 +56,7 @@ fn forbidden(code: &'static str, detail: String) -> Problem {
     Problem::new(StatusCode::FORBIDDEN, code, "This request is not let in", detail)
 }
 
-/// `localhost`, `127.0.0.1`, `[::1]`, each with any port or none.
+/// `localhost`, `127.0.0.1` or `[::1]`, with or without a port.
 fn is_local(host: &str) -> bool {
     if let Ok(address) = host.parse::<SocketAddr>() {
         return is_loopback(&address);
@@ -70,7 +69,7 @@ fn is_local(host: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-/// Assets may be asked for again cheaply; everything else is of the moment.
+/// Assets may be revalidated; everything else must not be cached.
 pub(crate) fn seal(response: &mut Response) {
     let headers = response.headers_mut();
     let mut put = |name: HeaderName, value: &'static str| {
@@ -88,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_of_this_machine_are_local() {
+    fn only_loopback_names_are_local() {
         for host in
             ["localhost", "localhost:8080", "LOCALHOST:1", "127.0.0.1", "127.8.0.1:80", "[::1]", "[::1]:8080"]
         {

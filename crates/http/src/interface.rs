@@ -1,4 +1,4 @@
-//! Every route over one client, without a socket: served by [`crate::Server`], or called in this process.
+//! All routes over one client, without a socket: served by [`crate::Server`] or called in this process.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::router::{self, Counters};
 use crate::stats::Stats;
 use crate::{metrics, openapi, routes};
 
-/// The name of the engine's own part in clashes.
+/// The owner of the engine's own names, in clash reports.
 const OWNER: &str = "windlass";
 
 #[derive(Clone)]
@@ -33,7 +33,7 @@ pub struct Interface {
     stop: watch::Sender<bool>,
 }
 
-/// The names that are taken before any part registers one.
+/// The names in use before any part registers one.
 pub fn inventory() -> Inventory {
     let mut inventory = Inventory::of(OWNER);
     let mut own = routes::all(&None);
@@ -44,7 +44,7 @@ pub fn inventory() -> Inventory {
 }
 
 impl Interface {
-    /// The engine's routes and those of the parts, which are taken out of the assembly.
+    /// The engine's routes and those of the parts, which are moved out of the assembly.
     pub fn new(options: &Options, client: Client, assembly: &mut Assembly) -> Result<Interface, ServerError> {
         let (stop, stopped) = watch::channel(false);
         let counters = Arc::new(Counters::default());
@@ -73,7 +73,7 @@ impl Interface {
         self.router.clone()
     }
 
-    /// Calls that wait end, streams too.
+    /// Ends waiting calls and streams.
     pub(crate) fn stop(&self) {
         self.stop.send_replace(true);
     }
@@ -82,13 +82,13 @@ impl Interface {
         self.stop.subscribe()
     }
 
-    /// Calls the routes in this process, as `principal`.
+    /// Calls the routes in this process as `principal`.
     pub fn api(&self, principal: Principal) -> LocalApi {
         LocalApi { router: self.router.clone(), principal, before_changes: None }
     }
 }
 
-/// Every route there is but that of the document, which lists the others.
+/// All routes except that of the OpenAPI document, which lists the others.
 pub(crate) fn table(app: &routes::Table, assembly: &mut Assembly) -> Vec<Route> {
     let mut all = routes::all(app);
     all.extend(assembly.assets().into_iter().map(routes::asset));
@@ -96,14 +96,14 @@ pub(crate) fn table(app: &routes::Table, assembly: &mut Assembly) -> Vec<Route> 
     all
 }
 
-/// Makes the database ready for a change.
+/// Prepares the database for a change.
 pub type Preparation = Arc<dyn Fn() -> BoxFuture<'static, Result<(), Problem>> + Send + Sync>;
 
-/// Beside a request of this process: runs before a route that may change something, and never for one that reads.
+/// A request extension of local calls. It runs before a route that may change something, and never for a read.
 #[derive(Clone)]
 pub(crate) struct BeforeChanges(pub(crate) Preparation);
 
-/// The routes of this process. No socket, no `Host`: the caller is the process itself.
+/// The routes, called in this process. No socket and no `Host` header: the caller is trusted.
 pub struct LocalApi {
     router: Router,
     principal: Principal,
@@ -111,7 +111,7 @@ pub struct LocalApi {
 }
 
 impl LocalApi {
-    /// `prepare` runs before each call of a route that needs more than to read.
+    /// `prepare` runs before each call of a route that needs more than read access.
     pub fn before_changes(mut self, prepare: Preparation) -> LocalApi {
         self.before_changes = Some(BeforeChanges(prepare));
         self
@@ -121,8 +121,8 @@ impl LocalApi {
 #[async_trait]
 impl Api for LocalApi {
     async fn send(&self, request: ApiRequest) -> Result<ApiAnswer, ApiError> {
-        if let Some(misled) = request.misled() {
-            return Err(misled);
+        if let Some(check_path) = request.check_path() {
+            return Err(check_path);
         }
         let broken = |why: String| ApiError::Unreachable { server: "this process".to_owned(), why };
         let mut built = Request::builder().method(request.method.clone()).uri(request.target());

@@ -1,8 +1,8 @@
 //! The HTTP interface: jobs and queues as JSON under `/v1`, metrics, the OpenAPI document, and the dashboard.
 //!
-//! Owns the server, the table of the engine's routes and their wire shapes ([`view`]); parts bring theirs through
-//! [`windlass_pack`]. Knows no SQL and no rule of the engine: a handler reads the request, asks the
-//! [`windlass_engine::Client`] and shows the answer. No route is served that is not in the table, and the table is the document.
+//! Owns the server, the table of the engine's routes and their wire format ([`view`]). Parts register theirs through
+//! [`windlass_pack`]. Contains no SQL and no rules: a handler reads the request, calls the [`windlass_engine::Client`]
+//! and formats the result. Every route that is served is in the table, and the OpenAPI document is generated from it.
 
 #![forbid(unsafe_code)]
 

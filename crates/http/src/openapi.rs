@@ -1,4 +1,4 @@
-//! The OpenAPI 3.1 document, made from the table of routes; only the examples are written beside it.
+//! The OpenAPI 3.1 document, generated from the table of routes.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,14 +9,15 @@ use windlass_pack::{Answered, Assembly, Parameter, Place, Route, Schemas, Scope,
 
 use crate::view::FieldError;
 
-/// The document a server with these parts serves at `/openapi.json`, byte for byte. Needs neither server nor database.
+/// The document that a server with these parts serves at `/openapi.json`, byte for byte. Needs neither server nor
+/// database.
 pub fn document(assembly: &mut Assembly) -> String {
     let mut routes = crate::interface::table(&None, assembly);
     let document = add(&mut routes);
     String::from_utf8_lossy(&document).into_owned()
 }
 
-/// Adds the route that serves the document, and answers with it; the document lists it too.
+/// Adds the route that serves the document and returns the document, which lists that route too.
 pub(crate) fn add(routes: &mut Vec<Route>) -> Bytes {
     let document = Arc::new(OnceLock::<Bytes>::new());
     let served = document.clone();
@@ -114,12 +115,12 @@ fn parameter(route: &Route, parameter: &Parameter) -> Value {
     described
 }
 
-/// `/v1/jobs/{id}` belongs to `jobs`, everything beside the interface to `server`.
+/// `/v1/jobs/{id}` belongs to `jobs`; everything outside `/v1` to `server`.
 fn tag(path: &str) -> &str {
     path.strip_prefix("/v1/").and_then(|rest| rest.split('/').next()).unwrap_or("server")
 }
 
-/// The shape of every error, which [`crate::problem::Problem`] writes.
+/// The schema of errors, as written by [`crate::problem::Problem`].
 fn problem(schemas: &mut Schemas) {
     schemas.object("Problem", "What went wrong (RFC 9457).", |problem| {
         problem.required::<String>("type", "");

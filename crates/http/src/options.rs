@@ -1,28 +1,27 @@
-//! How the server is bounded.
+//! Limits and timeouts of the server.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Loopback only as long as there are no keys.
+    /// Must be loopback as long as there are no API keys.
     pub bind: SocketAddr,
     /// The `application` label of every metric.
     pub application: String,
     /// Largest body of `POST /v1/jobs`.
     pub body_limit: usize,
-    /// How long a client may take to send its head, and how long a connection may stand idle: hyper has one clock for both.
+    /// Timeout for the request head and for idle connections; hyper has one timer for both.
     pub head_timeout: Duration,
-    /// How long a client may take to send its body.
+    /// Timeout for the request body.
     pub body_timeout: Duration,
-    /// How long a client may take nothing of its answer before it is disconnected. An event stream with nothing to say
-    /// does not count.
+    /// A client that reads nothing of its response for this long is disconnected. An idle event stream does not count.
     pub write_timeout: Duration,
-    /// How long open connections may take to end after a stop was asked for.
+    /// How long open connections may take to end after a stop.
     pub grace: Duration,
-    /// Connections served at once; more wait in the system's backlog.
+    /// Concurrent connections; more wait in the listen backlog.
     pub connections: usize,
-    /// Listeners of `/v1/stream` at once.
+    /// Concurrent listeners of `/v1/stream`.
     pub listeners: usize,
 }
 

@@ -1,7 +1,7 @@
-//! A stream whose writes do not wait for ever for a client that stopped reading.
+//! A stream whose writes time out if the client stops reading.
 //!
-//! The clock runs only while bytes wait to be taken and starts anew with each that is: a slow client is served to
-//! the end, an event stream with nothing to say stands as long as it likes.
+//! The timer runs only while bytes are waiting and restarts whenever some are accepted. So a slow client is served to
+//! the end, and an idle event stream may stay open.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -24,7 +24,7 @@ impl<S> Patient<S> {
         Patient { stream, patience, give_up, waiting: None }
     }
 
-    /// What came of a write: the same, or an error where nothing was taken for too long.
+    /// Passes the result of a write through, or fails if nothing was accepted for too long.
     fn watch<T>(&mut self, wrote: Poll<io::Result<T>>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
         if wrote.is_ready() {
             self.waiting = None;
@@ -35,7 +35,7 @@ impl<S> Patient<S> {
         ready!(waiting.as_mut().poll(cx));
         self.waiting = None;
         (self.give_up)(&self.stream);
-        let why = format!("the client took nothing of its answer for {patience:?}");
+        let why = format!("the client read nothing of its response for {patience:?}");
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, why)))
     }
 }
@@ -86,7 +86,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether the other side took all of it at once.
+    /// Whether the other side accepted all bytes at once.
     async fn taken(stream: &mut Patient<tokio::io::DuplexStream>, bytes: &[u8]) -> bool {
         std::future::poll_fn(|cx| {
             Poll::Ready(matches!(Pin::new(&mut *stream).poll_write(cx, bytes), Poll::Ready(Ok(_))))
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_clock_runs_while_bytes_wait_and_starts_anew_with_each_taken() {
+    async fn the_timer_runs_while_bytes_wait_and_restarts_when_some_are_accepted() {
         let (near, mut far) = duplex(4);
         let mut stream = Patient::new(near, Duration::from_secs(60), |_| panic!("it gave up"));
         let mut room = [0; 4];
@@ -103,20 +103,20 @@ mod tests {
         assert!(!taken(&mut stream, b"more").await);
         let first = stream.waiting.as_ref().unwrap().deadline();
         assert!(!taken(&mut stream, b"more").await);
-        assert_eq!(stream.waiting.as_ref().unwrap().deadline(), first, "asking again wins no time");
+        assert_eq!(stream.waiting.as_ref().unwrap().deadline(), first, "polling again does not extend it");
         far.read_exact(&mut room).await.unwrap();
         assert!(taken(&mut stream, b"more").await && stream.waiting.is_none());
         assert!(!taken(&mut stream, b"last").await);
-        assert!(stream.waiting.as_ref().unwrap().deadline() > first, "what was taken wins all of it");
+        assert!(stream.waiting.as_ref().unwrap().deadline() > first, "accepted bytes restart it");
     }
 
     #[tokio::test]
-    async fn who_takes_nothing_is_given_up() {
+    async fn a_client_that_reads_nothing_is_disconnected() {
         let (near, _far) = duplex(4);
         let mut stream = Patient::new(near, Duration::from_millis(20), |_| {});
         let write = tokio::time::timeout(Duration::from_secs(10), stream.write_all(b"more than fits"));
-        let error = write.await.expect("it waits on").unwrap_err();
+        let error = write.await.expect("no timeout").unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-        assert_eq!(error.to_string(), "the client took nothing of its answer for 20ms");
+        assert_eq!(error.to_string(), "the client read nothing of its response for 20ms");
     }
 }

@@ -1,7 +1,7 @@
-//! Reads fresh jobs back for their callers, many at once.
+//! Reads newly enqueued jobs back for their callers, many at once.
 //!
-//! An enqueue answers with the job as the database has it, because its times are the database's. A read per request would
-//! cost as much as the write.
+//! An enqueue returns the job as stored, because its times come from the database. One read per request would cost as
+//! much as the write.
 
 use std::collections::HashMap;
 
@@ -23,7 +23,7 @@ impl ReadBack {
             let client = client.clone();
             async move {
                 match read(&client, &ids).await {
-                    // Cloned: two callers may have met the same duplicate.
+                    // Cloned, because two callers may have got the same duplicate.
                     Ok(jobs) => ids.iter().map(|id| Ok(jobs.get(id).cloned())).collect(),
                     Err(problem) => ids.iter().map(|_| Err(problem.clone())).collect(),
                 }
@@ -32,14 +32,14 @@ impl ReadBack {
         ReadBack { reads }
     }
 
-    /// `None` when it was deleted meanwhile.
+    /// `None` if it was deleted meanwhile.
     pub(crate) async fn job(&self, id: JobId) -> Result<Option<JobRecord>, Problem> {
         let closed = || Err(Problem::internal("a job could not be read back", "the reader has ended"));
         self.reads.ask(id).await.unwrap_or_else(closed)
     }
 }
 
-/// Those of the jobs that exist.
+/// Jobs that do not exist are left out.
 pub(crate) async fn read(client: &Client, ids: &[JobId]) -> Result<HashMap<JobId, JobRecord>, Problem> {
     let mut jobs = HashMap::with_capacity(ids.len());
     for ids in ids.chunks(MAX_READ) {

@@ -1,4 +1,4 @@
-//! From the object of `POST /v1/jobs`, also a line of `enqueue --bulk`, to what the engine is asked.
+//! Parses the object of `POST /v1/jobs` or a line of `enqueue --bulk` into a request for the engine.
 
 use serde_json::{Value, json};
 use windlass_core::input::{MAX_ATTEMPTS, shown};
@@ -8,13 +8,13 @@ use windlass_engine::JobRequest;
 use windlass_pack::fields::Fields;
 use windlass_pack::{Schemas, Shape};
 
-/// Takes every field it knows; what is left over is refused by name.
+/// Reads all known fields; unknown ones are refused by name.
 pub fn job_request(fields: Fields<'_>) -> Result<JobRequest, Invalid> {
     let (request, invalid) = read_job(fields);
     invalid.into_result().map(|()| request)
 }
 
-/// What could be read, and what could not.
+/// The fields that could be read, and the problems with the others.
 pub(crate) fn read_job(mut fields: Fields<'_>) -> (JobRequest, Invalid) {
     let request = JobRequest {
         kind: fields.required_text("kind"),
@@ -50,17 +50,17 @@ fn on_conflict(text: &str) -> Result<OnConflict, String> {
     }
 }
 
-/// What [`job_request`] takes.
+/// The schema of what [`job_request`] reads.
 pub(crate) struct NewJob;
 
 impl Shape for NewJob {
     fn schema(schemas: &mut Schemas) -> Value {
         schemas.object("NewJob", "A job to be enqueued; everything but the kind has a default.", |job| {
             job.required::<String>("kind", "`GET /v1/kinds` lists them");
-            job.optional::<Value>("payload", "Any JSON, at most 1 MiB; {} when not given");
-            job.optional::<Priority>("priority", "0 is most urgent; the kind's when not given");
+            job.optional::<Value>("payload", "Any JSON, at most 1 MiB; {} by default");
+            job.optional::<Priority>("priority", "0 is most urgent; the kind's by default");
             job.optional::<Moment>("run_at", "When it is due; a time in the past means now");
-            job.optional::<Span>("delay", "Due after this time; not together with run_at");
+            job.optional::<Span>("delay", "Due after this long; not together with run_at");
             job.optional::<String>(
                 "unique_key",
                 "At most one job per key, until it has finished or, with unique_until, until it starts",
@@ -75,17 +75,17 @@ impl Shape for NewJob {
             );
             job.optional::<Span>(
                 "unique_for",
-                "For this long another with that key and a window is a duplicate, also when this one has finished",
+                "For this long, another job with that key and a window is a duplicate, even if this one has finished",
             );
             job.optional::<String>(
                 "idempotency_key",
-                "The same key and body again is answered with the first job",
+                "Repeating the same key and body returns the first job",
             );
             job.optional::<String>(
                 "concurrency_key",
-                "Of the kind's jobs with this key only `key_concurrency` run at once, the others wait in line",
+                "Of the kind's jobs with this key only `key_concurrency` run at once; the others are blocked",
             );
-            job.optional::<Attempts>("max_attempts", "All runs, the first included");
+            job.optional::<Attempts>("max_attempts", "All runs, including the first");
             job.optional::<Span>("timeout", "How long one run may take");
             job.optional::<Vec<String>>("tags", "Words to find the job by, at most 16");
         })
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn strict_and_exact() {
+    fn unknown_fields_are_refused_and_numbers_are_exact() {
         let job = parse(r#"{"kind":"NOOP","payload":{"n":12345678901234567890123},"delay":"5m"}"#).unwrap();
         assert_eq!(job.payload, br#"{"n":12345678901234567890123}"#);
         assert_eq!(job.delay, Some(std::time::Duration::from_secs(300)));
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(fields, ["run_at", "delay", "on_conflict", "prio"]);
     }
 
-    /// The document promises exactly what the reader takes.
+    /// The OpenAPI document lists exactly the fields that are read.
     #[test]
     fn the_schema_has_the_fields_that_are_read() {
         let mut schemas = Schemas::default();

@@ -1,7 +1,7 @@
-//! From the table of routes to something that serves it.
+//! Serves the table of routes.
 //!
-//! Owns what happens around every handler: the guard, the reading of the request, a handler that panics, the headers of
-//! the answer, and the count of answers per route.
+//! Owns what happens around every handler: the guard, reading the request, catching panics, response headers, and
+//! counting responses per route.
 
 use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
@@ -23,10 +23,10 @@ use crate::guard;
 use crate::interface::BeforeChanges;
 use crate::options::Options;
 
-/// The name of a caller without a key.
+/// The actor for a caller without a key.
 const OPEN: &str = "http";
 
-/// Answers per route and class of status, for the metrics.
+/// Responses per route and status class, for the metrics.
 #[derive(Default)]
 pub(crate) struct Counters {
     routes: std::sync::OnceLock<Vec<Counted>>,
@@ -46,7 +46,7 @@ impl Counted {
         }
     }
 
-    /// Those that were ever answered.
+    /// Classes that occurred at least once.
     pub(crate) fn classes(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let names = ["1xx", "2xx", "3xx", "4xx", "5xx"];
         let counts = self.classes.iter().map(|count| count.load(Ordering::Relaxed));
@@ -101,11 +101,11 @@ pub(crate) fn build(
     Ok(router.fallback(no_route).method_not_allowed_fallback(no_method))
 }
 
-/// A hole of a path and what stands in it.
+/// A path parameter and its value.
 type Filled = Option<(&'static str, &'static str)>;
 
-/// Paths that end in a word where this route's ends in a hole, and do not serve its method: an entity may be called
-/// `bulk`. With the hole and the word.
+/// Paths with a fixed last segment where this route has a parameter, if they do not serve its method. For example, an
+/// entity may be called `bulk`. Returned with the parameter and the segment.
 fn shadows<'a>(
     served: &'a [(Method, &'static str)],
     route: &'a Route,
@@ -171,7 +171,7 @@ async fn answer(
     }
 }
 
-/// Who calls: the process itself says so beside the request, where no client can; everybody else comes in by the guard.
+/// The caller. A local call carries its principal in an extension, which no client can set; all others pass the guard.
 fn principal(request: &Request<Body>) -> Result<Principal, Problem> {
     if let Some(principal) = request.extensions().get::<Principal>() {
         return Ok(principal.clone());
@@ -180,7 +180,7 @@ fn principal(request: &Request<Body>) -> Result<Principal, Problem> {
     Ok(Principal::unrestricted(OPEN))
 }
 
-/// A route that names no scope is nobody's.
+/// A route without a scope is refused.
 fn authorise(route: &Route, principal: &Principal) -> Result<(), Problem> {
     match route.scope {
         Some(scope) if principal.may(scope) => Ok(()),

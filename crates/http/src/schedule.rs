@@ -1,4 +1,5 @@
-//! From the object of `PUT /v1/schedules/{name}`, also a file of `schedules put`, to a description that core checks.
+//! Parses the object of `PUT /v1/schedules/{name}` or a file of `schedules put` into a specification that core
+//! validates.
 
 use std::collections::BTreeMap;
 
@@ -11,23 +12,23 @@ use windlass_pack::{Schemas, Shape};
 
 use crate::request::{Attempts, Priority, Span};
 
-/// A schedule as it was described, with the words in which it was.
+/// A schedule, and the names of the fields it was written with.
 pub struct Described {
     pub spec: ScheduleSpec,
-    /// What its first rules are called: `cron`, `every`. The others are `rules[n]`.
+    /// Field names of the first rules: `cron`, `every`. Others are `rules[n]`.
     words: Vec<&'static str>,
 }
 
-/// Not wrong in itself: what is written under each is looked at all the same.
+/// The fields are still validated one by one.
 const TOGETHER: &str = "cannot be given together with cron or every, nor these together";
 
 impl Described {
-    /// A schedule of one rule that has no name of its own.
+    /// A schedule with one rule from a single field.
     pub fn short(spec: ScheduleSpec, word: &'static str) -> Described {
         Described { spec, words: vec![word] }
     }
 
-    /// Problems under the names of what was written, each once.
+    /// Renames the fields of problems to those the user wrote, each once.
     pub fn in_its_words(&self, invalid: Invalid) -> Invalid {
         let mut named = Invalid::default();
         for problem in invalid.problems {
@@ -51,8 +52,8 @@ impl Described {
         }
     }
 
-    /// The rules it breaks beside what could not be read of it, without what follows only from that: a rule that was not
-    /// read breaks none, and what names a calendar that was not read is not wrong.
+    /// Combines parse problems with violated rules. Drops problems that only follow from a parse problem: of a rule
+    /// that was not read, or about a calendar that was not read.
     pub(crate) fn beside(&self, mut found: Invalid, rules: Invalid) -> Invalid {
         let together = found.problems.iter().position(|problem| problem.rule == TOGETHER);
         let together = together.map(|place| found.problems.remove(place));
@@ -75,13 +76,13 @@ impl Described {
     }
 }
 
-/// Takes every field it knows; what is left over is refused by name.
+/// Reads all known fields; unknown ones are refused by name.
 pub fn schedule_request(name: &str, fields: Fields<'_>) -> Result<Described, Invalid> {
     let (described, invalid) = read_schedule(name, fields);
     invalid.into_result().map(|()| described)
 }
 
-/// What could be read, and what could not.
+/// The fields that could be read, and the problems with the others.
 pub(crate) fn read_schedule(name: &str, mut fields: Fields<'_>) -> (Described, Invalid) {
     let (rules, words) = rules(&mut fields);
     let spec = ScheduleSpec {
@@ -111,8 +112,7 @@ fn catch_up(fields: &mut Fields<'_>) -> Option<u32> {
     u32::try_from(ticks).ok()
 }
 
-/// `rules`, or one of `cron` and `every` with `calendar` and `during` beside it. Who gives more than one of them gets all of
-/// them looked at.
+/// `rules`, or one of `cron` and `every` with `calendar` and `during`. If several are given, all of them are validated.
 fn rules(fields: &mut Fields<'_>) -> (Vec<RuleSpec>, Vec<&'static str>) {
     let (cron, every) = (fields.text("cron"), fields.text("every"));
     let (calendar, during) = (fields.text("calendar"), phases(fields));
@@ -168,13 +168,13 @@ fn listed(fields: &mut Fields<'_>, raw: &RawValue) -> Vec<RuleSpec> {
             };
             rule.end().map(|()| spec)
         });
-        // One that could not be read keeps its place, so that the others keep theirs.
+        // A placeholder for a rule that could not be read, so that the others keep their index.
         rules.push(rule.unwrap_or_default());
     }
     rules
 }
 
-/// By name, each as a file of `schedules calendar` has it.
+/// By name, in the format of `schedules calendar` files.
 fn calendars(fields: &mut Fields<'_>) -> Vec<CalendarSpec> {
     let Some(raw) = fields.raw("calendars") else { return Vec::new() };
     let Ok(named) = serde_json::from_str::<BTreeMap<String, &RawValue>>(raw.get()) else {
@@ -207,7 +207,7 @@ fn lists(fields: &mut Fields<'_>, name: &'static str) -> BTreeMap<String, Vec<St
     })
 }
 
-/// An object inside another; its problems are the outer one's.
+/// Reads a nested object; its problems are added to the outer one's.
 fn object<T>(
     fields: &mut Fields<'_>,
     name: &str,
@@ -231,32 +231,32 @@ fn object<T>(
     None
 }
 
-/// What [`schedule_request`] takes.
+/// The schema of what [`schedule_request`] reads.
 pub(crate) struct NewSchedule;
 
 impl Shape for NewSchedule {
     fn schema(schemas: &mut Schemas) -> Value {
-        let about = "When a job is enqueued again and again: one of cron, every and rules says when.";
+        let about = "When to enqueue a recurring job: exactly one of cron, every and rules.";
         schemas.object("NewSchedule", about, |schedule| {
             schedule.optional::<String>(
                 "cron",
-                "Five fields (minute, hour, day of month, month, day of week), six with seconds first, or @daily and its kin",
+                "Five fields (minute, hour, day of month, month, day of week), six with seconds first, or a macro such as @daily",
             );
-            schedule.optional::<Span>("every", "A steady interval, counted from the schedule's making");
-            schedule.optional::<String>("calendar", "Of cron or every: NYSE, or one of calendars");
-            schedule.optional::<Phases>("during", "Only in these phases of the calendar; open when not given");
+            schedule.optional::<Span>("every", "A fixed interval, counted from the creation of the schedule");
+            schedule.optional::<String>("calendar", "For cron or every: NYSE, or one of calendars");
+            schedule.optional::<Phases>("during", "Only in these phases of the calendar; open by default");
             schedule.optional::<Vec<NewRule>>("rules", "It ticks whenever one of them does");
             schedule.required::<String>("kind", "`GET /v1/kinds` lists them");
-            schedule.optional::<Value>("payload", "Any JSON; {} when not given");
-            schedule.optional::<String>("zone", "IANA name; that of the calendar, else UTC, when not given");
+            schedule.optional::<Value>("payload", "Any JSON; {} by default");
+            schedule.optional::<String>("zone", "IANA name; by default that of the calendar, else UTC");
             schedule.optional::<NewCalendars>("calendars", "By name, for the rules of this schedule");
-            schedule.optional::<MisfireWord>("misfire", "What becomes of ticks nobody was there for; once by default");
-            schedule.optional::<CatchUp>("catch_up", "Most ticks made up for at once under `all`");
-            schedule.optional::<Priority>("priority", "0 is most urgent; the kind's when not given");
-            schedule.optional::<Attempts>("max_attempts", "All runs, the first included");
+            schedule.optional::<MisfireWord>("misfire", "What happens to ticks that passed while no process was running; once by default");
+            schedule.optional::<CatchUp>("catch_up", "Most ticks caught up at once under `all`");
+            schedule.optional::<Priority>("priority", "0 is most urgent; the kind's by default");
+            schedule.optional::<Attempts>("max_attempts", "All runs, including the first");
             schedule.optional::<Span>("timeout", "How long one run may take");
             schedule.optional::<String>("unique_key", "A tick that finds a job of this key waiting or running adds none");
-            schedule.optional::<String>("concurrency_key", "Jobs with the same key belong together");
+            schedule.optional::<String>("concurrency_key", "Jobs of a kind with the same key share a lane");
             schedule.optional::<Vec<String>>("tags", "Words to find its jobs by, at most 14");
         })
     }
@@ -266,11 +266,11 @@ struct NewRule;
 
 impl Shape for NewRule {
     fn schema(schemas: &mut Schemas) -> Value {
-        schemas.object("NewRule", "One expression, and where on a calendar it counts.", |rule| {
+        schemas.object("NewRule", "One expression, optionally restricted to phases of a calendar.", |rule| {
             rule.required::<String>("expr", "As for cron, or `every 90s`");
-            rule.optional::<String>("zone", "The schedule's when not given");
+            rule.optional::<String>("zone", "The schedule's by default");
             rule.optional::<String>("calendar", "NYSE, or one of the schedule's calendars");
-            rule.optional::<Phases>("during", "Only in these phases of the calendar; open when not given");
+            rule.optional::<Phases>("during", "Only in these phases of the calendar; open by default");
         })
     }
 }
@@ -316,7 +316,7 @@ impl Shape for NewCalendar {
             calendar.required::<String>("zone", "IANA name");
             calendar.optional::<Hours>("sessions", "By days of the week: {\"mon-fri\": [\"09:00-17:30\"]}");
             calendar.optional::<Vec<String>>("closed", "Dates: 2026-12-24, or 12-24 for every year");
-            calendar.optional::<Hours>("half_days", "Dates with sessions of their own");
+            calendar.optional::<Hours>("half_days", "Dates with their own sessions");
         })
     }
 }
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn short_and_long_say_the_same() {
+    fn short_and_long_forms_are_equivalent() {
         let short = read(r#"{"kind":"K","cron":"@daily","calendar":"NYSE","during":"day_off"}"#).unwrap();
         let long = read(r#"{"kind":"K","rules":[{"expr":"@daily","calendar":"NYSE","during":["day_off"]}]}"#)
             .unwrap();
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_rule_is_refused_in_its_own_words() {
+    fn problems_of_a_short_rule_use_its_field_names() {
         let fields = |text: &str| -> Vec<String> {
             let described = read(text).unwrap();
             let invalid = described.spec.plan(windlass_core::Time(0)).unwrap_err();
@@ -399,7 +399,7 @@ mod tests {
         assert_eq!(fields(r#"{"kind":"K","rules":[{"expr":"61 * * * *"}]}"#), ["rules[0].minute"]);
     }
 
-    /// The document promises exactly what the reader takes.
+    /// The OpenAPI document lists exactly the fields that are read.
     #[test]
     fn the_schema_has_the_fields_that_are_read() {
         let mut schemas = Schemas::default();

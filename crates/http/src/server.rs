@@ -1,7 +1,7 @@
-//! The listening socket and the connections on it.
+//! The listening socket and its connections.
 //!
-//! Owns who may be served (an address other machines can reach is refused as long as there are no keys), the bounds on
-//! connections and slow clients, and the stop: no new connection, open requests end, then the rest is dropped.
+//! Refuses an address that other machines can reach as long as there are no API keys. Limits connections and slow
+//! clients. On a stop it accepts no new connections, lets open requests end, then closes the rest.
 
 use std::io;
 use std::net::SocketAddr;
@@ -25,7 +25,7 @@ use crate::patient::Patient;
 
 /// Largest request head.
 const HEAD_BYTES: usize = 64 * 1024;
-/// After an error of the system's (no file handle left), before the next try.
+/// Pause after a system error such as running out of file handles.
 const BREATH: Duration = Duration::from_millis(100);
 
 pub struct Server {
@@ -36,7 +36,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens; nothing is answered before [`Server::run`].
+    /// Starts listening. Nothing is answered before [`Server::run`].
     pub async fn bind(options: Options, interface: Interface) -> Result<Server, ServerError> {
         let bind = options.bind;
         if !guard::is_loopback(&bind) {
@@ -51,7 +51,7 @@ impl Server {
         Ok(Server { listener, address, interface, options })
     }
 
-    /// With the port that was given when none was asked for.
+    /// With the actual port if port 0 was requested.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -94,7 +94,7 @@ impl Server {
 
 type Seat = tokio::sync::OwnedSemaphorePermit;
 
-/// A seat first: whoever finds none stays in the system's backlog.
+/// Waits for a free slot first. Without one, clients stay in the listen backlog.
 async fn accept(listener: &TcpListener, seats: &Arc<Semaphore>) -> io::Result<(TcpStream, Seat)> {
     let seat = seats.clone().acquire_owned().await.map_err(io::Error::other)?;
     let (stream, _) = listener.accept().await?;
@@ -107,7 +107,7 @@ async fn serve(
     (head_timeout, write_timeout): (Duration, Duration),
     mut stop: watch::Receiver<bool>,
 ) {
-    // Answers are small and complete: holding them back for more would only add delay.
+    // Responses are small and complete; delaying them would not combine anything.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY could not be set");
     }
@@ -130,7 +130,7 @@ async fn serve(
     }
 }
 
-/// What the client never took would stay in the system's memory for minutes after an ordinary close.
+/// After a normal close, data the client never read would stay in kernel memory for minutes.
 fn reset(stream: &TcpStream) {
     if let Err(error) = stream.set_zero_linger() {
         tracing::debug!(%error, "SO_LINGER could not be set");

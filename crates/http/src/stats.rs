@@ -1,7 +1,7 @@
-//! The figures of all queues: on request, and once a second for everybody who listens.
+//! Statistics of all queues, on request and once a second for all listeners.
 //!
-//! One sampler serves all listeners and sleeps while there is none. Percentiles are read from the workers' minutes, which
-//! change every ten seconds, so they are kept for a few; what is counted is kept for one.
+//! One sampler serves all listeners and stops while there are none. Percentiles come from the workers' per-minute
+//! statistics, which change every ten seconds, so they are cached for a few seconds. Counts are cached for one second.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const EVERY: Duration = Duration::from_secs(1);
 const MEASURED_FRESH: Duration = Duration::from_secs(5);
 
 type MeasuredQueues = Arc<HashMap<QueueId, Measured>>;
-/// Name and value of each figure that a part brings.
+/// Name and value of each figure from a part.
 pub(crate) type PartFigures = Arc<Vec<(&'static str, Option<u64>)>>;
 type Dead = Arc<HashMap<QueueId, DeadCount>>;
 
@@ -36,7 +36,7 @@ pub(crate) struct Stats {
     dead: Fresh<Dead>,
     measured: Fresh<MeasuredQueues>,
     seats: Arc<Semaphore>,
-    /// The newest event, ready to send.
+    /// The latest event, ready to send.
     feed: watch::Sender<Bytes>,
     sampling: AtomicBool,
 }
@@ -70,7 +70,7 @@ impl Stats {
         self.measured.get(async { Ok(Arc::new(self.client.measured().await?)) }).await
     }
 
-    /// Of the queues that have some.
+    /// Only queues that have some.
     pub(crate) async fn dead(&self) -> Result<Dead, StoreError> {
         let read = async {
             let counts = self.client.dead_letters().await?;
@@ -79,7 +79,7 @@ impl Stats {
         self.dead.get(read).await
     }
 
-    /// Figures of parts, in the order they were registered.
+    /// In the order of registration.
     async fn part_figures(&self) -> Result<PartFigures, StoreError> {
         let read = async {
             let mut all = Vec::new();
@@ -104,14 +104,14 @@ impl Stats {
         })
     }
 
-    /// A seat among the listeners; `None` when all are taken.
+    /// A listener's slot; `None` if all are taken.
     pub(crate) fn listen(
         self: &Arc<Self>,
         stop: watch::Receiver<bool>,
     ) -> Option<impl Stream<Item = Result<Bytes, std::convert::Infallible>> + use<>> {
         let seat = self.seats.clone().try_acquire_owned().ok()?;
         let mut events = self.feed.subscribe();
-        // What was sampled for those who left is old.
+        // The last sample may be from before a pause without listeners.
         events.mark_unchanged();
         if !self.sampling.swap(true, Ordering::AcqRel) {
             tokio::spawn(sample_while_heard(self.clone()));
@@ -131,7 +131,7 @@ struct Listener {
 }
 
 impl Listener {
-    /// `None` when the server stops: an endless answer must not hold it up.
+    /// `None` when the server stops, so that endless responses do not delay it.
     async fn next(&mut self) -> Option<Bytes> {
         tokio::select! {
             changed = self.events.changed() => {
@@ -150,7 +150,7 @@ async fn sample_while_heard(stats: Arc<Stats>) {
         ticks.tick().await;
         if stats.feed.receiver_count() == 0 {
             stats.sampling.store(false, Ordering::Release);
-            // Somebody may have come between the count and the word that nobody samples.
+            // A listener may have arrived between the count and the end of sampling.
             if stats.feed.receiver_count() == 0 || stats.sampling.swap(true, Ordering::AcqRel) {
                 return;
             }

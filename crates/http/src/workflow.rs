@@ -1,4 +1,4 @@
-//! From the object of `POST /v1/workflows`, also the file of `workflows run`, to what the engine is asked.
+//! Parses the object of `POST /v1/workflows` or the file of `workflows run` into a request for the engine.
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -10,13 +10,13 @@ use windlass_pack::{Schemas, Shape};
 
 use crate::request::{Attempts, Moment, Priority, Span, read_job};
 
-/// Every broken rule at once, those of the jobs included.
+/// Reports all problems at once, including those of the jobs.
 pub fn workflow_request(fields: Fields<'_>) -> Result<WorkflowRequest, Invalid> {
     let (request, invalid) = read_workflow(fields);
     invalid.into_result().map(|()| request)
 }
 
-/// What could be read, and what could not. A job that is none keeps its place.
+/// What could be read, and the problems with the rest. An unreadable job keeps its index.
 pub(crate) fn read_workflow(mut fields: Fields<'_>) -> (WorkflowRequest, Invalid) {
     let name = fields.text("name");
     let on_failure = fields.parsed("on_failure", str::parse::<OnFailure>).unwrap_or_default();
@@ -71,17 +71,17 @@ fn member(mut fields: Fields<'_>) -> (MemberRequest, Invalid) {
     (MemberRequest { name, job, after, on_failure, compensate }, invalid)
 }
 
-/// What [`workflow_request`] takes.
+/// The schema of what [`workflow_request`] reads.
 pub(crate) struct NewWorkflow;
 
 impl Shape for NewWorkflow {
     fn schema(schemas: &mut Schemas) -> Value {
-        let about = "Jobs that are written together, some of which run after others.";
+        let about = "Jobs enqueued together, some of which run after others.";
         schemas.object("NewWorkflow", about, |workflow| {
-            workflow.optional::<String>("name", "For people; many workflows may have the same");
+            workflow.optional::<String>("name", "For people; need not be unique");
             workflow.optional::<Policy>(
                 "on_failure",
-                "What a job that ends without success means for the rest; stop by default",
+                "What a job that ends without success means for the others; stop by default",
             );
             workflow.required::<Members>("jobs", "In any order");
         })
@@ -117,21 +117,18 @@ struct Member;
 
 impl Shape for Member {
     fn schema(schemas: &mut Schemas) -> Value {
-        schemas.object("NewWorkflowJob", "A job and those it runs after.", |job| {
-            job.required::<String>("name", "Unlike that of any other job of the workflow");
+        schemas.object("NewWorkflowJob", "A job and the jobs it runs after.", |job| {
+            job.required::<String>("name", "Unique within the workflow");
             job.optional::<Vec<String>>("after", "Names of the jobs that end before it starts");
-            job.optional::<OwnPolicy>(
-                "on_failure",
-                "What its own failure means, where that is not what the workflow says",
-            );
+            job.optional::<OwnPolicy>("on_failure", "Overrides on_failure of the workflow for this job");
             job.optional::<Undo>(
                 "compensate",
-                "Takes it back, should the workflow fail after it has completed; only where that compensates",
+                "Undoes it if the workflow fails after it has completed; only with compensate",
             );
             plain_fields(job);
             job.optional::<Moment>("run_at", "Not before this time");
-            job.optional::<Span>("delay", "So long after those it runs after have ended");
-            job.optional::<String>("concurrency_key", "Jobs with the same key belong together");
+            job.optional::<Span>("delay", "Starts this long after the jobs it runs after have ended");
+            job.optional::<String>("concurrency_key", "Jobs of a kind with the same key share a lane");
             job.optional::<Vec<String>>("tags", "Words to find the job by, at most 16");
         })
     }
@@ -141,15 +138,15 @@ struct Undo;
 
 impl Shape for Undo {
     fn schema(schemas: &mut Schemas) -> Value {
-        schemas.object("NewUndoJob", "A job that takes another one back.", plain_fields)
+        schemas.object("NewUndoJob", "A job that undoes another.", plain_fields)
     }
 }
 
 fn plain_fields(job: &mut windlass_pack::shape::Object<'_>) {
     job.required::<String>("kind", "`GET /v1/kinds` lists them");
-    job.optional::<Value>("payload", "Any JSON, at most 1 MiB; {} when not given");
-    job.optional::<Priority>("priority", "0 is most urgent; the kind's when not given");
-    job.optional::<Attempts>("max_attempts", "All runs, the first included");
+    job.optional::<Value>("payload", "Any JSON, at most 1 MiB; {} by default");
+    job.optional::<Priority>("priority", "0 is most urgent; the kind's by default");
+    job.optional::<Attempts>("max_attempts", "All runs, including the first");
     job.optional::<Span>("timeout", "How long one run may take");
 }
 
@@ -162,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn strict_and_exact() {
+    fn unknown_fields_are_refused_and_numbers_are_exact() {
         let read = parse(
             r#"{"name":"n","on_failure":"compensate","jobs":[
                 {"name":"a","kind":"NOOP","payload":1.50,"compensate":{"kind":"FAIL"}},

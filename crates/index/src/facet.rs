@@ -43,7 +43,7 @@ pub(crate) fn check(invalid: &mut Invalid, fields: &[String]) {
             invalid.add(format!("facets[{n}]"), format!("must be 1–{MAX_KEY_BYTES} bytes"));
         }
         if fields[..n].contains(field) {
-            invalid.add(format!("facets[{n}]"), format!("`{}` is there twice", shown(field)));
+            invalid.add(format!("facets[{n}]"), format!("`{}` is listed twice", shown(field)));
         }
     }
 }
@@ -225,7 +225,7 @@ mod tests {
         check(&mut invalid, &fields);
         let text = invalid.to_string();
         for part in
-            ["facets: has 12 fields", "facets[9]: must be", "facets[10]: `0` is there twice", "facets[11]"]
+            ["facets: has 12 fields", "facets[9]: must be", "facets[10]: `0` is listed twice", "facets[11]"]
         {
             assert!(text.contains(part), "{text}");
         }

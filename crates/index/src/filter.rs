@@ -138,7 +138,7 @@ impl FilterParser {
 
     fn choices(&mut self, at: &str, list: &[Json]) -> Option<Test> {
         if list.len() > MOST_CHOICES {
-            self.invalid.add(at, format!("has {} entries; at most {MOST_CHOICES} are taken", list.len()));
+            self.invalid.add(at, format!("has {} entries; at most {MOST_CHOICES} are allowed", list.len()));
             return None;
         }
         if list.iter().any(|value| matches!(value, Json::Array(_) | Json::Object(_) | Json::Null)) {

@@ -1,4 +1,4 @@
-//! Calling routes without knowing where they run: in this process, or on a server.
+//! Calling routes, whether they run in this process or on a server.
 
 use async_trait::async_trait;
 use axum::http::{Method, StatusCode};
@@ -10,11 +10,10 @@ use windlass_core::input::is_dots;
 use crate::problem::Problem;
 use crate::route::Media;
 
-/// One request to a route.
 #[derive(Clone, Debug)]
 pub struct ApiRequest {
     pub method: Method,
-    /// With its holes filled and escaped.
+    /// With escaped parameters filled in.
     pub path: String,
     pub query: Vec<(String, String)>,
     pub headers: Vec<(&'static str, String)>,
@@ -22,7 +21,7 @@ pub struct ApiRequest {
 }
 
 impl ApiRequest {
-    /// Fills the holes of `template` in their order: `/v1/jobs/{id}` and `["7"]`.
+    /// Fills the parameters of `template` in order: `/v1/jobs/{id}` and `["7"]`.
     pub fn new(method: Method, template: &str, holes: &[&str]) -> ApiRequest {
         let mut holes = holes.iter();
         let parts = template.split('/').map(|part| match part.starts_with('{') {
@@ -57,19 +56,19 @@ impl ApiRequest {
         self
     }
 
-    /// JSON that is sent byte for byte.
+    /// JSON, sent byte for byte.
     pub fn raw_json(mut self, body: Vec<u8>) -> ApiRequest {
         self.body = Some((Media::Json, body));
         self
     }
 
-    /// One JSON object a line.
+    /// One JSON object per line.
     pub fn lines(mut self, body: Vec<u8>) -> ApiRequest {
         self.body = Some((Media::Lines, body));
         self
     }
 
-    /// Path and query as a request line has them.
+    /// Path and query as in a request line.
     pub fn target(&self) -> String {
         if self.query.is_empty() {
             return self.path.clone();
@@ -81,9 +80,9 @@ impl ApiRequest {
 }
 
 impl ApiRequest {
-    /// A name that a client on the way would take for a folder and leave out. In this process it would arrive, so both say it
+    /// Refuses `.` and `..` in the path: HTTP clients remove them. A local call would deliver them, so both are refused
     /// here.
-    pub fn misled(&self) -> Option<ApiError> {
+    pub fn check_path(&self) -> Option<ApiError> {
         let dots = self.path.split('/').find(|part| is_dots(part))?;
         let wrong = Invalid::one("path", format!("nothing can be called `{dots}`: no address can name it"));
         let answer = Problem::parameter(wrong).into_answer();
@@ -91,7 +90,7 @@ impl ApiRequest {
     }
 }
 
-/// An id may be any text: everything but letters, digits and `-._~` is escaped.
+/// An id may be any text, so everything except letters, digits and `-._~` is escaped.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -114,8 +113,8 @@ impl ApiAnswer {
         serde_json::from_slice(&self.body).unwrap_or(Value::Null)
     }
 
-    /// The answer where it is one; a problem is an error. What no route of ours would say is not taken for an answer:
-    /// an empty list would be shown for it.
+    /// The JSON of a successful response; a problem is an error. A response that no windlass route gives is an error
+    /// too. Otherwise it could be shown as an empty list.
     pub fn checked(self) -> Result<(Value, ApiAnswer), ApiError> {
         let body: Option<Value> = match self.body.is_empty() {
             true => Some(Value::Null),
@@ -142,24 +141,24 @@ impl Problem {
 
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
-    /// The route refused; the text is its problem document.
+    /// The route refused the request; the text is its problem document.
     #[error("{detail}")]
     Refused { status: StatusCode, code: String, title: String, detail: String, problem: Box<Value> },
-    /// Something answered that is no server of ours.
-    #[error("the answer ({status}) is not one that windlass gives")]
+    /// The responder is not a windlass server.
+    #[error("the response ({status}) is not from a windlass server")]
     Foreign { status: StatusCode },
-    /// Nobody answered.
+    /// No response.
     #[error("{server} does not answer: {why}")]
     Unreachable { server: String, why: String },
 }
 
-/// The way to the routes.
+/// A way to call routes.
 #[async_trait]
 pub trait Api: Send + Sync {
-    /// The answer as it came, problems included.
+    /// The raw response, including problems.
     async fn send(&self, request: ApiRequest) -> Result<ApiAnswer, ApiError>;
 
-    /// The answer's JSON; a problem is an error.
+    /// The response's JSON; a problem is an error.
     async fn call(&self, request: ApiRequest) -> Result<Value, ApiError> {
         Ok(self.send(request).await?.checked()?.0)
     }
@@ -170,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn holes_are_escaped_and_queries_encoded() {
+    fn path_parameters_are_escaped_and_queries_encoded() {
         let request = ApiRequest::get("/v1/entities/{type}/{id}", &["doc", "a/b ü"])
             .query("limit", Some(5))
             .query("cursor", None::<&str>)
@@ -179,8 +178,8 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_left_out_on_the_way_is_refused() {
-        let ask = |id: &str| ApiRequest::get("/v1/entities/{type}/{id}", &["doc", id]).misled();
+    fn a_name_that_clients_would_remove_is_refused() {
+        let ask = |id: &str| ApiRequest::get("/v1/entities/{type}/{id}", &["doc", id]).check_path();
         for dots in [".", ".."] {
             assert!(matches!(ask(dots), Some(ApiError::Refused { code, .. }) if code == "invalid_parameter"));
         }
@@ -188,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_route_says_is_an_answer() {
+    fn only_a_response_of_a_route_is_accepted() {
         let answer = |status: u16, body: &str| {
             let status = StatusCode::from_u16(status).unwrap();
             ApiAnswer { status, body: body.as_bytes().to_vec() }.checked()

@@ -1,4 +1,4 @@
-//! Parts put together: checked against each other, opened over one database, taken apart by those who serve them.
+//! Combines parts: checks them against each other and opens them over one database.
 
 use std::sync::{Arc, OnceLock};
 
@@ -34,14 +34,13 @@ pub enum OpenError {
     Part { part: &'static str, why: String },
 }
 
-/// The configuration keys of all parts, to be read before they are put together.
+/// The configuration keys of all parts, read before the parts are assembled.
 pub fn settings_of(packs: &[Arc<dyn Pack>]) -> Vec<Setting> {
     packs.iter().flat_map(|pack| pack.settings()).collect()
 }
 
 impl Assembly {
-    /// Registers every part. `taken` are the names that those who serve the parts use themselves. Every broken rule is
-    /// reported at once.
+    /// Registers all parts. `taken` are names already in use by the host. All problems are reported at once.
     pub fn new(
         packs: &[Arc<dyn Pack>],
         settings: Settings,
@@ -65,17 +64,17 @@ impl Assembly {
         Ok(Assembly { parts, opened })
     }
 
-    /// The queues that parts bring.
+    /// Queues of the parts.
     pub fn queues(&self) -> Vec<QueueSpec> {
         self.parts.iter().flat_map(|part| part.queues.clone()).collect()
     }
 
-    /// The kinds that parts bring.
+    /// Kinds of the parts.
     pub fn kinds(&self) -> Vec<KindSpec> {
         self.parts.iter().flat_map(|part| part.handlers.specs()).collect()
     }
 
-    /// What this process can run.
+    /// Handlers of this process.
     pub fn handlers(&self) -> Handlers {
         let mut handlers = Handlers::default();
         for part in &self.parts {
@@ -92,7 +91,7 @@ impl Assembly {
         self.parts.iter().flat_map(|part| part.schedules.clone()).collect()
     }
 
-    /// What a backup holds: the engine's tables and those of every part.
+    /// Tables in a backup: those of the engine and of all parts.
     pub fn holdings(&self) -> Holdings {
         let mut holdings = Holdings::core();
         for part in &self.parts {
@@ -105,13 +104,13 @@ impl Assembly {
         holdings
     }
 
-    /// The parts that have tables of their own, with the steps that make them.
+    /// Parts with their own tables, and the migrations of those.
     pub fn migrations(&self) -> Vec<(&'static str, &[PackStep])> {
         let with_steps = self.parts.iter().filter(|part| !part.steps.is_empty());
         with_steps.map(|part| (part.host.pack(), part.steps.as_slice())).collect()
     }
 
-    /// Brings the tables of every part up to date; answers the steps applied.
+    /// Migrates the tables of all parts and returns the steps applied.
     pub async fn migrate(&self, store: &dyn Store) -> Result<Vec<(&'static str, i64)>, StoreError> {
         let mut applied = Vec::new();
         for (pack, steps) in self.migrations() {
@@ -121,7 +120,7 @@ impl Assembly {
         Ok(applied)
     }
 
-    /// Whether the database has the tables of every part as this binary knows them.
+    /// Checks that the tables of all parts match this binary.
     pub async fn check(&self, store: &dyn Store) -> Result<(), StoreError> {
         for (pack, steps) in self.migrations() {
             store.check_pack(pack, steps).await?;
@@ -161,7 +160,7 @@ impl Assembly {
         self.parts.iter_mut().flat_map(|part| std::mem::take(&mut part.routes)).collect()
     }
 
-    /// Starts the loops of every part, and the one that runs their clean-up tasks.
+    /// Starts the services of all parts, and the one that runs cleanup tasks.
     pub fn start(&self, store: Arc<dyn Store>, process: Process) -> Services {
         let mut services: Vec<Box<dyn Service>> = vec![Box::new(Cleaner::new(self.cleanup()))];
         services.extend(self.parts.iter().flat_map(|part| &part.services).map(|make| make()));
@@ -169,7 +168,7 @@ impl Assembly {
         Services::start(store, services)
     }
 
-    /// Lets routes and verbs of the parts use the database; nothing is written.
+    /// Gives routes and verbs of the parts access to the database. Writes nothing.
     pub fn visit(&mut self, client: Client) -> Result<(), OpenError> {
         let types = self.parts.iter().flat_map(|part| part.types.clone()).collect();
         let _ = self.opened.set(Opened::new(client, types, self.holdings()));
@@ -182,7 +181,7 @@ impl Assembly {
         Ok(())
     }
 
-    /// The same for a process that runs the parts: their budgets and schedules are written and each is opened.
+    /// Like [`Assembly::visit`], for a process that runs the parts: writes their budgets and schedules and opens each.
     pub async fn open(&mut self, client: &Client) -> Result<(), OpenError> {
         self.visit(client.clone())?;
         client.set_budgets(&self.budgets()).await?;
@@ -198,7 +197,7 @@ impl Assembly {
     }
 }
 
-/// Letters, digits and `_`: it becomes part of the names of tables and metrics.
+/// The name becomes part of table and metric names.
 fn check_name(name: &'static str, owners: &[Inventory], invalid: &mut Invalid) {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     if !name.starts_with(|c: char| c.is_ascii_lowercase()) || !name.chars().all(fits) || name.len() > 32 {

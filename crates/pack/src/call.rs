@@ -1,4 +1,4 @@
-//! A request as a handler sees it: checked against its route, its body read.
+//! A request as seen by a handler: validated against its route, with its body read.
 
 use std::time::Duration;
 
@@ -17,12 +17,12 @@ use crate::principal::Principal;
 use crate::problem::Problem;
 use crate::route::{BodyOf, Media, Place, Route};
 
-/// Longest wait of `Prefer: wait=N`, in seconds.
+/// Longest `Prefer: wait=N`, in seconds.
 const MAX_WAIT: u64 = 60;
 
-/// Of a body that is refused for its size.
-const POURED_AWAY: usize = 32 * 1024 * 1024;
-const POURING: Duration = Duration::from_secs(5);
+/// Bytes read and discarded of a body that is too large.
+const MAX_DRAINED: usize = 32 * 1024 * 1024;
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub struct Call {
     path: Vec<(String, String)>,
@@ -34,8 +34,8 @@ pub struct Call {
 }
 
 impl Call {
-    /// Refuses what the route does not declare, or has the route's own findings answered beside it: [`Call::wrong`].
-    /// Authorisation comes first, in the router.
+    /// Refuses what the route does not declare, or leaves that to the handler ([`Call::wrong`]). The router has already
+    /// checked authorization.
     pub async fn read(
         route: &Route,
         request: Request<Body>,
@@ -55,18 +55,18 @@ impl Call {
         Ok(Call { path, query, headers: parts.headers, body, principal, wrong })
     }
 
-    /// Parameters that the route does not know or that are given twice. A route that changes something and asks for this
-    /// ([`Route::looks_at_all`]) answers it beside its own findings, before it does anything.
+    /// Parameters that the route does not know or that were given twice. A changing route that opts in
+    /// ([`Route::reports_all_mistakes`]) reports them together with its own problems, before it changes anything.
     pub fn wrong(&self) -> Invalid {
         self.wrong.clone()
     }
 
-    /// What stands in a hole that the path served has filled already.
+    /// Sets a path parameter that is a fixed segment of the served path.
     pub fn fill(&mut self, name: &str, value: &str) {
         self.path.push((name.to_owned(), value.to_owned()));
     }
 
-    /// A hole of the route's path.
+    /// A path parameter.
     pub fn path(&self, name: &str) -> &str {
         self.path.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value.as_str())
     }
@@ -79,7 +79,7 @@ impl Call {
         self.query.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// `None` also for what is no text.
+    /// Also `None` if the value is not text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
@@ -96,7 +96,7 @@ impl Call {
         &self.principal
     }
 
-    /// Who acts, for the audit.
+    /// The caller, for the audit.
     pub fn actor(&self) -> &Actor {
         self.principal.actor()
     }
@@ -116,7 +116,7 @@ impl Call {
         self.read_key().map_err(Problem::parameter)
     }
 
-    /// The same for a call whose other mistakes are answered beside it.
+    /// For a call that reports other mistakes together with this one.
     pub fn read_key(&self) -> Result<Option<&str>, Invalid> {
         match (self.headers.contains_key("idempotency-key"), self.header("idempotency-key")) {
             (false, _) => Ok(None),
@@ -130,7 +130,7 @@ impl Call {
         self.read_wait().map_err(Problem::parameter)
     }
 
-    /// The same for a call whose other mistakes are answered beside it.
+    /// For a call that reports other mistakes together with this one.
     pub fn read_wait(&self) -> Result<Option<Duration>, Invalid> {
         let preferences = self.header("prefer").unwrap_or_default().split([',', ';']);
         let Some(text) = preferences.filter_map(|one| one.trim().strip_prefix("wait=")).next() else {
@@ -155,7 +155,7 @@ async fn path(parts: &mut Parts) -> Result<Vec<(String, String)>, Problem> {
     Ok(raw.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 
-/// A parameter nobody reads is a typo that would silently match everything.
+/// An ignored parameter would usually be a typo that silently matches everything.
 fn query(route: &Route, text: &str) -> (Vec<(String, String)>, Invalid) {
     let mut pairs: Vec<(String, String)> = form_urlencoded::parse(text.as_bytes()).into_owned().collect();
     let mut invalid = Invalid::default();
@@ -173,7 +173,7 @@ fn query(route: &Route, text: &str) -> (Vec<(String, String)>, Invalid) {
             Some(_) => {}
         }
     }
-    // No route gets to see a NUL: a database may not take it.
+    // Handlers never see a NUL, because Postgres cannot store one.
     for (name, _) in pairs.extract_if(.., |(_, value)| value.contains('\0')) {
         invalid.add(shown(&name), "must not contain NUL (%00)");
     }
@@ -196,29 +196,30 @@ async fn read_body(
 ) -> Result<Bytes, Problem> {
     let limit = declared.limit;
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    // Besides being honest, this keeps a foreign web page from writing here: a browser asks before it sends JSON.
+    // This also keeps foreign web pages from writing: a browser asks for permission before it sends JSON to another
+    // origin.
     if !fits(kind, declared.media) {
         let said = if kind.is_empty() { "nothing".to_owned() } else { format!("`{}`", shown(kind)) };
         return Err(Problem::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "unsupported_media_type",
-            "The body is of another kind than taken here",
+            "The body has an unsupported content type",
             format!("Content-Type says {said}; send `Content-Type: {}`", declared.media.name()),
         ));
     }
     let said = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     if said.is_some_and(|length| length > limit as u64) {
-        pour_away(&mut body).await;
+        drain(&mut body).await;
         return Err(Problem::too_large(limit));
     }
     match tokio::time::timeout(timeout, Limited::new(&mut body, limit).collect()).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            pour_away(&mut body).await;
+            drain(&mut body).await;
             Err(Problem::too_large(limit))
         }
         Ok(Err(error)) => {
-            let detail = format!("it broke off: {error}");
+            let detail = format!("it ended early: {error}");
             let title = "The body could not be read";
             Err(Problem::new(StatusCode::BAD_REQUEST, "body_incomplete", title, detail))
         }
@@ -226,22 +227,22 @@ async fn read_body(
             StatusCode::REQUEST_TIMEOUT,
             "body_timeout",
             "The body took too long",
-            format!("it has to be here within {} s", timeout.as_secs_f32()),
+            format!("it must arrive within {} s", timeout.as_secs_f32()),
         )),
     }
 }
 
-/// Many clients send everything before they read anything: an answer to less than the whole is a broken pipe to them, and
-/// they never learn why. Bounded, so that nobody sends for ever.
-async fn pour_away(body: &mut Body) {
+/// Many clients send the whole request before they read the response. An early response is a broken pipe to them, and
+/// they never see the reason. Bounded in size and time.
+async fn drain(body: &mut Body) {
     let pour = async {
-        let mut left = POURED_AWAY;
+        let mut left = MAX_DRAINED;
         while let Some(Ok(frame)) = body.frame().await {
             let Some(rest) = left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) else { break };
             left = rest;
         }
     };
-    let _ = tokio::time::timeout(POURING, pour).await;
+    let _ = tokio::time::timeout(DRAIN_TIMEOUT, pour).await;
 }
 
 fn fits(content_type: &str, media: Media) -> bool {

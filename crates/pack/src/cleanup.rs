@@ -1,4 +1,4 @@
-//! Clean-up tasks: what each removes, on request and by itself.
+//! Cleanup tasks, run on request and hourly.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,17 +13,17 @@ use crate::service::Service;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// How a task is asked to run.
+/// Parameters of a run.
 #[derive(Clone, Debug)]
 pub struct CleanupRun {
     pub older_than: Duration,
-    /// Count, remove nothing.
+    /// Only count.
     pub dry_run: bool,
-    /// The operator who asked; `None`: a dry run, or the task runs by itself and leaves no line in the audit.
+    /// The operator who requested it. `None` for a dry run or an automatic run, which is not audited.
     pub actor: Option<Actor>,
 }
 
-/// Answers the rows removed, or on a dry run those that would be.
+/// Returns the rows removed, or on a dry run those that would be.
 pub type Remove = Arc<dyn Fn(CleanupRun) -> BoxFuture<'static, Result<u64, Problem>> + Send + Sync>;
 
 #[derive(Clone)]
@@ -34,7 +34,7 @@ pub struct CleanupTask {
     pub remove: Remove,
 }
 
-/// Runs every task soon after the start and then hourly.
+/// Runs all tasks soon after the start and then hourly.
 pub struct Cleaner {
     tasks: Vec<CleanupTask>,
     begun: bool,
@@ -53,8 +53,8 @@ impl Service for Cleaner {
     }
 
     async fn tick(&mut self, _: Time) -> Duration {
-        // Soon, because a process that is restarted every hour would otherwise never clean; not at once, because a fleet
-        // starts together.
+        // Soon, because a process that restarts every hour would never clean up. Not at once, because many processes
+        // may start together.
         if !std::mem::replace(&mut self.begun, true) {
             return HOUR.mul_f64(fastrand::f64() / 20.0);
         }

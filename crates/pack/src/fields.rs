@@ -1,8 +1,8 @@
-//! Reads a JSON object field by field: strict, exact, and every broken rule at once.
+//! Reads a JSON object field by field: strictly, exactly, and reporting all problems at once.
 //!
-//! Owns the words in which a wrong field is refused. A derived reader would stop at the first mistake and could not name
-//! the field it was in; here an unknown field, a wrong type and a missing value each become one named problem. Values
-//! stay raw text until somebody asks for them, so numbers keep their digits.
+//! Owns the error texts for wrong fields. A derived deserializer stops at the first mistake and cannot name the field.
+//! Here, each unknown field, wrong type and missing value becomes one named problem. Values stay raw text until they
+//! are read, so numbers keep their digits.
 
 use std::fmt;
 
@@ -13,13 +13,13 @@ use windlass_core::input::shown;
 use windlass_core::store::Live;
 use windlass_core::{Invalid, Time, duration};
 
-/// As JSON has it: back to what the configuration says.
-pub const BACK: &str = "\"configured\"";
+/// JSON for [`windlass_core::store::CONFIGURED`]: resets a value to the configured one.
+pub const CONFIGURED_JSON: &str = "\"configured\"";
 
 pub struct Fields<'a> {
     entries: Vec<(String, &'a RawValue)>,
     known: Vec<&'static str>,
-    /// Stands before each field's name: `[3].`, `filter.`.
+    /// Prefix of field names in problems: `[3].`, `filter.`.
     within: String,
     invalid: Invalid,
 }
@@ -42,11 +42,11 @@ impl<'de> Visitor<'de> for Entries {
     }
 }
 
-/// What was wrong with a text before any field could be looked at.
+/// Why a text could not be read at all.
 #[derive(Debug)]
 pub enum Unreadable {
     Syntax(serde_json::Error),
-    /// JSON, but something else than an object: `a number`.
+    /// JSON, but not an object: `a number`.
     NotAnObject(&'static str),
 }
 
@@ -78,7 +78,7 @@ impl<'a> Fields<'a> {
         self.invalid.add(format!("{}{field}", self.within), rule);
     }
 
-    /// What stands before each field's name.
+    /// Prefix of field names.
     pub fn within(&self) -> &str {
         &self.within
     }
@@ -88,14 +88,14 @@ impl<'a> Fields<'a> {
         self.invalid.problems.iter().any(|problem| problem.field == name)
     }
 
-    /// The value as it was written; `null` is a value.
+    /// The value as written; `null` counts as a value.
     pub fn raw(&mut self, name: &'static str) -> Option<&'a RawValue> {
         self.known.push(name);
         let place = self.entries.iter().position(|(known, _)| known == name)?;
         Some(self.entries.swap_remove(place).1)
     }
 
-    /// `null` is the same as nothing.
+    /// `null` counts as missing.
     fn value(&mut self, name: &'static str) -> Option<&'a RawValue> {
         self.raw(name).filter(|value| value.get() != "null")
     }
@@ -121,7 +121,7 @@ impl<'a> Fields<'a> {
         self.storable(name, &[text.as_str()]).then_some(text)
     }
 
-    /// Postgres cannot store NUL in text; both databases refuse it alike.
+    /// Postgres cannot store NUL in text, so it is refused for both databases.
     fn storable(&mut self, name: &'static str, texts: &[&str]) -> bool {
         let storable = !texts.iter().any(|text| text.contains('\0'));
         if !storable {
@@ -142,8 +142,7 @@ impl<'a> Fields<'a> {
         self.typed(name, "a whole number", |text| text.parse().ok())
     }
 
-    /// A budget's limit: `null` takes it away and `"configured"` gives it back to the configuration; anything else is read
-    /// by `value`.
+    /// A budget's limit: `null` removes it, `"configured"` resets it, anything else is read by `value`.
     pub fn live<T: Copy>(
         &mut self,
         name: &'static str,
@@ -152,14 +151,14 @@ impl<'a> Fields<'a> {
         let entry = self.entries.iter().find(|(known, _)| known == name).map(|(_, value)| value.get());
         let said = match entry {
             Some("null") => Live::Set(None),
-            Some(BACK) => Live::Configured,
+            Some(CONFIGURED_JSON) => Live::Configured,
             _ => return value(self, name).map(|value| Live::Set(Some(value))),
         };
         self.raw(name);
         Some(said)
     }
 
-    /// Money, as text or as a number: its digits are read as they were written.
+    /// Money as text or number. The digits are read as written.
     pub fn amount(&mut self, name: &'static str) -> Option<Amount> {
         let text = self.typed(name, "an amount such as 750.00", |text| match text.starts_with('"') {
             true => serde_json::from_str(text).ok(),
@@ -181,7 +180,7 @@ impl<'a> Fields<'a> {
         self.all_storable(name, texts.unwrap_or_default())
     }
 
-    /// One text or a list of them.
+    /// A text or a list of texts.
     pub fn one_or_more(&mut self, name: &'static str) -> Vec<String> {
         let read = |text: &str| match text.starts_with('"') {
             true => serde_json::from_str(text).ok().map(|one| vec![one]),
@@ -196,7 +195,7 @@ impl<'a> Fields<'a> {
         if self.storable(name, &each) { texts } else { Vec::new() }
     }
 
-    /// A text that `read` understands; its error becomes the rule.
+    /// A text that `read` parses; its error becomes the rule.
     pub fn parsed<T, E: fmt::Display>(
         &mut self,
         name: &'static str,
@@ -220,7 +219,7 @@ impl<'a> Fields<'a> {
         self.parsed(name, duration::parse)
     }
 
-    /// Every problem, the fields nobody asked for included.
+    /// All problems, including unknown fields.
     pub fn end(mut self) -> Result<(), Invalid> {
         let known = self.known.join(", ");
         for (name, _) in std::mem::take(&mut self.entries) {
@@ -232,7 +231,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A value's type, for people.
+/// The type of a value, for error messages.
 pub(crate) fn sort(text: &[u8]) -> &'static str {
     match text.trim_ascii_start().first() {
         Some(b'"') => "text",
@@ -277,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_said() {
+    fn other_json_than_an_object_is_reported() {
         assert!(matches!(Fields::read(b"7", ""), Err(Unreadable::NotAnObject(_))));
         assert!(matches!(Fields::read(b"{\"a\":", ""), Err(Unreadable::Syntax(_))));
         assert!(matches!(Fields::read(b"{} x", ""), Err(Unreadable::Syntax(_))));

@@ -1,4 +1,4 @@
-//! Health checks: what is looked at, and what was found.
+//! Health checks and their findings.
 
 use std::sync::Arc;
 
@@ -8,9 +8,9 @@ use windlass_core::Time;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     Ok,
-    /// Works, but an operator should look.
+    /// Works, but an operator should look at it.
     Warning,
-    /// Does not do what it promises.
+    /// Does not work.
     Failing,
 }
 
@@ -29,11 +29,11 @@ pub struct Finding {
     pub check: String,
     pub level: Level,
     pub what: String,
-    /// Since when it is so, where that is known.
+    /// Since when, if known.
     pub since: Option<Time>,
-    /// How to mend it.
+    /// What to do about it.
     pub remedy: Option<String>,
-    /// Where to look: a page or a route.
+    /// A page or route with more details.
     pub link: Option<String>,
 }
 
@@ -65,20 +65,20 @@ impl Finding {
     }
 }
 
-/// An error becomes a finding of its own: the check could not look.
-pub type Look = Arc<dyn Fn() -> BoxFuture<'static, Result<Vec<Finding>, String>> + Send + Sync>;
+/// An error becomes a finding of its own: the check could not run.
+pub type RunCheck = Arc<dyn Fn() -> BoxFuture<'static, Result<Vec<Finding>, String>> + Send + Sync>;
 
 #[derive(Clone)]
 pub struct Check {
     pub name: &'static str,
-    pub look: Look,
+    pub run: RunCheck,
 }
 
-/// Runs every check; one that fails to look is itself a finding.
+/// Runs all checks. One that cannot run is itself a finding.
 pub async fn examine(checks: &[Check]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for check in checks {
-        match (check.look)().await {
+        match (check.run)().await {
             Ok(found) => findings.extend(found),
             Err(why) => {
                 let remedy = "try again; the database may be busy";

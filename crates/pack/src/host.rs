@@ -1,4 +1,4 @@
-//! What a part holds on to: the way to the engine and its database, under the part's own name.
+//! A part's access to the engine and its database, under the part's own name.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use windlass_engine::Client;
 
 use crate::tx::PackTx;
 
-/// Made when a part registers, usable once the system is open. Cheap to clone.
+/// Created when a part registers, usable once the system is open. Cheap to clone.
 #[derive(Clone)]
 pub struct Host {
     pack: &'static str,
@@ -20,9 +20,9 @@ pub struct Host {
 
 pub(crate) struct Opened {
     pub(crate) client: Client,
-    /// Entity types of every part.
+    /// Entity types of all parts.
     pub(crate) types: Vec<TypeSpec>,
-    /// What a backup of the process holds.
+    /// The tables in a backup.
     pub(crate) holdings: Holdings,
     offered: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
 }
@@ -42,50 +42,50 @@ impl Host {
         self.pack
     }
 
-    /// Fails while the system is only described, as for `windlass openapi`.
+    /// Fails while the system is only described, as in `windlass openapi`.
     pub fn client(&self) -> Result<&Client, StoreError> {
         self.opened().map(|opened| &opened.client)
     }
 
-    /// Hands something to other parts, by its type: the index hands out its `Entities`.
+    /// Makes something available to other parts by its type. The index offers its `Entities`.
     pub fn offer<T: Any + Send + Sync>(&self, thing: T) -> Result<(), StoreError> {
         let mut offered = self.opened()?.offered.lock().unwrap_or_else(PoisonError::into_inner);
         offered.insert(TypeId::of::<T>(), Arc::new(thing));
         Ok(())
     }
 
-    /// What another part handed out; `None` where that part is not there.
+    /// What another part offered; `None` if that part is not present.
     pub fn find<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         let offered = self.opened().ok()?.offered.lock().unwrap_or_else(PoisonError::into_inner);
         offered.get(&TypeId::of::<T>())?.clone().downcast().ok()
     }
 
-    /// The entity types that parts registered.
+    /// Entity types of all parts.
     pub fn entity_types(&self) -> Result<&[TypeSpec], StoreError> {
         self.opened().map(|opened| opened.types.as_slice())
     }
 
-    /// Every table that a backup of this process holds.
+    /// All tables in a backup of this process.
     pub fn holdings(&self) -> Result<&Holdings, StoreError> {
         self.opened().map(|opened| &opened.holdings)
     }
 
-    /// A write transaction on the database, ended and named in the log if it stays open for long.
+    /// A write transaction. If it stays open for too long, it is rolled back and logged.
     pub async fn begin(&self) -> Result<PackTx, StoreError> {
         PackTx::begin(self.pack, self.client()?).await
     }
 
-    /// One statement that only reads.
+    /// One read-only statement.
     pub async fn rows(&self, text: &str, values: &[SqlValue]) -> Result<Vec<SqlRow>, StoreError> {
         self.client()?.store().read().await?.rows(text, values).await
     }
 
-    /// Statements in a transaction that the application began itself.
+    /// Statements in a transaction that the application opened.
     pub fn sql_in<'a>(&'a self, tx: TxRef<'a>) -> Result<Box<dyn Sql + 'a>, StoreError> {
         self.client()?.store().sql_in(tx)
     }
 
-    /// The database's clock.
+    /// The database clock.
     pub async fn now(&self) -> Result<Time, StoreError> {
         self.client()?.store().now().await
     }

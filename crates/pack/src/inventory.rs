@@ -1,4 +1,4 @@
-//! The names that each part takes, and every clash between them.
+//! The names each part uses, and clashes between them.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use windlass_core::Invalid;
 use crate::registry::Registry;
 use crate::settings::Setting;
 
-/// What one owner calls its own. Two owners of one name cannot run together.
+/// Names used by one owner. Two owners of the same name cannot run together.
 #[derive(Clone, Debug, Default)]
 pub struct Inventory {
     pub owner: String,
@@ -17,7 +17,7 @@ pub struct Inventory {
     pub budgets: Vec<String>,
     pub types: Vec<String>,
     pub tables: Vec<String>,
-    /// `GET /v1/jobs/{id}`, with every hole written alike.
+    /// `GET /v1/jobs/{id}`, with normalized parameter names.
     pub routes: Vec<String>,
     pub pages: Vec<String>,
     pub assets: Vec<String>,
@@ -79,18 +79,18 @@ impl Inventory {
             ("metric", &self.metrics),
             ("figure", &self.figures),
             ("health check", &self.checks),
-            ("clean-up task", &self.cleanup),
+            ("cleanup task", &self.cleanup),
         ]
     }
 }
 
-/// Two routes that differ only in the names of their holes answer the same requests.
+/// Routes that differ only in parameter names match the same requests.
 pub fn route_name(method: &str, path: &str) -> String {
     let parts = path.split('/').map(|part| if part.starts_with('{') { "{}" } else { part });
     format!("{method} {}", parts.collect::<Vec<_>>().join("/"))
 }
 
-/// Every name that is taken twice, by two owners or by one.
+/// Every name that is registered twice, by two owners or by one.
 pub fn clashes(owners: &[Inventory], invalid: &mut Invalid) {
     let mut taken: HashMap<(&'static str, &str), &str> = HashMap::new();
     for inventory in owners {
@@ -109,7 +109,7 @@ pub fn clashes(owners: &[Inventory], invalid: &mut Invalid) {
             }
         }
     }
-    // A verb without a name, or a noun of the command, has all of its noun: `jobs` leaves no room for `jobs archive`.
+    // A verb without a name takes the whole noun: next to `jobs`, there can be no `jobs archive`.
     for inventory in owners {
         for name in &inventory.verbs {
             let noun = name.split_once(' ').map(|(noun, _)| noun);

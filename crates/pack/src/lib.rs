@@ -1,7 +1,7 @@
-//! The door for parts: what a pack is, what it may register, and how registered parts become one running system.
+//! The interface for parts: what a pack is, what it can register, and how registered parts become one running system.
 //!
-//! Owns the vocabulary of routes (calls, answers, problems, wire shapes), of pages, verbs, metrics and health checks. Knows no
-//! part by name, no SQL of a store and no socket: `http` serves routes, the stores run statements.
+//! Owns the types for routes (calls, answers, problems, wire formats), pages, verbs, metrics and health checks.
+//! Contains no SQL and no socket, and knows no part by name: `http` serves routes, the stores run statements.
 
 #![forbid(unsafe_code)]
 
@@ -43,7 +43,7 @@ pub use route::{
 pub use serde_json::Value;
 pub use shape::{Schemas, Shape};
 pub use tx::PackTx;
-pub use windlass_core::audit::{Actor, Note};
+pub use windlass_core::audit::{Actor, NewAudit};
 pub use windlass_core::pack::{PackStep, SqlText};
 pub use windlass_core::store::{SqlRow, SqlValue};
 pub use windlass_engine::Context;

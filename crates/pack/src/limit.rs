@@ -1,15 +1,15 @@
-//! Limits as routes and configuration have them: read, described and declared from the table in `core::limit`.
+//! Limits in routes and in the configuration, derived from the table in `core::limit`.
 
 use serde_json::{Value as Json, json};
 use windlass_core::limit::{Lift, Limit, LimitForm, LimitValue, Limited, LiveChanges, NONE};
 use windlass_core::store::Live;
 
-use crate::fields::{BACK, Fields, sort};
+use crate::fields::{CONFIGURED_JSON, Fields, sort};
 use crate::settings::{self, Section, Setting, SettingValue};
 use crate::shape::Object;
 
 impl Fields<'_> {
-    /// What is said of any limit: a value, nothing at all to lift it, or `configured` to go back.
+    /// Reads all limits: a value, nothing to remove the limit, or `configured` to reset it.
     pub fn limits<S: Limited>(&mut self) -> LiveChanges {
         S::limits().filter_map(|limit| Some((limit.name, self.limit(limit)?))).collect()
     }
@@ -17,7 +17,7 @@ impl Fields<'_> {
     fn limit(&mut self, limit: &'static Limit) -> Option<Live<Option<LimitValue>>> {
         let text = self.raw(limit.name)?.get();
         let said = match (text, limit.form) {
-            (BACK, _) | ("null", LimitForm::Duration) => Ok(Live::Configured),
+            (CONFIGURED_JSON, _) | ("null", LimitForm::Duration) => Ok(Live::Configured),
             ("null", LimitForm::Number { .. }) if limit.lift != Lift::Never => Ok(Live::Set(None)),
             ("null", _) => return None,
             (number, LimitForm::Number { .. }) => limit.form.read(number).map(|value| Live::Set(Some(value))),
@@ -36,25 +36,29 @@ fn read_text(limit: &Limit, text: &str) -> Result<Live<Option<LimitValue>>, Stri
     }
 }
 
-/// What may be said instead of a value.
+/// What is allowed instead of a value.
 fn further(limit: &Limit) -> String {
     match (limit.form, limit.lift) {
-        (LimitForm::Number { .. }, Lift::Never) => format!(", or {BACK} to go back"),
-        (LimitForm::Number { .. }, _) => format!(", null for no bound, or {BACK} to go back"),
-        (LimitForm::Duration, Lift::Never) => format!(", or null or {BACK} for the configuration's value"),
-        (LimitForm::Duration, _) => format!(", or none, or null or {BACK} for the configuration's value"),
-        (LimitForm::Rate, _) => format!(", none, or {BACK} to go back"),
+        (LimitForm::Number { .. }, Lift::Never) => format!(", or {CONFIGURED_JSON} to reset it"),
+        (LimitForm::Number { .. }, _) => format!(", null for no limit, or {CONFIGURED_JSON} to reset it"),
+        (LimitForm::Duration, Lift::Never) => {
+            format!(", or null or {CONFIGURED_JSON} for the configured value")
+        }
+        (LimitForm::Duration, _) => {
+            format!(", or none, or null or {CONFIGURED_JSON} for the configured value")
+        }
+        (LimitForm::Rate, _) => format!(", none, or {CONFIGURED_JSON} to reset it"),
     }
 }
 
 impl Object<'_> {
-    /// Every limit, as [`Fields::limits`] reads it.
+    /// Describes all limits as [`Fields::limits`] reads them.
     pub fn limits<S: Limited>(&mut self) {
         for limit in S::limits() {
             let lifted = match (limit.form, limit.lift) {
                 (_, Lift::Never) => "",
-                (LimitForm::Number { .. }, _) => "; null lifts it",
-                (LimitForm::Duration, _) => "; `none` lifts it, null goes back to the configuration's value",
+                (LimitForm::Number { .. }, _) => "; null removes it",
+                (LimitForm::Duration, _) => "; `none` removes it, null resets it to the configured value",
                 (LimitForm::Rate, _) => "; `none` lifts it",
             };
             self.field(limit.name, schema(limit), &format!("{}{lifted}", limit.about));
@@ -101,7 +105,7 @@ fn form(limit: &Limit) -> settings::Form {
 }
 
 impl SettingValue {
-    /// As a limit; `none` is nothing.
+    /// As a limit; `none` becomes `None`.
     pub fn limit(&self) -> Option<LimitValue> {
         match self {
             SettingValue::Count(count) => Some(LimitValue::Number(*count)),
@@ -132,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_null_says_depends_on_the_form() {
+    fn the_meaning_of_null_depends_on_the_form() {
         let null = Json::Null;
         assert_eq!(read::<QueueSpec>("concurrency", &null), Ok(None));
         assert_eq!(read::<QueueSpec>("depth_cap", &null), Ok(Some(Live::Set(None))));

@@ -1,4 +1,4 @@
-//! Metric series that a part brings: declared once, read at every scrape.
+//! Metric series of parts: declared once, read at each scrape.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ impl SeriesKind {
     }
 }
 
-/// Name, type and help of one family of samples.
+/// Name, type and help text of one metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Series {
     pub name: &'static str,
@@ -35,7 +35,7 @@ impl Series {
         Series { name, kind: SeriesKind::Gauge, help }
     }
 
-    /// The name ends in `_total`.
+    /// The name must end in `_total`.
     pub const fn counter(name: &'static str, help: &'static str) -> Series {
         Series { name, kind: SeriesKind::Counter, help }
     }
@@ -53,7 +53,7 @@ pub enum Measure {
     Buckets { bounds: &'static [f64], counts: Vec<u64>, sum: f64 },
 }
 
-/// One line, or one histogram, of a series.
+/// One value or histogram of a series.
 #[derive(Clone, Debug)]
 pub struct Sample {
     pub series: &'static str,
@@ -61,7 +61,7 @@ pub struct Sample {
     pub measure: Measure,
 }
 
-/// What one scrape collects.
+/// The samples of one scrape.
 #[derive(Debug, Default)]
 pub struct Samples(pub Vec<Sample>);
 
@@ -70,7 +70,7 @@ impl Samples {
         self.0.push(Sample { series, labels, measure: Measure::Value(value) });
     }
 
-    /// A histogram in the engine's usual buckets.
+    /// A histogram with the engine's usual buckets.
     pub fn times(&mut self, series: &'static str, labels: Labels, times: &Histogram) {
         let (counts, sum) = (times.buckets.to_vec(), times.time.as_secs_f64());
         let measure = Measure::Buckets { bounds: &RUN_BUCKETS, counts, sum };
@@ -78,7 +78,7 @@ impl Samples {
     }
 }
 
-/// An error leaves the part's series out of this scrape and is logged; a scrape never fails.
+/// On an error, the part's series are left out of this scrape and the error is logged. A scrape never fails.
 pub type Collect = Arc<dyn Fn() -> BoxFuture<'static, Result<Samples, String>> + Send + Sync>;
 
 /// Series that are collected together.

@@ -1,25 +1,25 @@
-//! A page of the dashboard as data: which route it shows, in which columns, with which filters and acts.
+//! A dashboard page as data: the route it shows, its columns, filters and actions.
 //!
-//! One renderer draws all of them. A part that needs more brings a script module of its own.
+//! One renderer draws all of them. A part that needs more registers its own script module.
 
 use serde::Serialize;
 use serde_json::Value;
 
 #[derive(Clone, Debug, Serialize)]
 pub struct Page {
-    /// Its place in the address: `#/guestbook`.
+    /// Its location: `#/guestbook`.
     pub name: &'static str,
     pub title: &'static str,
-    /// The list it shows, a GET route that answers `{items, next_cursor}`.
+    /// The list it shows: a GET route that returns `{items, next_cursor}`.
     pub route: &'static str,
     pub columns: Vec<Column>,
     pub filters: Vec<Filter>,
     pub acts: Vec<PageAct>,
-    /// What stands there while the list is empty.
+    /// Shown while the list is empty.
     pub empty: &'static str,
     /// The route takes `limit` and `cursor`.
     pub paged: bool,
-    /// Queues whose jobs are the part's own upkeep: the list of jobs leaves them out unless asked for.
+    /// Queues for the part's internal jobs. The list of jobs hides them by default.
     pub quiet_queues: Vec<&'static str>,
     /// A script that draws the page instead: the path of an asset that exports `show(element)`.
     pub module: Option<&'static str>,
@@ -52,7 +52,7 @@ impl Page {
         self
     }
 
-    /// Its route takes `limit` and `cursor`.
+    /// For a route that takes `limit` and `cursor`.
     pub fn paged(mut self) -> Page {
         self.paged = true;
         self
@@ -69,14 +69,14 @@ impl Page {
     }
 }
 
-/// How a value is shown, on a page and in the terminal alike.
+/// How a value is shown, on a page and in the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Look {
+pub enum CellFormat {
     Text,
-    /// Aligned to the right.
+    /// Right-aligned.
     Number,
-    /// A time, shown as its age with the exact time behind it.
+    /// Shown as an age, with the exact time as a tooltip.
     Time,
     /// Seconds, shown as a duration.
     Seconds,
@@ -84,43 +84,42 @@ pub enum Look {
     Flag,
 }
 
-/// One column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Column {
-    /// A field of the item; `outer.inner` inside an object.
+    /// A field of the item; `outer.inner` for nested objects.
     pub field: &'static str,
     pub title: &'static str,
-    pub look: Look,
+    pub look: CellFormat,
 }
 
 impl Column {
     pub const fn text(field: &'static str, title: &'static str) -> Column {
-        Column { field, title, look: Look::Text }
+        Column { field, title, look: CellFormat::Text }
     }
 
     pub const fn number(field: &'static str, title: &'static str) -> Column {
-        Column { field, title, look: Look::Number }
+        Column { field, title, look: CellFormat::Number }
     }
 
     pub const fn time(field: &'static str, title: &'static str) -> Column {
-        Column { field, title, look: Look::Time }
+        Column { field, title, look: CellFormat::Time }
     }
 
     pub const fn seconds(field: &'static str, title: &'static str) -> Column {
-        Column { field, title, look: Look::Seconds }
+        Column { field, title, look: CellFormat::Seconds }
     }
 
     pub const fn flag(field: &'static str, title: &'static str) -> Column {
-        Column { field, title, look: Look::Flag }
+        Column { field, title, look: CellFormat::Flag }
     }
 }
 
-/// A query parameter of the page's route that the reader sets.
+/// A query parameter of the page's route, set by the user.
 #[derive(Clone, Debug, Serialize)]
 pub struct Filter {
     pub parameter: &'static str,
     pub title: &'static str,
-    /// What may be chosen; empty means any text.
+    /// The choices; empty means any text.
     pub options: Vec<&'static str>,
 }
 
@@ -134,18 +133,19 @@ impl Filter {
     }
 }
 
-/// A button: on every row where its path has holes that the row's fields fill, else above the table.
+/// A button. If its path has parameters, it appears on each row and the row's fields fill them. Otherwise it appears
+/// above the table.
 #[derive(Clone, Debug, Serialize)]
 pub struct PageAct {
     pub title: &'static str,
     pub method: &'static str,
     /// `/v1/guestbook/{id}`.
     pub path: &'static str,
-    /// Asked before it is done.
+    /// A question to confirm first.
     pub confirm: Option<&'static str>,
-    /// Sent as it is.
+    /// Sent as is.
     pub body: Option<Value>,
-    /// Fields of the body that the reader fills in.
+    /// Fields of the body that the user fills in.
     pub fields: Vec<&'static str>,
 }
 
@@ -170,10 +170,10 @@ impl PageAct {
     }
 }
 
-/// A file the server hands out as it is.
+/// A static file.
 #[derive(Clone, Copy, Debug)]
 pub struct Asset {
-    /// The operation's id in the document: `script_guestbook`.
+    /// The operation id in the OpenAPI document: `script_guestbook`.
     pub name: &'static str,
     /// `/assets/guestbook.js`.
     pub path: &'static str,

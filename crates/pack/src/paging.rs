@@ -1,6 +1,6 @@
-//! Pages of a list: the parameters that ask for one, and what is answered.
+//! Paged lists: parameters and responses.
 //!
-//! Owns `limit`, `cursor` and `next_cursor`. What a cursor is, is the list's own: the place of its last row.
+//! Owns `limit`, `cursor` and `next_cursor`. Each list defines its cursor, which is the position of its last row.
 
 use serde_json::json;
 use windlass_core::Invalid;
@@ -13,19 +13,19 @@ use crate::view::ListView;
 const DEFAULT_LIMIT: u32 = 50;
 const MAX_LIMIT: u32 = 1_000;
 
-/// A page that is asked for.
+/// A requested page.
 pub struct Paging<C> {
     pub cursor: Option<C>,
     limit: u32,
 }
 
-/// Adds both parameters to a list's route.
+/// Adds both parameters to a route.
 pub fn paged(route: Route, limit: &'static str) -> Route {
-    let cursor = "The `next_cursor` of the page before";
+    let cursor = "The `next_cursor` of the previous page";
     limited(route.query("cursor", cursor, json!({ "type": "string" })), limit, DEFAULT_LIMIT)
 }
 
-/// Adds `limit` alone, where there is no next page.
+/// Adds only `limit`, for a list without further pages.
 pub fn limited(route: Route, about: &'static str, default: u32) -> Route {
     route.query(
         "limit",
@@ -35,14 +35,14 @@ pub fn limited(route: Route, about: &'static str, default: u32) -> Route {
 }
 
 impl<C> Paging<C> {
-    /// `cursor` answers `None` for a text that is none.
+    /// `cursor` returns `None` for an invalid text.
     pub fn read(call: &Call, cursor: impl Fn(&str) -> Option<C>) -> Result<Paging<C>, Problem> {
         let (paging, invalid) = Paging::look(call, cursor);
         invalid.into_result().map_err(Problem::parameter)?;
         Ok(paging)
     }
 
-    /// The same for a list with parameters of its own: their problems and these are answered together.
+    /// For a list with its own parameters, which reports all problems together.
     pub fn look(call: &Call, cursor: impl Fn(&str) -> Option<C>) -> (Paging<C>, Invalid) {
         let mut invalid = Invalid::default();
         let text = call.query("cursor");
@@ -54,12 +54,12 @@ impl<C> Paging<C> {
         (Paging { cursor, limit }, invalid)
     }
 
-    /// How many rows to read: one more than is shown tells whether there is a next page.
+    /// Rows to read: one more than shown tells whether there is a next page.
     pub fn wanted(&self) -> u32 {
         self.limit + 1
     }
 
-    /// The page of what was read; `cursor` is the place of a row.
+    /// The page from the rows read; `cursor` gives the position of a row.
     pub fn list<R, V>(
         &self,
         mut rows: Vec<R>,
@@ -73,7 +73,7 @@ impl<C> Paging<C> {
     }
 }
 
-/// `limit` alone.
+/// Only `limit`.
 pub fn limit(call: &Call, default: u32) -> Result<u32, Problem> {
     let mut invalid = Invalid::default();
     let limit = read_limit(call, default, &mut invalid);

@@ -1,19 +1,19 @@
-//! Who calls, and what that caller may do.
+//! The caller and what it may do.
 
 use windlass_core::audit::Actor;
 
-/// What a route needs and a caller is granted.
+/// What a route requires and a caller is granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Scope {
-    /// Anybody, without a key: liveness, the pages themselves.
+    /// Anyone, without a key: liveness, the pages themselves.
     Open,
-    /// Look at jobs, queues, entities, budgets, audit.
+    /// Read jobs, queues, entities, budgets, audit.
     Read,
     /// Lease and settle jobs.
     Lease,
     /// Write application data: jobs, workflows, entities.
     Write,
-    /// Operators' acts: pause, limits, retry, cancel, schedules, types, clean-up.
+    /// Actions of operators: pause, limits, retry, cancel, schedules, types, cleanup.
     Operate,
     /// Keys and erasure.
     Admin,
@@ -35,7 +35,7 @@ impl Scope {
     }
 }
 
-/// A caller as authorisation left it.
+/// An authenticated caller.
 #[derive(Clone, Debug)]
 pub struct Principal {
     actor: Actor,
@@ -47,7 +47,7 @@ impl Principal {
         Principal { actor, granted: granted.into_iter().collect() }
     }
 
-    /// A caller of a server without keys: everything is granted. The name says which way it came in.
+    /// A caller of a server without keys, with all scopes. The name says how it connected.
     pub fn unrestricted(name: &str) -> Principal {
         Principal::new(Actor::new(name), Scope::ALL)
     }
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_granted_that_was_not_named() {
+    fn only_named_scopes_are_granted() {
         let reader = Principal::new(Actor::new("reader"), [Scope::Read]);
         let may: Vec<Scope> = Scope::ALL.into_iter().filter(|scope| reader.may(*scope)).collect();
         assert_eq!(may, [Scope::Open, Scope::Read]);

@@ -1,7 +1,7 @@
-//! Everything that goes wrong, as `application/problem+json` with a stable code.
+//! Errors as `application/problem+json` with a stable code.
 //!
-//! Owns the codes, their statuses, and the line between what a caller may know and what only the log may: an error of
-//! our own is logged with its causes under a short id, and the caller is given the id.
+//! Owns the codes and statuses, and decides what a caller may see. Internal errors are logged with their causes under a
+//! short id, and the caller gets only the id.
 
 use std::time::Duration;
 
@@ -22,12 +22,12 @@ pub struct Problem {
     title: &'static str,
     detail: String,
     errors: Vec<input::Problem>,
-    /// What became of the request, where problems are listed.
+    /// What happened to the request, if problems are listed.
     consequence: &'static str,
     retry_after: Option<Duration>,
 }
 
-/// More are not listed: an array of 10,000 wrong jobs needs no answer of a megabyte.
+/// Bounds the list: 10,000 invalid jobs must not produce a response of a megabyte.
 const ERRORS_SHOWN: usize = 100;
 
 impl Problem {
@@ -46,7 +46,7 @@ impl Problem {
     }
 
     pub fn not_found(detail: impl Into<String>) -> Problem {
-        Problem::new(StatusCode::NOT_FOUND, "not_found", "There is no such thing here", detail)
+        Problem::new(StatusCode::NOT_FOUND, "not_found", "Not found", detail)
     }
 
     pub fn conflict(code: &'static str, detail: impl Into<String>) -> Problem {
@@ -57,7 +57,7 @@ impl Problem {
         Problem::new(StatusCode::BAD_REQUEST, "malformed_json", "The body is not JSON", detail)
     }
 
-    /// JSON that cannot be read; says where.
+    /// Invalid JSON; says where.
     pub fn syntax(error: &serde_json::Error) -> Problem {
         let text = error.to_string();
         let text = text.split(" at line ").next().unwrap_or_default();
@@ -86,7 +86,7 @@ impl Problem {
         )
     }
 
-    /// Mistakes in parameters and in the body, all in one answer: where there is one in the body, it is a wrong body.
+    /// Problems with parameters and body in one response. If the body has any, the status is that of a wrong body.
     pub fn both(parameters: Invalid, body: Invalid) -> Result<(), Problem> {
         match (parameters.problems.is_empty(), body.problems.is_empty()) {
             (true, true) => Ok(()),
@@ -95,7 +95,7 @@ impl Problem {
         }
     }
 
-    /// A field of a question is wrong.
+    /// A field of a search is wrong.
     pub fn question(invalid: Invalid) -> Problem {
         let title = "The input breaks a rule";
         let status = StatusCode::UNPROCESSABLE_ENTITY;
@@ -124,8 +124,8 @@ impl Problem {
         problem
     }
 
-    /// The same answer with what was wrong before the route was asked. Where the route found nothing wrong with the
-    /// question, that alone is the answer; a fault of ours stays one.
+    /// Adds problems found before the handler ran. If the handler found nothing wrong with the request, they alone are
+    /// the response. An internal error stays one.
     pub fn beside(self, wrong: Invalid) -> Problem {
         let Problem { status, code, title, errors, consequence, .. } = self.clone();
         match errors.is_empty() {
@@ -151,7 +151,7 @@ impl Problem {
             StatusCode::PAYLOAD_TOO_LARGE,
             "body_too_large",
             "The body is too large",
-            format!("at most {limit} bytes are taken here; send less at once"),
+            format!("at most {limit} bytes are allowed here; send less at once"),
         )
     }
 
@@ -160,7 +160,7 @@ impl Problem {
         self
     }
 
-    /// A fault of ours: the causes go to the log, the caller gets the id under which they stand there.
+    /// An internal error. The causes are logged, and the caller gets the id to find them.
     pub fn internal(what: &str, causes: &str) -> Problem {
         let id = fault_id();
         tracing::error!(id, what, causes, "a request failed");
@@ -168,7 +168,7 @@ impl Problem {
             StatusCode::INTERNAL_SERVER_ERROR,
             "internal",
             "The server failed",
-            format!("the server's log tells more under the id {id}"),
+            format!("see the server's log under the id {id}"),
         )
     }
 
@@ -223,23 +223,22 @@ fn of_store(error: &StoreError) -> Problem {
             tracing::warn!(id, causes = error.chain(), "the store did not answer");
             let late =
                 deadline(error).map_or(String::new(), |key| format!("it took longer than `{key}` allows; "));
-            let detail = format!(
-                "{late}try again; whether a write was kept is unknown; the log tells more under {id}"
-            );
+            let detail =
+                format!("{late}try again; whether a write took effect is unknown; see the log under {id}");
             let title = "The database does not answer";
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", title, detail)
                 .retry_after(Duration::from_secs(1))
         }
         StoreError::Full { .. } => {
             tracing::error!(causes = error.chain(), "the disk is full");
-            let detail = "nothing was written; somebody has to free space";
+            let detail = "nothing was written; free some disk space";
             Problem::new(StatusCode::INSUFFICIENT_STORAGE, "disk_full", "The disk is full", detail)
         }
         other => Problem::internal("the store failed", &other.chain()),
     }
 }
 
-/// The setting whose time was up. The rest of an error is for the log alone.
+/// The setting whose deadline was exceeded. The rest of the error is only logged.
 fn deadline(error: &StoreError) -> Option<&'static str> {
     let causes = error.chain();
     ["database.statement_timeout", "database.acquire_timeout"].into_iter().find(|key| causes.contains(key))
@@ -255,7 +254,7 @@ fn idempotency(key: &str, existing: KeyUse) -> Problem {
 fn unique(key: &str, existing: &str) -> Problem {
     let key = shown(key);
     let detail = format!(
-        "unique key `{key}` is held by job {existing}, which waits or whose window is not over; nothing was written"
+        "unique key `{key}` is held by job {existing}, which is waiting or whose window is not over; nothing was written"
     );
     Problem::conflict("unique_rejected", detail)
 }
@@ -303,7 +302,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_deadline_is_named_and_nothing_else_of_the_cause() {
+    fn a_deadline_is_named_but_nothing_else_of_the_cause() {
         let said = |source: &str| {
             let error = StoreError::Busy { op: "enqueue", source: source.into() };
             of_store(&error).detail

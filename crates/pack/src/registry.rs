@@ -1,10 +1,10 @@
-//! What a part brings. A registry only collects; nothing is opened, written or started here.
+//! What a part registers. A registry only collects; it opens, writes and starts nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use windlass_core::audit::Note;
+use windlass_core::audit::NewAudit;
 use windlass_core::backup::Table;
 use windlass_core::pack::PackStep;
 use windlass_core::schedule::ScheduleSpec;
@@ -22,40 +22,40 @@ use crate::service::Service;
 use crate::settings::{Setting, Settings};
 use crate::verb::Verb;
 
-/// A part of the system: one folder, and one line in the composition root.
+/// A part of the system: one folder, and one line in `crates/cli/src/compose.rs`.
 pub trait Pack: Send + Sync {
-    /// In the names of its tables (`<name>_*`), its configuration (`[packs.<name>]`), its metrics, pages and verbs.
+    /// Used in the names of its tables (`<name>_*`), configuration (`[packs.<name>]`), metrics, pages and verbs.
     fn name(&self) -> &'static str;
 
-    /// Its configuration keys. They are known before [`Pack::register`], which sees their values.
+    /// Its configuration keys. They are read before [`Pack::register`], which gets their values.
     fn settings(&self) -> Vec<Setting> {
         Vec::new()
     }
 
-    /// What the keys alone cannot show: how their values fit together. Fields are named by their path.
+    /// Checks values against each other. Problems use the path of a key as their field.
     fn check(&self, _settings: &Settings) -> Invalid {
         Invalid::default()
     }
 
-    /// Adds what the part brings, and does nothing else: it also runs where the system is only described.
+    /// Registers everything and does nothing else: it also runs where the system is only described.
     fn register(&self, registry: &mut Registry);
 }
 
-/// Runs once, when the system is open and before anything is served.
+/// Runs once the system is open, before anything is served.
 pub(crate) type Opener = Box<dyn FnOnce() -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 
-/// Runs as soon as the database can be reached, by whoever only looks too.
+/// Runs as soon as the database can be reached, also in processes that only read.
 pub(crate) type Visitor = Box<dyn FnOnce(&Host) -> Result<(), StoreError> + Send + Sync>;
 
-/// Each start of the workers has a service of its own.
+/// Each start of the workers gets its own service.
 pub(crate) type MakeService = Box<dyn Fn() -> Box<dyn Service> + Send + Sync>;
 
-/// A figure of the moment, for `GET /v1/stats`.
+/// Current values, for `GET /v1/stats`.
 #[derive(Clone)]
 pub struct Figures {
-    /// Name and meaning of each.
+    /// Name and description of each.
     pub known: Vec<(&'static str, &'static str)>,
-    /// In the same order. Must be cheap: it is read every second while a dashboard is open.
+    /// Returns values in the same order. Must be cheap: it runs every second while a dashboard is open.
     pub read: ReadFigures,
 }
 
@@ -111,7 +111,7 @@ impl Registry {
         }
     }
 
-    /// For handlers to hold on to.
+    /// For handlers to keep.
     pub fn host(&self) -> Host {
         self.host.clone()
     }
@@ -132,7 +132,7 @@ impl Registry {
         self
     }
 
-    /// Written at start; it keeps its last tick.
+    /// Written at startup; an existing schedule keeps its last tick.
     pub fn schedule(&mut self, spec: ScheduleSpec) -> &mut Self {
         self.schedules.push(spec);
         self
@@ -143,19 +143,19 @@ impl Registry {
         self
     }
 
-    /// Searchable where the index runs.
+    /// Searchable if the index is running.
     pub fn entity_type(&mut self, spec: TypeSpec) -> &mut Self {
         self.types.push(spec);
         self
     }
 
-    /// A change of this part's tables, numbered from 1.
+    /// A migration of this part's tables, numbered from 1.
     pub fn migration(&mut self, step: PackStep) -> &mut Self {
         self.steps.push(step);
         self
     }
 
-    /// A table that backups copy.
+    /// A table to back up.
     pub fn table(&mut self, table: &'static Table) -> &mut Self {
         self.tables.push(table);
         self
@@ -171,7 +171,7 @@ impl Registry {
         self
     }
 
-    /// A script or picture of its pages.
+    /// A script or image for its pages.
     pub fn asset(&mut self, asset: Asset) -> &mut Self {
         self.assets.push(asset);
         self
@@ -182,7 +182,7 @@ impl Registry {
         self
     }
 
-    /// Series that are read together at each scrape.
+    /// Series that are collected together at each scrape.
     pub fn metrics<F, R>(&mut self, series: &[Series], collect: F) -> &mut Self
     where
         F: Fn() -> R + Send + Sync + 'static,
@@ -193,7 +193,7 @@ impl Registry {
         self
     }
 
-    /// Figures of the moment beside those of the queues.
+    /// Current values to show next to those of the queues.
     pub fn figures<F, R>(&mut self, known: &[(&'static str, &'static str)], read: F) -> &mut Self
     where
         F: Fn() -> R + Send + Sync + 'static,
@@ -204,16 +204,16 @@ impl Registry {
         self
     }
 
-    pub fn check<F, R>(&mut self, name: &'static str, look: F) -> &mut Self
+    pub fn check<F, R>(&mut self, name: &'static str, run: F) -> &mut Self
     where
         F: Fn() -> R + Send + Sync + 'static,
         R: Future<Output = Result<Vec<Finding>, String>> + Send + 'static,
     {
-        self.checks.push(Check { name, look: Arc::new(move || Box::pin(look())) });
+        self.checks.push(Check { name, run: Arc::new(move || Box::pin(run())) });
         self
     }
 
-    /// A clean-up task. A run that an operator asked for and that removed something gets its line in the audit here.
+    /// A cleanup task. A run that an operator requested and that removed something is audited here.
     pub fn cleanup<F, R>(
         &mut self,
         name: &'static str,
@@ -231,7 +231,7 @@ impl Registry {
             let removing = remove(run);
             async move {
                 let rows = removing.await?;
-                if let (Some(actor), Some(note)) = (actor, Note::cleanup_of(name, older_than, rows)) {
+                if let (Some(actor), Some(note)) = (actor, NewAudit::cleanup_of(name, older_than, rows)) {
                     let mut tx = host.begin().await?;
                     tx.audit(&actor, &note).await?;
                     tx.commit().await?;
@@ -241,7 +241,7 @@ impl Registry {
         })
     }
 
-    /// The same for a task that writes its line in the transaction of its last removal.
+    /// A cleanup task that writes its audit record in the transaction of its last removal.
     pub fn audited_cleanup<F, R>(
         &mut self,
         name: &'static str,
@@ -258,7 +258,7 @@ impl Registry {
         self
     }
 
-    /// A loop that the runtime starts and stops.
+    /// A background loop that the runtime starts and stops.
     pub fn service<S: Service + 'static>(
         &mut self,
         make: impl Fn() -> S + Send + Sync + 'static,
@@ -267,8 +267,9 @@ impl Registry {
         self
     }
 
-    /// Runs once when the database can be reached, before [`Registry::on_open`] and also where nothing is served: a verb that
-    /// calls routes in its own process. For handing something to other parts ([`Host::offer`]); it must not write.
+    /// Runs once when the database can be reached, before [`Registry::on_open`], and also where nothing is served, as
+    /// in a verb that calls routes in its own process. Use it to offer something to other parts ([`Host::offer`]). It
+    /// must not write.
     pub fn on_visit<F>(&mut self, visit: F) -> &mut Self
     where
         F: FnOnce(&Host) -> Result<(), StoreError> + Send + Sync + 'static,
@@ -277,7 +278,7 @@ impl Registry {
         self
     }
 
-    /// Runs once when the system is open, in the order of the parts; an error ends the start.
+    /// Runs once when the system is open, in the order of the parts. An error aborts the start.
     pub fn on_open<F, R>(&mut self, open: F) -> &mut Self
     where
         F: FnOnce(Host) -> R + Send + Sync + 'static,

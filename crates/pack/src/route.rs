@@ -1,7 +1,7 @@
-//! One route: what it is called, what it takes, what it answers, which scope it needs and who handles it.
+//! One route: its name, parameters, responses, required scope and handler.
 //!
-//! Owns the description from which the router, the refusal of unknown parameters, the command line's data verbs and the
-//! OpenAPI document are made.
+//! From this description come the router, the refusal of unknown parameters, the data verbs of the command line, and
+//! the OpenAPI document.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,27 +22,27 @@ pub type Answer = Result<Response, Problem>;
 pub type Handler = Arc<dyn Fn(Call) -> Pin<Box<dyn Future<Output = Answer> + Send>> + Send + Sync>;
 pub type SchemaOf = fn(&mut Schemas) -> Value;
 
-/// A body that is an action or a filter, not data.
+/// For a body that is an action or a filter.
 pub const SMALL_BODY: usize = 64 * 1024;
 
 pub struct Route {
     pub method: Method,
     /// `/v1/jobs/{id}`.
     pub path: &'static str,
-    /// The operation's id in the document.
+    /// The operation id in the OpenAPI document.
     pub name: &'static str,
     pub about: &'static str,
     pub parameters: Vec<Parameter>,
     pub body: Option<BodyOf>,
     pub answers: Vec<(u16, &'static str, Answered)>,
-    /// What a caller must be granted. A route without one is refused at start.
+    /// Required of the caller. A route without a scope is refused at startup.
     pub scope: Option<Scope>,
-    /// A body that works as it stands; lines of JSON are text.
+    /// A valid body; JSON lines are given as text.
     pub example: Option<Value>,
-    /// By the name of the hole.
+    /// Example values by parameter name.
     pub path_examples: Vec<(&'static str, &'static str)>,
-    /// Its handler answers [`Call::wrong`] with its own findings.
-    pub looks_at_all: bool,
+    /// The handler reports [`Call::wrong`] together with its own problems.
+    pub reports_all_mistakes: bool,
     pub handler: Handler,
 }
 
@@ -68,11 +68,11 @@ pub struct BodyOf {
     pub media: Media,
 }
 
-/// How a body is written.
+/// Format of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Media {
     Json,
-    /// One JSON value a line.
+    /// One JSON value per line.
     Lines,
 }
 
@@ -85,10 +85,10 @@ impl Media {
     }
 }
 
-/// What an answer carries.
+/// Content of a response.
 pub enum Answered {
     Json(SchemaOf),
-    /// A media type and nothing more to say about it.
+    /// Only the media type is described.
     Media(&'static str),
     Nothing,
 }
@@ -117,7 +117,7 @@ impl Route {
             scope: None,
             example: None,
             path_examples: Vec::new(),
-            looks_at_all: false,
+            reports_all_mistakes: false,
             handler,
         }
     }
@@ -138,19 +138,19 @@ impl Route {
         Route::new(Method::POST, path, name, about, handler)
     }
 
-    /// What a caller must be granted to use this route.
+    /// The scope required of the caller.
     pub fn needs(mut self, scope: Scope) -> Route {
         self.scope = Some(scope);
         self
     }
 
-    /// A body for the documentation; a test sends it.
+    /// An example body for the documentation; a test sends it.
     pub fn example(mut self, body: Value) -> Route {
         self.example = Some(body);
         self
     }
 
-    /// What the documentation puts into a hole of the path.
+    /// An example value of a path parameter, for the documentation.
     pub fn path_example(mut self, name: &'static str, example: &'static str) -> Route {
         self.path_examples.push((name, example));
         self
@@ -191,7 +191,7 @@ impl Route {
         self
     }
 
-    /// A body of at most `limit` bytes with a JSON object on each line.
+    /// A body of at most `limit` bytes with one JSON object per line.
     pub fn lines(mut self, limit: usize) -> Route {
         let schema: SchemaOf = |_| json!({ "type": "string", "description": "One JSON object a line" });
         self.body = Some(BodyOf { limit, schema, media: Media::Lines });
@@ -207,25 +207,25 @@ impl Route {
         self.answers(status, about, Answered::Json(T::schema))
     }
 
-    /// Says that the handler refuses what [`Call::wrong`] holds, with its own findings and before it changes anything. Of a
-    /// route that only reads nobody has to say it: its findings are put together for it.
-    pub fn looks_at_all(mut self) -> Route {
-        self.looks_at_all = true;
+    /// Declares that the handler reports [`Call::wrong`] together with its own problems, before it changes anything.
+    /// Read-only routes need not declare it: the router combines the problems.
+    pub fn reports_all_mistakes(mut self) -> Route {
+        self.reports_all_mistakes = true;
         self
     }
 
-    /// Whether the handler may be asked what it finds beside parameters that are wrong: nothing may come of it.
+    /// Whether the handler may run although parameters are wrong, to collect its problems: it must have no effect.
     pub fn answers_together(&self) -> bool {
-        self.looks_at_all || matches!(self.scope, Some(Scope::Open | Scope::Read))
+        self.reports_all_mistakes || matches!(self.scope, Some(Scope::Open | Scope::Read))
     }
 
-    /// The interface refuses what it does not know; a page does not mind.
+    /// Routes of the API refuse unknown parameters; pages ignore them.
     pub fn is_strict(&self) -> bool {
         self.path.starts_with("/v1/")
     }
 }
 
-/// An answer with `value` as its body.
+/// A response with `value` as its body.
 pub fn json<T: Serialize>(status: StatusCode, value: &T) -> Answer {
     let text = serde_json::to_vec(value)
         .map_err(|error| Problem::internal("an answer could not be written", &error.to_string()))?;

@@ -1,4 +1,4 @@
-//! Background loops of parts, owned and stopped by the runtime.
+//! Background loops of parts, run and stopped by the runtime.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,17 +8,17 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use windlass_core::{Store, Time};
 
-/// How long services may take to end their tick after a stop.
+/// How long services may take to finish their tick after a stop.
 const GRACE: Duration = Duration::from_secs(5);
-/// Until the next try when the clock cannot be read.
+/// Delay before retrying when the clock cannot be read.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// What kind of process the services run in.
+/// The kind of process that services run in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Process {
     /// `windlass worker`: jobs only.
     Worker,
-    /// A program with the library inside.
+    /// A program that embeds the library.
     Application,
     /// `windlass serve`.
     Server,
@@ -29,8 +29,8 @@ pub enum Process {
 pub enum Runs {
     /// In every process that runs jobs.
     Everywhere,
-    /// Where answers are given: a server, or an application with the library inside.
-    WhereAnswersAreGiven,
+    /// Where requests are served: a server, or a program that embeds the library.
+    Serving,
     /// In servers only.
     ServerOnly,
 }
@@ -39,13 +39,13 @@ impl Runs {
     pub fn in_process(self, process: Process) -> bool {
         match self {
             Runs::Everywhere => true,
-            Runs::WhereAnswersAreGiven => process != Process::Worker,
+            Runs::Serving => process != Process::Worker,
             Runs::ServerOnly => process == Process::Server,
         }
     }
 }
 
-/// A loop in single steps.
+/// A loop, one step at a time.
 #[async_trait]
 pub trait Service: Send {
     fn name(&self) -> &'static str;
@@ -54,16 +54,16 @@ pub trait Service: Send {
         Runs::Everywhere
     }
 
-    /// One round; answers how long until the next.
+    /// One step; returns the delay until the next.
     async fn tick(&mut self, now: Time) -> Duration;
 
-    /// Waits for the next round. A service that can be woken earlier says so here.
+    /// Waits for the next step. Override it to wake up early.
     async fn rest(&mut self, next: Duration) {
         tokio::time::sleep(next).await;
     }
 }
 
-/// Running services. Dropped, they are aborted.
+/// Running services. Dropping them aborts them.
 pub struct Services {
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
@@ -79,7 +79,7 @@ impl Services {
         Services { stop, tasks }
     }
 
-    /// Ticks under way end; no further one begins.
+    /// Lets running ticks finish; no further one starts.
     pub async fn stop(mut self) {
         self.stop.send_replace(true);
         let ended = async { while self.tasks.join_next().await.is_some() {} };

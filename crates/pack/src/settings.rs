@@ -1,6 +1,6 @@
-//! Configuration keys as parts declare them, and the values a process was given.
+//! Configuration keys declared by parts, and their values in this process.
 //!
-//! Owns names, forms and defaults. Reading files and variables is the command line's work; a library user's program sets
+//! Owns names, formats and defaults. The command line reads files and variables; a program that embeds the library sets
 //! values itself.
 
 use std::collections::BTreeMap;
@@ -11,18 +11,18 @@ use windlass_core::budget::{Amount, BadAmount};
 use windlass_core::rate::BadRate;
 use windlass_core::{Invalid, Rate, duration, input};
 
-/// Where a key stands in the file: `[server]`, `[queues.<name>]`, `[packs.guestbook]`.
+/// A section of the file: `[server]`, `[queues.<name>]`, `[packs.guestbook]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Section {
     /// `server`, `queues`, `packs.guestbook`.
     pub word: &'static str,
-    /// What stands between the word and the key, if anything does: `<name>`.
+    /// The placeholder between word and key, if any: `<name>`.
     pub named: Option<&'static str>,
-    /// A name for that place in the file that `config init` writes.
+    /// A name for the placeholder in the output of `config init`.
     pub example: &'static str,
     /// One or two lines above the section there.
     pub about: &'static str,
-    /// Its names are spelled in small letters; a variable, which has no case of its own, means these. Else in capitals.
+    /// Names are lower case, otherwise upper case. Needed because environment variables have no case of their own.
     pub small: bool,
 }
 
@@ -35,7 +35,7 @@ impl Section {
         Section { word, named: Some(hole), example, about: "", small: false }
     }
 
-    /// Names of this section are spelled in small letters.
+    /// Names in this section are lower case.
     pub const fn small(mut self) -> Section {
         self.small = true;
         self
@@ -47,7 +47,7 @@ impl Section {
     }
 }
 
-/// What a value has to look like.
+/// The format of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     Text,
@@ -103,7 +103,7 @@ impl fmt::Display for SettingValue {
 }
 
 impl Form {
-    /// A value from its text, whatever source it came from.
+    /// Parses a value from any source.
     pub fn parse(self, text: &str) -> Result<SettingValue, String> {
         let none = text.trim().eq_ignore_ascii_case("none");
         match self {
@@ -151,22 +151,21 @@ impl Form {
     }
 }
 
-/// Judges a value; `Err` is the rule that it breaks.
+/// Checks a value; `Err` is the rule that was violated.
 pub type Judge = fn(&SettingValue) -> Result<(), String>;
 
-/// One configuration key.
 #[derive(Clone, Debug)]
 pub struct Setting {
     pub section: Section,
     pub name: &'static str,
     pub form: Form,
-    /// As a person would write it. Words that the form does not read, such as `none: no copies are made`, mean that nothing is
-    /// set unless the configuration sets it.
+    /// For people. Text that the form cannot parse, such as `none: no copies are made`, means that there is no default
+    /// value.
     pub default: &'static str,
     pub about: &'static str,
-    /// A value that can be used as it stands, where the default is none.
+    /// A valid value, if the default is not one.
     pub example: Option<&'static str>,
-    /// What the form alone cannot check.
+    /// A check beyond the form.
     pub check: Option<Judge>,
 }
 
@@ -181,7 +180,7 @@ impl Setting {
         Setting { section, name, form, default, about, example: None, check: None }
     }
 
-    /// `Err` is the rule that a value breaks.
+    /// `Err` is the rule that was violated.
     pub const fn checked(mut self, check: Judge) -> Setting {
         self.check = Some(check);
         self
@@ -192,7 +191,7 @@ impl Setting {
         self
     }
 
-    /// Reads and checks a value.
+    /// Parses and checks a value.
     pub fn read(&self, text: &str) -> Result<SettingValue, String> {
         self.accept(self.form.parse(text)?)
     }
@@ -213,7 +212,7 @@ impl Setting {
     }
 }
 
-/// The values a process runs with.
+/// The values of this process.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     known: Vec<Setting>,
@@ -230,7 +229,8 @@ impl Settings {
         self.said.insert((section.word, name.map(str::to_owned), key), value);
     }
 
-    /// Sets a key by its path, such as `packs.guestbook.most` or `entities.product.text`; `Err` is the broken rule.
+    /// Sets a key by its path, such as `packs.guestbook.most` or `entities.product.text`. `Err` is the rule that was
+    /// violated.
     pub fn set_path(&mut self, path: &str, text: &str) -> Result<(), String> {
         let fits = |key: &Setting| match key.section.named {
             None => (path == key.path()).then_some(None),
@@ -247,12 +247,17 @@ impl Settings {
         Ok(())
     }
 
-    /// What was said, without defaults.
-    pub fn said(&self, section: Section, name: Option<&str>, key: &'static str) -> Option<&SettingValue> {
+    /// The configured value, without the default.
+    pub fn configured(
+        &self,
+        section: Section,
+        name: Option<&str>,
+        key: &'static str,
+    ) -> Option<&SettingValue> {
         self.said.get(&(section.word, name.map(str::to_owned), key))
     }
 
-    /// Names that anything was said about, in a section with names.
+    /// Names configured in a section with names.
     pub fn names(&self, section: Section) -> Vec<&str> {
         let mut names: Vec<&str> =
             self.said.keys().filter(|at| at.0 == section.word).filter_map(|at| at.1.as_deref()).collect();
@@ -260,9 +265,9 @@ impl Settings {
         names
     }
 
-    /// What was said, else the default; `None` where the default is only described in words.
+    /// The configured value, else the default. `None` if the default is only a description.
     pub fn get(&self, section: Section, key: &'static str) -> Option<SettingValue> {
-        if let Some(value) = self.said(section, None, key) {
+        if let Some(value) = self.configured(section, None, key) {
             return Some(value.clone());
         }
         let known = self.known.iter().find(|known| known.section == section && known.name == key)?;
@@ -309,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_hold_until_something_is_said() {
+    fn defaults_apply_until_a_value_is_configured() {
         let count = Form::Count { min: 1, max: 9 };
         let key = Setting::new(SECTION, "most", count, "4", "").checked(even);
         assert_eq!(key.read("3").unwrap_err(), "must be even");
@@ -321,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_default_in_words_is_nothing() {
+    fn a_descriptive_default_is_no_value() {
         let form = Form::Duration { min_ms: 1 };
         let key = Setting::new(SECTION, "alert_after", form, "twice the longest time", "");
         assert_eq!(Settings::new(vec![key]).duration(SECTION, "alert_after"), None);

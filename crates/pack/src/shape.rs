@@ -1,27 +1,25 @@
-//! What a wire type looks like, said once: the same lines make the Rust struct and its schema in the OpenAPI document.
-//!
-//! Owns [`Shape`], the macro that writes it, and the collection of named schemas. Never holds a value.
+//! Wire types and their schemas: one definition gives the Rust struct and its schema in the OpenAPI document.
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-/// A type the document can describe.
+/// A type with a schema.
 pub trait Shape {
-    /// The schema as it stands where the type is used: itself for a plain value, a reference for an object.
+    /// The schema at the place of use: inline for a plain value, a reference for an object.
     fn schema(schemas: &mut Schemas) -> Value;
 }
 
-/// The named schemas a document refers to.
+/// The named schemas of a document.
 #[derive(Default)]
 pub struct Schemas {
     named: Map<String, Value>,
 }
 
 impl Schemas {
-    /// Adds an object under its name, once, and answers with the reference to it.
+    /// Adds an object under its name, once, and returns a reference to it.
     pub fn object(&mut self, name: &str, about: &str, fields: impl FnOnce(&mut Object<'_>)) -> Value {
         if !self.named.contains_key(name) {
-            // Before its fields are described: one of them may refer to the object itself.
+            // Inserted before its fields, because one of them may refer to the object itself.
             self.named.insert(name.to_owned(), Value::Null);
             let mut object = Object { schemas: self, fields: Map::new(), required: Vec::new() };
             fields(&mut object);
@@ -39,7 +37,7 @@ impl Schemas {
         json!({ "$ref": format!("#/components/schemas/{name}") })
     }
 
-    /// Lets a named object have further fields of this schema.
+    /// Allows further fields with this schema in a named object.
     pub fn open(&mut self, name: &str, further: Value) {
         if let Some(schema) = self.named.get_mut(name) {
             schema["additionalProperties"] = further;
@@ -51,7 +49,7 @@ impl Schemas {
     }
 }
 
-/// An object's fields while it is described.
+/// The fields of an object being described.
 pub struct Object<'a> {
     schemas: &'a mut Schemas,
     fields: Map<String, Value>,
@@ -70,7 +68,7 @@ impl Object<'_> {
         self.field(name, schema, about);
     }
 
-    /// One that no type describes.
+    /// A field with an explicit schema.
     pub(crate) fn field(&mut self, name: &str, mut schema: Value, about: &str) {
         if !about.is_empty() {
             schema["description"] = json!(about.trim());
@@ -78,7 +76,7 @@ impl Object<'_> {
         self.fields.insert(name.to_owned(), schema);
     }
 
-    /// Every field of another object, as `serde(flatten)` writes them.
+    /// All fields of another object, as with `serde(flatten)`.
     pub fn flatten<T: Shape>(&mut self) {
         let reference = T::schema(self.schemas);
         let name = reference["$ref"].as_str().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
@@ -92,7 +90,7 @@ impl Object<'_> {
     }
 }
 
-/// A serialisable struct with its [`Shape`]; comments become descriptions. Every field is always there.
+/// A serializable struct with its [`Shape`]. Doc comments become descriptions. Every field is always present.
 #[macro_export]
 macro_rules! shape {
     ($(#[doc = $about:literal])* pub struct $name:ident as $shown:literal {
@@ -114,7 +112,7 @@ macro_rules! shape {
     };
 }
 
-/// One line of [`shape!`](crate::shape!).
+/// One field of [`shape!`](crate::shape!).
 #[doc(hidden)]
 #[macro_export]
 macro_rules! shape_field {

@@ -1,14 +1,14 @@
 //! A part's transaction: its rows, its jobs and the completion of a job in one commit.
 //!
-//! On SQLite a write transaction holds the only writer, so a part that keeps one open delays everybody. One that is open for
-//! too long is rolled back and named in the log; its next statement fails.
+//! On SQLite a write transaction holds the only writer, so keeping one open delays everyone else. If it stays open for
+//! too long, it is rolled back and logged, and its next statement fails.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::task::JoinHandle;
-use windlass_core::audit::{Actor, Note};
+use windlass_core::audit::{Actor, NewAudit};
 use windlass_core::store::{Enqueued, SqlRow, SqlValue, StoreTx};
 use windlass_core::{StoreError, TxRef};
 use windlass_engine::{Client, Context, EnqueueError, JobRequest};
@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(2);
 
 type Open = Arc<Mutex<Option<Box<dyn StoreTx>>>>;
 
-/// Dropped without a commit, it rolls back.
+/// Rolls back if dropped without a commit.
 pub struct PackTx {
     pack: &'static str,
     client: Client,
@@ -37,7 +37,7 @@ impl PackTx {
         Ok(PackTx { pack, client: client.clone(), open, watch })
     }
 
-    /// Runs one statement, answers the rows it changed. The same text serves both databases: `$1`, tables as
+    /// Runs a statement and returns the number of rows changed. The same text works on both databases: `$1`, tables as
     /// `windlass.<pack>_x`.
     pub async fn run(&mut self, text: &str, values: &[SqlValue]) -> Result<u64, StoreError> {
         let mut open = self.open.lock().await;
@@ -49,21 +49,21 @@ impl PackTx {
         self.opened(&mut open)?.sql().rows(text, values).await
     }
 
-    /// The job exists when the transaction commits, and never did when it rolls back.
+    /// The job exists only if the transaction commits.
     pub async fn enqueue(&mut self, job: JobRequest) -> Result<Option<Enqueued>, EnqueueError> {
         let mut open = self.open.lock().await;
         let tx = self.opened(&mut open)?.tx();
         Ok(self.client.enqueue_in(tx, vec![job]).await?.into_iter().next())
     }
 
-    /// Completes the job that runs, in this transaction. False when its lease was lost: then roll back.
+    /// Completes the running job in this transaction. False if its lease was lost: roll back then.
     pub async fn settle(&mut self, context: &Context) -> Result<bool, StoreError> {
         let mut open = self.open.lock().await;
         context.settle_in(self.opened(&mut open)?.tx()).await
     }
 
-    /// A line in the audit, in this transaction: who did what, and how things stood before and after.
-    pub async fn audit(&mut self, actor: &Actor, note: &Note) -> Result<(), StoreError> {
+    /// Writes an audit record in this transaction.
+    pub async fn audit(&mut self, actor: &Actor, note: &NewAudit) -> Result<(), StoreError> {
         let mut open = self.open.lock().await;
         let tx = self.opened(&mut open)?.tx();
         self.client.store().note_in(tx, actor, note).await
@@ -108,14 +108,14 @@ impl PackTx {
 impl Drop for PackTx {
     fn drop(&mut self) {
         self.watch.abort();
-        // An aborted task lets go of what it holds a moment later; the writer should be free at once.
+        // An aborted task releases what it holds a moment later, but the writer should be free at once.
         if let Ok(mut open) = self.open.try_lock() {
             drop(open.take());
         }
     }
 }
 
-/// Waits for a statement that runs: the statement's own deadline bounds that.
+/// Waits for a running statement, which has its own deadline.
 async fn end_after(open: Open, pack: &'static str, limit: Duration) {
     tokio::time::sleep(limit).await;
     let Some(tx) = open.lock().await.take() else { return };
@@ -132,7 +132,7 @@ mod tests {
 
     use super::*;
 
-    /// The writer is free for others once the transaction was ended, and the part hears why.
+    /// After the rollback the writer is free for others, and the part gets the reason.
     #[tokio::test]
     async fn a_transaction_that_is_open_for_too_long_is_ended_and_named() {
         let folder = tempfile::tempdir().unwrap();
@@ -140,7 +140,7 @@ mod tests {
         store.migrate_up(None).await.unwrap();
         let client = Client::open(Arc::new(store), &[], &[]).await.unwrap();
         let mut slow = PackTx::limited("guestbook", &client, Duration::from_millis(20)).await.unwrap();
-        // Waits at the gate until the slow one is ended.
+        // Blocks until the slow one is ended.
         let quick = PackTx::begin("other", &client).await.unwrap();
         quick.commit().await.unwrap();
         let refused = slow.run("delete from windlass.audit", &[]).await.unwrap_err();

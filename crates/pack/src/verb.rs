@@ -1,7 +1,7 @@
-//! A verb of the command line as data: which route it calls, from which arguments, and how the answer is shown.
+//! A command-line verb as data: the route it calls, its arguments, and how the response is shown.
 //!
-//! `windlass guestbook sign --name Ada` calls a route in this process or on a server. A verb that is more than one call
-//! brings code, which sees the routes and the terminal and nothing else.
+//! `windlass guestbook sign --name Ada` calls a route in this process or on a server. A verb that needs more than one
+//! call is code, which has access only to the routes and the terminal.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,25 +14,25 @@ use windlass_core::Invalid;
 use crate::api::{Api, ApiError, ApiRequest};
 use crate::page::Column;
 
-/// `windlass NOUN NAME`, or `windlass NOUN` where the name is empty.
+/// `windlass NOUN NAME`, or `windlass NOUN` if the name is empty.
 #[derive(Clone)]
 pub struct Verb {
     pub noun: &'static str,
     pub name: &'static str,
     pub about: &'static str,
-    /// What the noun is for; that of its first verb counts.
+    /// Help text of the noun, taken from its first verb.
     pub noun_about: &'static str,
     pub args: Vec<Arg>,
     pub does: Does,
-    /// May make a new SQLite file.
+    /// May create a new SQLite file.
     pub creates: bool,
-    /// Below the options in the help.
+    /// Shown below the options in the help.
     pub examples: &'static str,
 }
 
 #[derive(Clone)]
 pub enum Does {
-    /// One call; `columns` shows its items, or its fields if it answers one object.
+    /// One call. `columns` shows its items, or its fields if it returns one object.
     Call {
         method: Method,
         path: &'static str,
@@ -57,13 +57,13 @@ impl Verb {
         Verb { noun, name, about, noun_about: "", args: Vec::new(), does, creates: false, examples: "" }
     }
 
-    /// What the help says of the noun.
+    /// Sets the help text of the noun.
     pub fn of(mut self, noun_about: &'static str) -> Verb {
         self.noun_about = noun_about;
         self
     }
 
-    /// A verb with code of its own.
+    /// A verb implemented in code.
     pub fn run<F, R>(noun: &'static str, name: &'static str, about: &'static str, run: F) -> Verb
     where
         F: Fn(VerbCall) -> R + Send + Sync + 'static,
@@ -85,7 +85,7 @@ impl Verb {
         self
     }
 
-    /// What is printed instead of a table without rows.
+    /// Printed instead of a table without rows.
     pub fn empty(mut self, text: &'static str) -> Verb {
         if let Does::Call { empty, .. } = &mut self.does {
             *empty = text;
@@ -98,7 +98,7 @@ impl Verb {
         self
     }
 
-    /// Makes a new SQLite file where there is none, and says so.
+    /// Creates a SQLite file if there is none, and says so.
     pub fn creates(mut self) -> Verb {
         self.creates = true;
         self
@@ -108,28 +108,28 @@ impl Verb {
 /// Where the value of an argument goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goes {
-    /// A hole of the path.
+    /// A path parameter.
     Path,
     Query,
     /// A field of the body, as text.
     Field,
-    /// Nowhere by itself: code reads it.
+    /// Not sent; read by the verb's code.
     Code,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct Arg {
-    /// `name` for `--name`, or the placeholder of a positional one.
+    /// `name` for `--name`, or the placeholder of a positional argument.
     pub name: &'static str,
     pub about: &'static str,
     pub goes: Goes,
-    /// Without `--`, in the order given.
+    /// Without `--`, in the given order.
     pub positional: bool,
     pub required: bool,
     pub many: bool,
     /// Takes no value.
     pub switch: bool,
-    /// What the help calls its value; empty: its name.
+    /// Placeholder of its value in the help; empty means its name.
     pub value: &'static str,
 }
 
@@ -170,22 +170,22 @@ impl Arg {
     }
 }
 
-/// What a verb with code is given.
+/// What a verb's code gets.
 #[derive(Clone)]
 pub struct VerbCall {
     pub values: BTreeMap<&'static str, Vec<String>>,
     pub json: bool,
     pub api: Arc<dyn Api>,
     pub console: Arc<dyn Console>,
-    /// Starts a worker in this process; `None` where a server is asked.
+    /// Starts a worker in this process; `None` if a server is called.
     pub work: Option<Work>,
 }
 
-/// Works off jobs of every kind that this binary runs, until stopped.
+/// Runs jobs of every kind this binary knows until stopped.
 pub type Work = Arc<dyn Fn() -> BoxFuture<'static, Result<Box<dyn Working>, VerbError>> + Send + Sync>;
 
 pub trait Working: Send {
-    /// Hands back what is leased and ends.
+    /// Hands back leased jobs and ends.
     fn stop(self: Box<Self>) -> BoxFuture<'static, Result<(), VerbError>>;
 }
 
@@ -202,23 +202,23 @@ impl VerbCall {
         self.values.contains_key(name)
     }
 
-    /// Calls a route; what goes wrong is told under `what`.
+    /// Calls a route; an error is reported under `what`.
     pub async fn ask(&self, what: &str, request: ApiRequest) -> Result<Value, VerbError> {
         self.api.call(request).await.map_err(|error| VerbError::of(what, error))
     }
 }
 
-/// The terminal as a verb sees it. Text is shown with control characters made visible.
+/// The terminal. Control characters in text are made visible.
 pub trait Console: Send + Sync {
     fn line(&self, text: &str) -> Result<(), VerbError>;
-    /// To stderr: for people, not for programs.
+    /// To stderr, for people.
     fn note(&self, text: &str);
     fn json(&self, value: &Value) -> Result<(), VerbError>;
-    /// A title that begins with `>` is aligned to the right.
+    /// A title that starts with `>` is right-aligned.
     fn table(&self, titles: &[&'static str], rows: Vec<Vec<String>>) -> Result<(), VerbError>;
-    /// A bar on a terminal, plain lines elsewhere.
+    /// A progress bar on a terminal, plain lines elsewhere.
     fn progress(&self, unit: &'static str, total: Option<u64>) -> Box<dyn Progress>;
-    /// The same, counted in bytes.
+    /// Like [`Console::progress`], counted in bytes.
     fn bytes(&self, unit: &'static str, total: Option<u64>) -> Box<dyn Progress>;
 }
 
@@ -227,13 +227,12 @@ pub trait Progress: Send {
     fn finish(&mut self, done: u64);
 }
 
-/// Why a verb could not do what was asked.
 #[derive(Debug)]
 pub struct VerbError {
     pub what: String,
     pub why: String,
     pub hint: Option<String>,
-    /// 1 failed, 2 wrong usage.
+    /// 1 for failure, 2 for wrong usage.
     pub code: u8,
 }
 
@@ -253,7 +252,7 @@ impl VerbError {
 }
 
 impl VerbError {
-    /// What a route refused, or that nobody answered.
+    /// From a refusal of a route, or from no response.
     pub fn of(what: impl Into<String>, error: ApiError) -> VerbError {
         match error {
             ApiError::Refused { status, code, detail, problem, .. } => {
@@ -267,14 +266,14 @@ impl VerbError {
     }
 }
 
-/// What the registry and a file say is no usage of an option.
+/// Fields that come from the registry or a file rather than from an option.
 const NOT_OPTIONS: [&str; 5] = ["kind", "queue", "payload", "permits", "body"];
 const MISSING: &str = "there is no ";
 const KNOWN: &str = "; known: ";
 
 fn refused(what: String, status: StatusCode, code: &str, detail: &str, problem: &Value) -> VerbError {
     let broken = rules(problem);
-    // `[3].kind` is of a file's line, `facets[0]` of an option that was given more than once.
+    // `[3].kind` refers to a line of a file, `facets[0]` to a repeated option.
     let option =
         |field: &str| !field.starts_with('[') && !field.contains('.') && !NOT_OPTIONS.contains(&field);
     let error = match broken.problems.as_slice() {
@@ -287,10 +286,10 @@ fn refused(what: String, status: StatusCode, code: &str, detail: &str, problem: 
         (_, "queue_full") => error.hint("nothing was written; `windlass queues` shows the depths"),
         (_, "unknown_type") => error.hint("`windlass types` lists the types"),
         (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, _) => {
-            error.hint("WINDLASS_TOKEN holds the key; it needs the scope that the answer names")
+            error.hint("WINDLASS_TOKEN holds the key; it needs the scope that the error names")
         }
         (_, "unique_rejected" | "idempotency_mismatch") => {
-            error.hint("nothing was written; `windlass jobs show ID` tells more about that job")
+            error.hint("nothing was written; `windlass jobs show ID` shows that job")
         }
         (_, "invalid_input") => match detail.rsplit_once("; ") {
             Some((_, consequence)) if consequence.starts_with("nothing was") => error.hint(consequence),
@@ -300,7 +299,7 @@ fn refused(what: String, status: StatusCode, code: &str, detail: &str, problem: 
     }
 }
 
-/// A name that is not there is the failure itself; the names that are there say why.
+/// An unknown name is the failure itself; the known names are its reason.
 fn unknown(what: String, detail: &str) -> VerbError {
     match detail.split_once(KNOWN) {
         Some((missing, known)) if missing.starts_with(MISSING) => {
@@ -310,7 +309,7 @@ fn unknown(what: String, detail: &str) -> VerbError {
     }
 }
 
-/// Every broken rule that a problem lists; a condition of a filter is an option here.
+/// All rules listed in a problem. A condition of a filter is an option here.
 fn rules(problem: &Value) -> Invalid {
     let mut invalid = Invalid::default();
     for error in problem["errors"].as_array().map_or(&[][..], Vec::as_slice) {

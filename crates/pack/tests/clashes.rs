@@ -1,6 +1,6 @@
-//! Two parts that want the same names: every clash is told at once, and nothing is opened.
+//! Two parts with the same names: all clashes are reported at once, and nothing is opened.
 
-// The helpers around the tests are tests too.
+// Clippy's allowances for tests do not cover helper functions.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use windlass_pack::{Assembly, Inventory, Method, Pack, PackStep, Registry, Route
 
 static TABLE: Table = Table { name: "shared_rows", columns: &[] };
 
-/// Registers one of everything, under names that do not depend on its own.
+/// Registers one of everything, under fixed names.
 struct Greedy(&'static str);
 
 impl Pack for Greedy {
@@ -53,7 +53,7 @@ impl Pack for Greedy {
 }
 
 #[test]
-fn every_clash_is_told_at_once() {
+fn all_clashes_are_reported_at_once() {
     let packs: Vec<Arc<dyn Pack>> = vec![Arc::new(Greedy("one")), Arc::new(Greedy("two"))];
     let refused = Assembly::new(&packs, Settings::default(), Vec::new()).err().unwrap();
     let told: Vec<String> =
@@ -73,14 +73,14 @@ fn every_clash_is_told_at_once() {
         "metric `shared`",
         "figure `shared`",
         "health check `shared`",
-        "clean-up task `shared`",
+        "cleanup task `shared`",
     ];
     let expected: Vec<String> =
         expected.iter().map(|name| format!("{name}: one and two both register it")).collect();
     assert_eq!(told, expected);
 }
 
-/// What the host of the parts uses itself is taken too.
+/// Names used by the host are taken too.
 #[test]
 fn names_of_the_host_are_taken() {
     let mut host = Inventory::of("windlass");
@@ -94,7 +94,7 @@ fn names_of_the_host_are_taken() {
 
 /// `shared` alone takes the whole noun: a part cannot add `shared list` to it.
 #[test]
-fn a_noun_of_the_host_has_no_room_for_a_verb() {
+fn a_part_cannot_add_a_verb_to_a_noun_of_the_host() {
     let mut host = Inventory::of("windlass");
     host.verbs = vec!["shared".to_owned()];
     let packs: Vec<Arc<dyn Pack>> = vec![Arc::new(Greedy("one"))];
@@ -117,10 +117,10 @@ impl Pack for Outside {
 }
 
 #[test]
-fn bad_names_and_steps_are_refused_before_anything_is_opened() {
+fn invalid_names_and_steps_are_refused_before_anything_is_opened() {
     let packs: Vec<Arc<dyn Pack>> = vec![Arc::new(Outside)];
     let refused = Assembly::new(&packs, Settings::default(), Vec::new()).err().unwrap().to_string();
-    for part in ["pack `Outside!`", "has to be 1: steps are numbered from 1", "windlass.jobs"] {
+    for part in ["pack `Outside!`", "must be 1: steps are numbered from 1", "windlass.jobs"] {
         assert!(refused.contains(part), "`{part}` is missing in {refused}");
     }
 }

@@ -7,7 +7,7 @@
 use serde_json::{Map, Value};
 use sqlx::PgConnection;
 use sqlx::postgres::PgRow;
-use windlass_core::audit::{Actor, Note, filter_words, job_figures, named_jobs, on_job, on_jobs};
+use windlass_core::audit::{Actor, NewAudit, filter_words, job_figures, named_jobs, on_job, on_jobs};
 use windlass_core::end::Ended;
 use windlass_core::store::{Action, Bulk, Change, JobFilter};
 use windlass_core::{JobId, JobState, QueueId, StoreError};
@@ -336,7 +336,7 @@ impl PostgresStore {
                 .map_err(failed(op))?;
         }
         if let Some(before) = before {
-            let note = Note::job_changed(id, &before, &self.snapshot(&mut tx, id).await?);
+            let note = NewAudit::job_changed(id, &before, &self.snapshot(&mut tx, id).await?);
             self.note(&mut tx, actor, note.as_ref()).await?;
         }
         tx.commit().await.map_err(failed(op))?;

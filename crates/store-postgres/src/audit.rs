@@ -5,8 +5,8 @@
 use async_trait::async_trait;
 use sqlx::PgConnection;
 use sqlx::postgres::PgRow;
-use windlass_core::audit::{Act, Actor, Note};
-use windlass_core::store::{ActFilter, AuditStore};
+use windlass_core::audit::{Actor, AuditRecord, NewAudit};
+use windlass_core::store::{AuditFilter, AuditStore};
 use windlass_core::{StoreError, TxRef};
 
 use crate::error::failed;
@@ -20,11 +20,11 @@ const OP: &str = "write the audit";
 
 #[async_trait]
 impl AuditStore for PostgresStore {
-    async fn audit(&self, filter: &ActFilter) -> Result<Vec<Act>, StoreError> {
+    async fn audit(&self, filter: &AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
         self.list_audit(filter).await
     }
 
-    async fn note_in(&self, tx: TxRef<'_>, actor: &Actor, note: &Note) -> Result<(), StoreError> {
+    async fn note_in(&self, tx: TxRef<'_>, actor: &Actor, note: &NewAudit) -> Result<(), StoreError> {
         self.note(tx::connection(tx)?, Some(actor), Some(note)).await
     }
 }
@@ -35,7 +35,7 @@ impl PostgresStore {
         &self,
         conn: &mut PgConnection,
         actor: Option<&Actor>,
-        note: Option<&Note>,
+        note: Option<&NewAudit>,
     ) -> Result<(), StoreError> {
         let (Some(actor), Some(note)) = (actor, note) else { return Ok(()) };
         let now = self.now_on(conn).await?;
@@ -52,7 +52,7 @@ impl PostgresStore {
         Ok(())
     }
 
-    async fn list_audit(&self, filter: &ActFilter) -> Result<Vec<Act>, StoreError> {
+    async fn list_audit(&self, filter: &AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
         let mut conditions = vec!["seq < $1"];
         let mut given = |there: bool, condition: &'static str| {
             if there {
@@ -88,7 +88,7 @@ impl PostgresStore {
             .bind(filter.to.map(PgTime));
         let rows = query.fetch_all(&self.pool).await.map_err(failed("read the audit"))?;
         let act = |row: &PgRow| {
-            Ok(Act {
+            Ok(AuditRecord {
                 seq: get(row, "seq")?,
                 at: time(row, "at")?,
                 actor: get(row, "actor")?,

@@ -7,24 +7,34 @@
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres};
-use windlass_core::limit::{LayerChange, Layers, Limit, LimitForm, LimitValue, Limited, Of, Overruled};
+use windlass_core::limit::{
+    LayerChange, Layers, Limit, LimitForm, LimitOwner, LimitValue, Limited, LiveOverride,
+};
 use windlass_core::{KindSpec, QueueSpec, Rate, StoreError};
 
 use crate::PostgresStore;
 use crate::error::failed;
 use crate::row::get;
 
-const OVERRULED: [(Of, &str); 3] = [
-    (Of::Queue, "select name, configured, live from windlass.queues where live <> '{}' order by name"),
-    (Of::Kind, "select name, configured, live from windlass.kinds where live <> '{}' order by name"),
-    (Of::Resource, "select name, configured, live from windlass.resources where live <> '{}' order by name"),
+const LIVE_OVERRIDES: [(LimitOwner, &str); 3] = [
+    (
+        LimitOwner::Queue,
+        "select name, configured, live from windlass.queues where live <> '{}' order by name",
+    ),
+    (LimitOwner::Kind, "select name, configured, live from windlass.kinds where live <> '{}' order by name"),
+    (
+        LimitOwner::Resource,
+        "select name, configured, live from windlass.resources where live <> '{}' order by name",
+    ),
 ];
 
-fn lock(of: Of) -> &'static str {
+fn lock(of: LimitOwner) -> &'static str {
     match of {
-        Of::Queue => "select configured, live from windlass.queues where name = $1 for no key update",
-        Of::Kind => "select configured, live from windlass.kinds where name = $1 for no key update",
-        Of::Resource => "select configured, live from windlass.resources where name = $1 for no key update",
+        LimitOwner::Queue => "select configured, live from windlass.queues where name = $1 for no key update",
+        LimitOwner::Kind => "select configured, live from windlass.kinds where name = $1 for no key update",
+        LimitOwner::Resource => {
+            "select configured, live from windlass.resources where name = $1 for no key update"
+        }
     }
 }
 
@@ -36,9 +46,9 @@ pub(crate) fn render(statement: &str) -> String {
 }
 
 fn columns(limits: impl Iterator<Item = &'static Limit>, own: &str) -> String {
-    let column = |limit: &Limit| match limit.of {
-        Of::Queue | Of::Kind => format!("{own}.{}", limit.column),
-        Of::Resource => format!("r.{}", limit.column),
+    let column = |limit: &Limit| match limit.owner {
+        LimitOwner::Queue | LimitOwner::Kind => format!("{own}.{}", limit.column),
+        LimitOwner::Resource => format!("r.{}", limit.column),
     };
     limits.map(column).collect::<Vec<_>>().join(", ")
 }
@@ -56,7 +66,7 @@ fn value(row: &PgRow, limit: &Limit) -> Result<Option<LimitValue>, StoreError> {
         LimitForm::Number { .. } | LimitForm::Duration => get::<Option<i64>>(row, limit.column)?.into(),
         LimitForm::Rate => get::<Option<String>>(row, limit.column)?.into(),
     };
-    limit.form.kept(&stored)
+    limit.form.from_stored(&stored)
 }
 
 /// Reads the column `rate`.
@@ -70,7 +80,7 @@ impl PostgresStore {
     pub(crate) async fn change_limits(
         &self,
         conn: &mut PgConnection,
-        of: Of,
+        of: LimitOwner,
         name: &str,
         change: impl FnOnce(&mut Layers),
     ) -> Result<Option<LayerChange>, StoreError> {
@@ -91,24 +101,24 @@ impl PostgresStore {
         Ok(Some(LayerChange { before, after }))
     }
 
-    pub(crate) async fn do_overruled(&self) -> Result<Vec<Overruled>, StoreError> {
+    pub(crate) async fn do_overruled(&self) -> Result<Vec<LiveOverride>, StoreError> {
         let mut found = Vec::new();
-        for (of, statement) in OVERRULED {
+        for (of, statement) in LIVE_OVERRIDES {
             let rows = sqlx::query(self.sql(statement)).fetch_all(&self.pool).await;
             for row in &rows.map_err(failed("read live values"))? {
-                found.extend(Overruled::of(&get::<String>(row, "name")?, &layers(of, row)?));
+                found.extend(LiveOverride::of(&get::<String>(row, "name")?, &layers(of, row)?));
             }
         }
         Ok(found)
     }
 }
 
-fn layers(of: Of, row: &PgRow) -> Result<Layers, StoreError> {
+fn layers(of: LimitOwner, row: &PgRow) -> Result<Layers, StoreError> {
     Layers::read(of, &get::<String>(row, "configured")?, &get::<String>(row, "live")?)
 }
 
 /// `update windlass.queues set configured = $2, live = $3, concurrency = $4, … where name = $1`.
-fn write(of: Of) -> String {
+fn write(of: LimitOwner) -> String {
     let set = of.limits().into_iter().zip(4..).map(|(limit, n)| format!(", {} = ${n}", limit.column));
     let set: String = set.collect();
     format!("update windlass.{} set configured = $2, live = $3{set} where name = $1", of.table())
@@ -135,7 +145,7 @@ mod tests {
     #[test]
     fn every_limit_of_a_row_is_read_and_written() {
         assert_eq!(
-            write(Of::Kind),
+            write(LimitOwner::Kind),
             "update windlass.kinds set configured = $2, live = $3, rate = $4, key_concurrency = $5 where name = $1"
         );
         assert_eq!(render("select {kind limits}"), "select k.rate, r.permits, k.key_concurrency");

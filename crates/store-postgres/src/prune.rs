@@ -5,7 +5,7 @@
 //! or a dead letter that is still kept.
 
 use sqlx::PgConnection;
-use windlass_core::audit::{Actor, Note};
+use windlass_core::audit::{Actor, NewAudit};
 use windlass_core::store::{Prune, PruneWhat};
 use windlass_core::{JobId, StoreError, Time};
 
@@ -167,7 +167,7 @@ impl PostgresStore {
             let some = count(&query.fetch_one(&mut *tx).await.map_err(failed(OP))?, "gone")?;
             gone += some;
             if some == 0 {
-                let note = Note::cleanup(run.prune, rows.unwrap_or(gone));
+                let note = NewAudit::cleanup(run.prune, rows.unwrap_or(gone));
                 self.note(&mut tx, run.actor, note.as_ref()).await?;
             }
             tx.commit().await.map_err(failed(OP))?;

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use sqlx::PgConnection;
 use sqlx::postgres::PgRow;
-use windlass_core::audit::{Actor, Note};
-use windlass_core::limit::{KEY_CONCURRENCY, LayerChange, Layers, Limited, Of};
+use windlass_core::audit::{Actor, NewAudit};
+use windlass_core::limit::{KEY_CONCURRENCY, LayerChange, Layers, LimitOwner, Limited};
 use windlass_core::resource::named;
 use windlass_core::store::{Backlog, DEPTH_SHOWN, KindMoved, KindUpdate, QueueState, QueueUpdate};
 use windlass_core::time::micros;
@@ -112,15 +112,15 @@ impl PostgresStore {
         let (mut moved, mut raised) = (Vec::new(), Vec::new());
         for kind in kinds.values() {
             match self.put_kind(&mut tx, kind).await? {
-                Home::New => self.note(&mut tx, actor, Note::kind_registered(kind).as_ref()).await?,
+                Home::New => self.note(&mut tx, actor, NewAudit::kind_registered(kind).as_ref()).await?,
                 Home::Known => {}
                 Home::Elsewhere(kind) => {
                     moved.push(kind);
                     continue;
                 }
             }
-            let configure = |layers: &mut Layers| layers.configure(kind.limits_of(Of::Kind));
-            let limits = self.change_limits(&mut tx, Of::Kind, &kind.name, configure).await?;
+            let configure = |layers: &mut Layers| layers.configure(kind.limits_of(LimitOwner::Kind));
+            let limits = self.change_limits(&mut tx, LimitOwner::Kind, &kind.name, configure).await?;
             if limits.is_some_and(|limits| limits.rose(KEY_CONCURRENCY)) {
                 raised.push(kind.name.clone());
             }
@@ -162,10 +162,10 @@ impl PostgresStore {
                 .map_err(failed(OP))?;
             let configure = |layers: &mut Layers| {
                 if spec.is_some() || layers.is_new() {
-                    layers.configure(queue.limits_of(Of::Queue));
+                    layers.configure(queue.limits_of(LimitOwner::Queue));
                 }
             };
-            self.change_limits(conn, Of::Queue, name, configure).await?;
+            self.change_limits(conn, LimitOwner::Queue, name, configure).await?;
         }
         Ok(())
     }
@@ -247,8 +247,8 @@ impl PostgresStore {
             let change = sqlx::query(self.sql(PAUSE)).bind(queue.0).bind(pause);
             change.execute(&mut *tx).await.map_err(failed(OP))?;
         }
-        let moved = self.set_limits::<QueueSpec>(&mut tx, Of::Queue, &row, update).await?;
-        let note = Note::queue_changed(&name, [paused, pause], &moved);
+        let moved = self.set_limits::<QueueSpec>(&mut tx, LimitOwner::Queue, &row, update).await?;
+        let note = NewAudit::queue_changed(&name, [paused, pause], &moved);
         self.note(&mut tx, update.actor.as_ref(), note.as_ref()).await?;
         tx.commit().await.map_err(failed(OP))?;
         self.waker.any();
@@ -261,11 +261,11 @@ impl PostgresStore {
         let row = sqlx::query(self.sql(LOCK_KIND)).bind(kind.0).fetch_optional(&mut *tx).await;
         let Some(row) = row.map_err(failed(OP))? else { return Ok(false) };
         let name: String = get(&row, "name")?;
-        let moved = self.set_limits::<KindSpec>(&mut tx, Of::Kind, &row, update).await?;
+        let moved = self.set_limits::<KindSpec>(&mut tx, LimitOwner::Kind, &row, update).await?;
         if moved.iter().any(|moved| moved.rose(KEY_CONCURRENCY)) {
             self.check_all_lanes(&mut tx, std::slice::from_ref(&name)).await?;
         }
-        self.note(&mut tx, update.actor.as_ref(), Note::kind_changed(&name, &moved).as_ref()).await?;
+        self.note(&mut tx, update.actor.as_ref(), NewAudit::kind_changed(&name, &moved).as_ref()).await?;
         tx.commit().await.map_err(failed(OP))?;
         self.waker.any();
         Ok(true)
@@ -275,12 +275,12 @@ impl PostgresStore {
     async fn set_limits<S: Limited>(
         &self,
         conn: &mut PgConnection,
-        of: Of,
+        of: LimitOwner,
         row: &PgRow,
         update: &S::Update,
     ) -> Result<Vec<LayerChange>, StoreError> {
         let mut moved = Vec::new();
-        for (of, name) in [(of, Some(get(row, "name")?)), (Of::Resource, get(row, "resource")?)] {
+        for (of, name) in [(of, Some(get(row, "name")?)), (LimitOwner::Resource, get(row, "resource")?)] {
             let (Some(name), changes): (Option<String>, _) = (name, S::changes(update, of)) else { continue };
             if !changes.is_empty() {
                 moved.extend(self.change_limits(conn, of, &name, |layers| layers.set(&changes)).await?);

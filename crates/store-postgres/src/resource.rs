@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use sqlx::PgConnection;
-use windlass_core::limit::{Layers, Of};
+use windlass_core::limit::{Layers, LimitOwner};
 use windlass_core::store::{ResourceUse, WorkerLimits};
 use windlass_core::{StoreError, WorkerId};
 
@@ -65,7 +65,7 @@ impl PostgresStore {
             let put = sqlx::query(self.sql(PUT)).bind(name).execute(&mut *conn).await;
             put.map_err(failed("write the registry"))?;
             let configure = |layers: &mut Layers| layers.configure_permits(*permits);
-            self.change_limits(conn, Of::Resource, name, configure).await?;
+            self.change_limits(conn, LimitOwner::Resource, name, configure).await?;
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use windlass_core::audit::Actor;
 use windlass_core::store::{
     Action, Backlog, Beat, Bulk, Change, Claim, DeadCount, Enqueued, Finding, JobDetail, JobFilter,
-    KindUpdate, LateJobs, Migration, OnWake, Overruled, Page, Poll, Prune, QueueKinds, QueueState,
+    KindUpdate, LateJobs, LiveOverride, Migration, OnWake, Page, Poll, Prune, QueueKinds, QueueState,
     QueueUpdate, Reclaimed, Report, Rollup, Settled, Sql, StoreTx, TokenLease, WorkerInfo, WorkerLimits,
     WorkerRow,
 };
@@ -87,7 +87,7 @@ impl Store for PostgresStore {
         self.do_update_kind(kind, update).await
     }
 
-    async fn overruled(&self) -> Result<Vec<Overruled>> {
+    async fn live_overrides(&self) -> Result<Vec<LiveOverride>> {
         self.do_overruled().await
     }
 
@@ -131,7 +131,7 @@ impl Store for PostgresStore {
         self.do_lease_tokens(kind, wanted, unspent).await
     }
 
-    async fn in_company(&self, token: Token) -> Result<bool> {
+    async fn clear_alone(&self, token: Token) -> Result<bool> {
         self.do_in_company(token).await
     }
 
@@ -159,7 +159,7 @@ impl Store for PostgresStore {
         self.do_heartbeat(worker).await
     }
 
-    async fn disown(&self, worker: WorkerId, known: &[Token]) -> Result<u64> {
+    async fn release_unknown(&self, worker: WorkerId, known: &[Token]) -> Result<u64> {
         self.do_disown(worker, known).await
     }
 

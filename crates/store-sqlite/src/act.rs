@@ -5,7 +5,7 @@
 
 use rusqlite::OptionalExtension;
 use serde_json::{Map, Value};
-use windlass_core::audit::{Actor, Note, filter_words, job_figures, named_jobs, on_job, on_jobs};
+use windlass_core::audit::{Actor, NewAudit, filter_words, job_figures, named_jobs, on_job, on_jobs};
 use windlass_core::lane::Lane;
 use windlass_core::store::{Action, Bulk, Change, JobFilter, Wake};
 use windlass_core::{JobId, JobState, KindId, LaneId, QueueId, StoreError, Time, UniqueUntil};
@@ -322,7 +322,7 @@ pub(crate) fn change(
             .execute((id.0, priority))?;
     }
     if let Some(was) = was {
-        let line = Note::job_changed(id, &was, &snapshot(scope, id)?);
+        let line = NewAudit::job_changed(id, &was, &snapshot(scope, id)?);
         audit::note(scope, actor, line.as_ref())?;
     }
     scope.wake(Wake::Queue(queue));

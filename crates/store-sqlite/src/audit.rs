@@ -6,8 +6,8 @@
 use async_trait::async_trait;
 use rusqlite::types::Value as Bound;
 use rusqlite::{Connection, params_from_iter};
-use windlass_core::audit::{Act, Actor, Note};
-use windlass_core::store::{ActFilter, AuditStore};
+use windlass_core::audit::{Actor, AuditRecord, NewAudit};
+use windlass_core::store::{AuditFilter, AuditStore};
 use windlass_core::{StoreError, Time, TxRef};
 
 use crate::SqliteStore;
@@ -16,18 +16,18 @@ use crate::scope::Scope;
 
 #[async_trait]
 impl AuditStore for SqliteStore {
-    async fn audit(&self, filter: &ActFilter) -> Result<Vec<Act>, StoreError> {
+    async fn audit(&self, filter: &AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
         let filter = filter.clone();
         self.read("read the audit", move |connection| list(connection, &filter)).await
     }
 
-    async fn note_in(&self, tx: TxRef<'_>, actor: &Actor, line: &Note) -> Result<(), StoreError> {
+    async fn note_in(&self, tx: TxRef<'_>, actor: &Actor, line: &NewAudit) -> Result<(), StoreError> {
         self.write_in("write the audit", tx, |scope| note(scope, Some(actor), Some(line))).await
     }
 }
 
 /// Writes nothing without an actor or without a change.
-pub(crate) fn note(scope: &Scope<'_>, actor: Option<&Actor>, note: Option<&Note>) -> Answer<()> {
+pub(crate) fn note(scope: &Scope<'_>, actor: Option<&Actor>, note: Option<&NewAudit>) -> Answer<()> {
     let (Some(actor), Some(note)) = (actor, note) else { return Ok(()) };
     let detail = serde_json::to_string(&note.detail).map_err(|error| Fault::corrupt(error.to_string()))?;
     scope
@@ -39,7 +39,7 @@ pub(crate) fn note(scope: &Scope<'_>, actor: Option<&Actor>, note: Option<&Note>
     Ok(())
 }
 
-fn list(connection: &Connection, filter: &ActFilter) -> Answer<Vec<Act>> {
+fn list(connection: &Connection, filter: &AuditFilter) -> Answer<Vec<AuditRecord>> {
     let (mut conditions, mut values) = (Vec::new(), Vec::<Bound>::new());
     let mut given = |condition: &'static str, value: Option<Bound>| {
         if let Some(value) = value {
@@ -66,7 +66,7 @@ fn list(connection: &Connection, filter: &ActFilter) -> Answer<Vec<Act>> {
     );
     let mut statement = connection.prepare_cached(&sql)?;
     let rows = statement.query_map(params_from_iter(values), |row| {
-        Ok(Act {
+        Ok(AuditRecord {
             seq: row.get(0)?,
             at: Time(row.get(1)?),
             actor: row.get(2)?,

@@ -258,7 +258,7 @@ fn take(takes: &mut Takes<'_>, queue: QueueId, (token, now): (Token, Time), due:
 }
 
 /// The suspect of this claim no longer runs alone, so a crash from now on proves nothing against it.
-pub(crate) fn in_company(scope: &mut Scope<'_>, token: Token) -> Answer<bool> {
+pub(crate) fn clear_alone(scope: &mut Scope<'_>, token: Token) -> Answer<bool> {
     let there = scope
         .connection
         .prepare_cached("update windlass_claims set alone = 0 where token = ?1")?

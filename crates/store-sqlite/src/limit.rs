@@ -7,16 +7,18 @@ use rusqlite::types::Value as Bound;
 use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 use serde_json::Value as Json;
 use windlass_core::Rate;
-use windlass_core::limit::{LayerChange, Layers, Limit, LimitForm, LimitValue, Limited, Of, Overruled};
+use windlass_core::limit::{
+    LayerChange, Layers, Limit, LimitForm, LimitOwner, LimitValue, Limited, LiveOverride,
+};
 
 use crate::error::{Answer, Fault};
 
 /// The limit columns for a statement that reads queues as `q`, kinds as `k` and their resources as `r`.
 pub(crate) fn columns<S: Limited>() -> String {
-    let column = |limit: &Limit| match limit.of {
-        Of::Queue => format!("q.{}", limit.column),
-        Of::Kind => format!("k.{}", limit.column),
-        Of::Resource => format!("r.{}", limit.column),
+    let column = |limit: &Limit| match limit.owner {
+        LimitOwner::Queue => format!("q.{}", limit.column),
+        LimitOwner::Kind => format!("k.{}", limit.column),
+        LimitOwner::Resource => format!("r.{}", limit.column),
     };
     S::limits().map(column).collect::<Vec<_>>().join(", ")
 }
@@ -30,7 +32,7 @@ pub(crate) fn read_limits<S: Limited>(row: &Row<'_>, spec: &mut S) -> Answer<()>
             }
             LimitForm::Rate => Json::from(row.get::<_, Option<String>>(limit.column)?),
         };
-        spec.set_limit(limit.name, limit.form.kept(&stored)?);
+        spec.set_limit(limit.name, limit.form.from_stored(&stored)?);
     }
     Ok(())
 }
@@ -45,7 +47,7 @@ pub(crate) fn rate(row: &Row<'_>, column: usize) -> Answer<Option<Rate>> {
 /// Changes the layers of one row and the values in force. Does nothing when there is no such row.
 pub(crate) fn change(
     connection: &Connection,
-    of: Of,
+    of: LimitOwner,
     name: &str,
     change: impl FnOnce(&mut Layers),
 ) -> Answer<Option<LayerChange>> {
@@ -67,7 +69,7 @@ pub(crate) fn change(
 }
 
 /// `update windlass_queues set configured = ?2, live = ?3, concurrency = ?4, … where name = ?1`.
-fn write(of: Of) -> String {
+fn write(of: LimitOwner) -> String {
     let set = of.limits().into_iter().zip(4..).map(|(limit, n)| format!(", {} = ?{n}", limit.column));
     let set: String = set.collect();
     format!("update windlass_{} set configured = ?2, live = ?3{set} where name = ?1", of.table())
@@ -82,9 +84,9 @@ fn bound(value: Option<LimitValue>) -> Bound {
 }
 
 /// Configured values that an operator's live value overrides.
-pub(crate) fn overruled(connection: &Connection) -> Answer<Vec<Overruled>> {
+pub(crate) fn live_overrides(connection: &Connection) -> Answer<Vec<LiveOverride>> {
     let mut found = Vec::new();
-    for of in [Of::Queue, Of::Kind, Of::Resource] {
+    for of in [LimitOwner::Queue, LimitOwner::Kind, LimitOwner::Resource] {
         let mut statement = connection.prepare_cached(&format!(
             "select name, configured, live from windlass_{} where live <> '{{}}' order by name",
             of.table()
@@ -92,7 +94,7 @@ pub(crate) fn overruled(connection: &Connection) -> Answer<Vec<Overruled>> {
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             let (name, configured, live): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
-            found.extend(Overruled::of(&name, &Layers::read(of, &configured, &live)?));
+            found.extend(LiveOverride::of(&name, &Layers::read(of, &configured, &live)?));
         }
     }
     Ok(found)
@@ -107,7 +109,7 @@ mod tests {
     #[test]
     fn every_limit_of_a_row_is_read_and_written() {
         assert_eq!(
-            write(Of::Kind),
+            write(LimitOwner::Kind),
             "update windlass_kinds set configured = ?2, live = ?3, rate = ?4, key_concurrency = ?5 where name = ?1"
         );
         assert_eq!(columns::<KindSpec>(), "k.rate, r.permits, k.key_concurrency");

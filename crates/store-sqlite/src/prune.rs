@@ -5,7 +5,7 @@
 //! job that is not finished.
 
 use rusqlite::Connection;
-use windlass_core::audit::{Actor, Note};
+use windlass_core::audit::{Actor, NewAudit};
 use windlass_core::store::{Prune, PruneWhat};
 use windlass_core::{JobId, StoreError, Time};
 
@@ -169,7 +169,7 @@ impl Run {
     /// A chunk that is not full is the last of its run, and writes the audit record.
     fn note_last(&self, scope: &Scope<'_>, gone: usize, total: u64) -> Answer<()> {
         match gone < CHUNK {
-            true => audit::note(scope, self.actor.as_ref(), Note::cleanup(&self.prune, total).as_ref()),
+            true => audit::note(scope, self.actor.as_ref(), NewAudit::cleanup(&self.prune, total).as_ref()),
             false => Ok(()),
         }
     }

@@ -105,13 +105,13 @@ fn forget_claims(scope: &Scope<'_>, worker: WorkerId) -> Answer<()> {
 
 /// A clean shutdown. Jobs that are still leased return through an ordinary settlement, as if handed back.
 pub(crate) fn retire_worker(scope: &mut Scope<'_>, worker: WorkerId) -> Answer<()> {
-    disown(scope, worker, &[])?;
+    release_unknown(scope, worker, &[])?;
     scope.connection.prepare_cached("delete from windlass_workers where id = ?1")?.execute([worker.0])?;
     scope.wake(Wake::Any);
     Ok(())
 }
 
-pub(crate) fn disown(scope: &mut Scope<'_>, worker: WorkerId, known: &[Token]) -> Answer<u64> {
+pub(crate) fn release_unknown(scope: &mut Scope<'_>, worker: WorkerId, known: &[Token]) -> Answer<u64> {
     let mut left = Vec::new();
     for held in lease::of_worker(scope.connection, worker)? {
         if known.contains(&held.token) {

@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, Row};
-use windlass_core::audit::{Actor, Note};
-use windlass_core::limit::{KEY_CONCURRENCY, LayerChange, Layers, Limited, Of};
+use windlass_core::audit::{Actor, NewAudit};
+use windlass_core::limit::{KEY_CONCURRENCY, LayerChange, Layers, LimitOwner, Limited};
 use windlass_core::queue::MAX_PRIORITY;
 use windlass_core::resource::named;
 use windlass_core::store::{
@@ -34,15 +34,15 @@ pub(crate) fn sync_registry(
     let mut moved = Vec::new();
     for kind in kinds {
         match put_kind(scope.connection, kind)? {
-            Home::New => audit::note(scope, actor, Note::kind_registered(kind).as_ref())?,
+            Home::New => audit::note(scope, actor, NewAudit::kind_registered(kind).as_ref())?,
             Home::Known => {}
             Home::Elsewhere(kind) => {
                 moved.push(kind);
                 continue;
             }
         }
-        let configure = |layers: &mut Layers| layers.configure(kind.limits_of(Of::Kind));
-        let limits = limit::change(scope.connection, Of::Kind, &kind.name, configure)?;
+        let configure = |layers: &mut Layers| layers.configure(kind.limits_of(LimitOwner::Kind));
+        let limits = limit::change(scope.connection, LimitOwner::Kind, &kind.name, configure)?;
         if limits.is_some_and(|limits| limits.rose(KEY_CONCURRENCY)) {
             check_all(scope, id(scope.connection, &kind.name)?)?;
         }
@@ -81,8 +81,8 @@ fn put_queue(connection: &Connection, queue: &QueueSpec) -> Answer<()> {
             &queue.colour,
             queue.resource.as_ref().map(|resource| &resource.name),
         ))?;
-    let configure = |layers: &mut Layers| layers.configure(queue.limits_of(Of::Queue));
-    limit::change(connection, Of::Queue, &queue.name, configure)?;
+    let configure = |layers: &mut Layers| layers.configure(queue.limits_of(LimitOwner::Queue));
+    limit::change(connection, LimitOwner::Queue, &queue.name, configure)?;
     Ok(())
 }
 
@@ -272,9 +272,9 @@ pub(crate) fn update_queue(scope: &mut Scope<'_>, queue: QueueId, update: &Queue
     connection
         .prepare_cached("update windlass_queues set paused = ?2 where id = ?1 and paused <> ?2")?
         .execute((queue.0, pause))?;
-    let rows = [(Of::Queue, Some(&name)), (Of::Resource, resource.as_ref())];
+    let rows = [(LimitOwner::Queue, Some(&name)), (LimitOwner::Resource, resource.as_ref())];
     let moved = set_limits::<QueueSpec>(connection, rows, update)?;
-    let note = Note::queue_changed(&name, [paused, pause], &moved);
+    let note = NewAudit::queue_changed(&name, [paused, pause], &moved);
     audit::note(scope, update.actor.as_ref(), note.as_ref())?;
     scope.wake(Wake::Any);
     Ok(true)
@@ -290,12 +290,12 @@ pub(crate) fn update_kind(scope: &mut Scope<'_>, kind: KindId, update: &KindUpda
         .query_row([kind.0], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     let Some((name, resource)): Option<(String, Option<String>)> = found else { return Ok(false) };
-    let rows = [(Of::Kind, Some(&name)), (Of::Resource, resource.as_ref())];
+    let rows = [(LimitOwner::Kind, Some(&name)), (LimitOwner::Resource, resource.as_ref())];
     let moved = set_limits::<KindSpec>(connection, rows, update)?;
     if moved.iter().any(|moved| moved.rose(KEY_CONCURRENCY)) {
         check_all(scope, kind)?;
     }
-    audit::note(scope, update.actor.as_ref(), Note::kind_changed(&name, &moved).as_ref())?;
+    audit::note(scope, update.actor.as_ref(), NewAudit::kind_changed(&name, &moved).as_ref())?;
     scope.wake(Wake::Any);
     Ok(true)
 }
@@ -303,7 +303,7 @@ pub(crate) fn update_kind(scope: &mut Scope<'_>, kind: KindId, update: &KindUpda
 /// Sets the limits of a queue or kind, and of the resource that it names.
 fn set_limits<S: Limited>(
     connection: &Connection,
-    rows: [(Of, Option<&String>); 2],
+    rows: [(LimitOwner, Option<&String>); 2],
     update: &S::Update,
 ) -> Answer<Vec<LayerChange>> {
     let mut moved = Vec::new();

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use rusqlite::{Connection, OptionalExtension};
 use windlass_core::WorkerId;
-use windlass_core::limit::{Layers, Of};
+use windlass_core::limit::{Layers, LimitOwner};
 use windlass_core::store::{ResourceUse, WorkerLimits};
 
 use crate::error::Answer;
@@ -22,7 +22,7 @@ pub(crate) fn put(connection: &Connection, named: &BTreeMap<String, Option<u32>>
             )?
             .execute([name])?;
         let configure = |layers: &mut Layers| layers.configure_permits(*permits);
-        limit::change(connection, Of::Resource, name, configure)?;
+        limit::change(connection, LimitOwner::Resource, name, configure)?;
     }
     Ok(())
 }

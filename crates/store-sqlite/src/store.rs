@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use windlass_core::audit::Actor;
 use windlass_core::store::{
     Action, Backlog, Beat, Bulk, Change, Claim, DeadCount, Enqueued, Finding, JobDetail, JobFilter,
-    KindUpdate, LateJobs, Migration, OnWake, Overruled, Page, Poll, Prune, QueueKinds, QueueState,
+    KindUpdate, LateJobs, LiveOverride, Migration, OnWake, Page, Poll, Prune, QueueKinds, QueueState,
     QueueUpdate, Reclaimed, Report, Rollup, Settled, Sql, StoreTx, TokenLease, WorkerInfo, WorkerLimits,
     WorkerRow,
 };
@@ -100,8 +100,8 @@ impl Store for SqliteStore {
         self.write("update a kind", 1, move |scope| registry::update_kind(scope, kind, &update)).await
     }
 
-    async fn overruled(&self) -> Result<Vec<Overruled>, StoreError> {
-        self.read("read live values", limit::overruled).await
+    async fn live_overrides(&self) -> Result<Vec<LiveOverride>, StoreError> {
+        self.read("read live values", limit::live_overrides).await
     }
 
     async fn depth(&self, queue: QueueId, cap: u64) -> Result<u64, StoreError> {
@@ -156,8 +156,8 @@ impl Store for SqliteStore {
             .await
     }
 
-    async fn in_company(&self, token: Token) -> Result<bool, StoreError> {
-        self.write("end the solitary run of a suspect", 1, move |scope| claim::in_company(scope, token)).await
+    async fn clear_alone(&self, token: Token) -> Result<bool, StoreError> {
+        self.write("let others run beside a suspect", 1, move |scope| claim::clear_alone(scope, token)).await
     }
 
     async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
@@ -197,9 +197,12 @@ impl Store for SqliteStore {
         self.write("heartbeat", 1, move |scope| worker::heartbeat(scope, worker)).await
     }
 
-    async fn disown(&self, worker: WorkerId, known: &[Token]) -> Result<u64, StoreError> {
+    async fn release_unknown(&self, worker: WorkerId, known: &[Token]) -> Result<u64, StoreError> {
         let known = known.to_vec();
-        self.write("hand back unknown leases", 1, move |scope| reclaim::disown(scope, worker, &known)).await
+        self.write("hand back unknown leases", 1, move |scope| {
+            reclaim::release_unknown(scope, worker, &known)
+        })
+        .await
     }
 
     async fn retire_worker(&self, worker: WorkerId) -> Result<(), StoreError> {

@@ -44,7 +44,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!(
         "{} calls, {} {} used, state {}; {} jobs wait",
         drained.completed,
-        budget.standing,
+        budget.figures,
         budget.spec.currency,
         budget.state(),
         drained.returned

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use windlass::pack::paging::{Paging, paged};
 use windlass::pack::view::{Id, ListView, Stamp};
 use windlass::pack::{
-    Answer, Answered, Call, Host, Method, Note, Problem, Registry, Route, SMALL_BODY, Schemas, Scope, Shape,
-    StatusCode, json as answer, nothing, ok, shape,
+    Answer, Answered, Call, Host, Method, NewAudit, Problem, Registry, Route, SMALL_BODY, Schemas, Scope,
+    Shape, StatusCode, json as answer, nothing, ok, shape,
 };
 use windlass::{Invalid, JobRequest};
 
@@ -111,7 +111,7 @@ fn checked(call: &Call, longest: usize) -> Result<(String, String), Problem> {
     let mut check = |field: &str, text: &str, most: usize| {
         let count = text.chars().count();
         if count > most {
-            invalid.add(field, format!("has {count} characters; at most {most} are taken"));
+            invalid.add(field, format!("has {count} characters; at most {most} are allowed"));
         }
         if text.trim().is_empty() && !invalid.problems.iter().any(|problem| problem.field == field) {
             invalid.add(field, "must not be empty");
@@ -135,7 +135,7 @@ async fn remove(host: Host, call: Call) -> Answer {
     let detail = [("name", entry.name), ("message", entry.message)];
     let detail = detail.map(|(field, was)| (field.to_owned(), json!({ "from": was, "to": null })));
     let detail = detail.into_iter().collect();
-    let note = Note { act: "guestbook.remove", subject: format!("guestbook/{id}"), detail };
+    let note = NewAudit { act: "guestbook.remove", subject: format!("guestbook/{id}"), detail };
     tx.audit(call.actor(), &note).await?;
     tx.commit().await?;
     Ok(nothing())

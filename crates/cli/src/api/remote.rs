@@ -47,8 +47,8 @@ impl RemoteApi {
 #[async_trait]
 impl Api for RemoteApi {
     async fn send(&self, request: ApiRequest) -> Result<ApiAnswer, ApiError> {
-        if let Some(misled) = request.misled() {
-            return Err(misled);
+        if let Some(check_path) = request.check_path() {
+            return Err(check_path);
         }
         let server = self.base.origin().ascii_serialization();
         let lost = |error: reqwest::Error| {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use windlass_core::duration;
 use windlass_pack::Method;
 use windlass_pack::api::ApiRequest;
-use windlass_pack::page::{Column, Look};
+use windlass_pack::page::{CellFormat, Column};
 use windlass_pack::verb::{Arg, Does, Goes, Verb, VerbCall, VerbError};
 
 use super::answer::items;
@@ -207,7 +207,7 @@ pub(crate) fn show(
     if rows.is_empty() {
         return output.line(empty);
     }
-    let mut table = Table::of(columns.iter().map(|column| (column.title, column.look == Look::Number)));
+    let mut table = Table::of(columns.iter().map(|column| (column.title, column.look == CellFormat::Number)));
     for row in rows {
         table.row(columns.iter().map(|column| cell(row, column)).collect());
     }
@@ -220,7 +220,7 @@ fn cell(row: &Value, column: &Column) -> String {
     let value = column.field.split('.').fold(row, |value, field| &value[field]);
     match (column.look, value) {
         (_, Value::Null) => "–".to_owned(),
-        (Look::Seconds, value) => match value.as_f64().map(Duration::try_from_secs_f64) {
+        (CellFormat::Seconds, value) => match value.as_f64().map(Duration::try_from_secs_f64) {
             Some(Ok(time)) => duration::rough(time),
             _ => "–".to_owned(),
         },

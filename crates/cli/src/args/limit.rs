@@ -58,7 +58,7 @@ fn option(limit: &'static Limit) -> Arg {
 mod tests {
     use clap::CommandFactory;
     use serde_json::Value as Json;
-    use windlass_core::limit::Of;
+    use windlass_core::limit::LimitOwner;
     use windlass_core::{KindSpec, QueueSpec};
 
     use super::*;
@@ -124,10 +124,10 @@ mod tests {
     }
 
     fn row(limit: &Limit, Place { noun, key, name, route, .. }: &Place, form: &str) -> String {
-        let of = match limit.of {
-            Of::Queue => "a queue",
-            Of::Kind => "a kind",
-            Of::Resource => "a resource",
+        let of = match limit.owner {
+            LimitOwner::Queue => "a queue",
+            LimitOwner::Kind => "a kind",
+            LimitOwner::Resource => "a resource",
         };
         let form =
             if limit.lift == Lift::Live { format!("{form}, live also `none`") } else { form.to_owned() };

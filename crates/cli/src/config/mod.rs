@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use windlass_core::limit::{Limited, NONE, Of};
+use windlass_core::limit::{LimitOwner, Limited, NONE};
 use windlass_core::scale::Bounds;
 use windlass_core::store::Live;
 use windlass_core::{BudgetSpec, Invalid, KindSpec, QueueSpec, Resource};
@@ -305,7 +305,7 @@ impl Resolver {
             let Some((value, origin)) = self.raw.get(QUEUE, Some(&name), limit.name).cloned() else {
                 continue;
             };
-            if limit.of == Of::Resource && queue.resource.is_none() {
+            if limit.owner == LimitOwner::Resource && queue.resource.is_none() {
                 let key = limit.name;
                 let text = format!("queues.{name}.{key}: needs queues.{name}.resource: {key} of what?");
                 self.raw.problem(origin, text);

@@ -307,11 +307,8 @@ fn what_is_windlass_own_stays_as_it_is() {
     let show = ["schedules", "show", "windlass-backup", "--json"];
     let before = place.run(&show).ok().json();
     let put = ["schedules", "put", "windlass-backup", "--kind", "NOOP", "--cron", "@daily"];
-    let parts = [
-        "name: `windlass-backup` is windlass' own",
-        "paused, resumed, run and deleted",
-        "nothing was written",
-    ];
+    let parts =
+        ["name: `windlass-backup` is reserved", "paused, resumed, run and deleted", "nothing was written"];
     place.run(&put).fails(2, &parts);
     assert_eq!(place.run(&show).ok().json(), before);
     place.run(&["schedules", "pause", "windlass-backup"]).ok();

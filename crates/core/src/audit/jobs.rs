@@ -1,4 +1,4 @@
-//! What the audit says of acts on jobs: of one how it stood and stands, of many which were meant and how many there were.
+//! Audit records for actions on jobs: one job with its values before and after, or a filter with counts.
 
 use serde_json::{Map, Value, json};
 
@@ -6,17 +6,17 @@ use super::words::{
     DEAD_LETTER_DELETE, DEAD_LETTER_REPLAY, JOB_CANCEL, JOB_DELETE, JOB_RETRY, JOBS_CANCEL, JOBS_DELETE,
     JOBS_RETRY,
 };
-use super::{Note, differences};
+use super::{NewAudit, differences};
 use crate::store::{Action, Bulk, JobFilter};
 use crate::{JobId, JobRecord};
 
-/// More jobs than these are told together, however they were named.
-const TOLD_APART: usize = 100;
+/// Above this many jobs, one record covers all of them.
+const MAX_SEPARATE_RECORDS: usize = 100;
 
-/// The jobs that an act is about, where its filter names them and each gets a line of its own; else none.
+/// The jobs that each get their own audit record; empty if one record covers all.
 pub fn named_jobs(filter: &JobFilter) -> &[JobId] {
     match filter.ids.len() {
-        0..=TOLD_APART => &filter.ids,
+        0..=MAX_SEPARATE_RECORDS => &filter.ids,
         _ => &[],
     }
 }
@@ -25,7 +25,7 @@ fn is_about_dead(filter: &JobFilter) -> bool {
     !filter.states.is_empty() && filter.states.iter().all(|state| state.is_dead())
 }
 
-/// What of a job an operator can change.
+/// The values of a job that an operator can change.
 pub fn job_figures(job: &JobRecord, cancel_requested: bool) -> Map<String, Value> {
     let mut figures = Map::new();
     figures.insert("kind".to_owned(), json!(job.kind));
@@ -38,15 +38,15 @@ pub fn job_figures(job: &JobRecord, cancel_requested: bool) -> Map<String, Value
     figures
 }
 
-/// One job; nothing after it when it was deleted. The time is named only where the job waited before: one that comes back
-/// waits from now on, which the line's own time says.
+/// For one job; no values after it was deleted. `run_at` is included only if the job was waiting before: a job that
+/// returns to its queue waits from the record's own time on.
 pub fn on_job(
     filter: &JobFilter,
     action: Action,
     id: JobId,
     before: &Map<String, Value>,
     after: &Map<String, Value>,
-) -> Option<Note> {
+) -> Option<NewAudit> {
     let dead = is_about_dead(filter);
     let act = match action {
         Action::Retry if dead => DEAD_LETTER_REPLAY,
@@ -60,11 +60,16 @@ pub fn on_job(
     if !waited || action == Action::Cancel {
         detail.remove("run_at");
     }
-    Note::about(act, format!("job/{id}"), detail)
+    NewAudit::about(act, format!("job/{id}"), detail)
 }
 
-/// Many jobs: the filter in words, and what became of those that matched in this transaction.
-pub fn on_jobs(filter: &JobFilter, words: Map<String, Value>, action: Action, bulk: &Bulk) -> Option<Note> {
+/// For many jobs: the filter, and counts of what this transaction did.
+pub fn on_jobs(
+    filter: &JobFilter,
+    words: Map<String, Value>,
+    action: Action,
+    bulk: &Bulk,
+) -> Option<NewAudit> {
     if bulk.done + bulk.requested + bulk.superseded == 0 {
         return None;
     }
@@ -79,7 +84,7 @@ pub fn on_jobs(filter: &JobFilter, words: Map<String, Value>, action: Action, bu
     let mut detail = Map::new();
     detail.insert("filter".to_owned(), json!({ "from": words }));
     add_counts(&mut detail, bulk);
-    Note::about(act, "jobs".to_owned(), detail)
+    NewAudit::about(act, "jobs".to_owned(), detail)
 }
 
 pub(super) fn add_counts(detail: &mut Map<String, Value>, bulk: &Bulk) {
@@ -90,7 +95,7 @@ pub(super) fn add_counts(detail: &mut Map<String, Value>, bulk: &Bulk) {
     }
 }
 
-/// A filter in the words of the interface; the store knows the names. Of ids only those that were picked.
+/// A filter as in the API; the store supplies the names. Ids are included only if they were selected one by one.
 pub fn filter_words(
     filter: &JobFilter,
     picked: &[JobId],
@@ -131,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn one_job_is_told_from_many_and_a_dead_letter_from_a_job() {
+    fn actions_distinguish_one_job_from_many_and_dead_letters_from_jobs() {
         let one = JobFilter { ids: vec![JobId(7)], ..JobFilter::default() };
         let dead = JobFilter { states: vec![JobState::Failed, JobState::DeadLetter], ..one.clone() };
         assert_eq!(named_jobs(&one), [JobId(7)]);
@@ -152,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn an_act_on_many_says_which_and_how_many() {
+    fn a_bulk_record_has_the_filter_and_counts() {
         let filter = JobFilter {
             ids: vec![JobId(1), JobId(2)],
             states: vec![JobState::Failed],

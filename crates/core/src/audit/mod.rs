@@ -1,6 +1,6 @@
-//! What operators did, as it is kept: who, what, to what, and how that stood before and after.
+//! The audit: who did what to what, with the values before and after.
 //!
-//! Owns the words of acts and what a line says. A store writes it in the transaction of the act.
+//! Owns the names of actions and the contents of a record. A store writes the record in the transaction of the action.
 
 mod jobs;
 mod note;
@@ -11,17 +11,17 @@ use serde_json::{Map, Value, json};
 use crate::Time;
 
 pub use jobs::{filter_words, job_figures, named_jobs, on_job, on_jobs};
-pub use note::Note;
+pub use note::NewAudit;
 pub use words::*;
 
-/// Who acts: a name for people, checked when it was made.
+/// The name of the person or program that acts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Actor(String);
 
 impl Actor {
     const MAX_BYTES: usize = 200;
 
-    /// A name that is too long is cut; the rest of the line still says what was done.
+    /// Cuts a name that is too long rather than refusing it: the action matters more than the full name.
     pub fn new(name: impl Into<String>) -> Actor {
         let mut name = name.into();
         let end = (0..=Actor::MAX_BYTES.min(name.len())).rev().find(|at| name.is_char_boundary(*at));
@@ -34,21 +34,23 @@ impl Actor {
     }
 }
 
-/// One act of an operator.
+/// A stored audit record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Act {
-    /// Its place among all; later ones are larger.
+pub struct AuditRecord {
+    /// Later records have larger numbers.
     pub seq: i64,
     pub at: Time,
     pub actor: String,
     pub act: String,
     pub subject: String,
-    /// JSON: `{"limit": {"from": "500.00", "to": "750.00"}}`, and what was taken back where nothing came in its place.
+    /// JSON: `{"limit": {"from": "500.00", "to": "750.00"}}`. Values that were only removed appear without the two
+    /// sides.
     pub detail: String,
 }
 
-impl Act {
-    /// What the detail says of before and after, field by field. What has neither side was taken back.
+impl AuditRecord {
+    /// The detail split into the values before and after. A field without the two sides was removed, so it counts as
+    /// before.
     pub fn sides(&self) -> (Map<String, Value>, Map<String, Value>) {
         let (mut before, mut after) = (Map::new(), Map::new());
         let detail: Map<String, Value> = serde_json::from_str(&self.detail).unwrap_or_default();
@@ -67,7 +69,7 @@ impl Act {
     }
 }
 
-/// The detail of a change: each field that is another one now. A field that is missing is as good as `null`.
+/// The fields that differ. A missing field equals `null`.
 pub fn differences(before: &Map<String, Value>, after: &Map<String, Value>) -> Map<String, Value> {
     let mut detail = Map::new();
     let gone = before.keys().filter(|field| !after.contains_key(*field));
@@ -90,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_what_differs_and_is_read_back() {
+    fn a_record_has_the_differences_and_is_read_back() {
         let before = object(json!({ "paused": false, "concurrency": 5, "depth_cap": null }));
         let after = object(json!({ "paused": true, "concurrency": 5, "depth_cap": 9 }));
         let mut detail = Value::Object(differences(&before, &after));
@@ -101,7 +103,7 @@ mod tests {
         detail["reset"] = json!({ "amount": "0.25", "tokens": 90 });
         detail["filter"] = json!({ "from": { "kind": "K" } });
         detail["done"] = json!({ "to": 3 });
-        let act = Act {
+        let act = AuditRecord {
             seq: 1,
             at: Time(0),
             actor: "me".to_owned(),
@@ -120,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_is_gone_differs_and_one_that_never_was_does_not() {
+    fn a_removed_field_differs_and_one_that_never_existed_does_not() {
         let before = object(json!({ "zone": "UTC", "catch_up": null, "kind": "K" }));
         let after = object(json!({ "kind": "K", "tags": null }));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! A line before it is written: what was done, to what, and what differs since.
+//! An audit record before it is written.
 
 use std::time::Duration;
 
@@ -10,55 +10,55 @@ use super::words::{
     CLEANUP_RUN, JOB_CHANGE, KIND_CHANGE, KIND_REGISTER, QUEUE_CHANGE, SCHEDULE_DELETE, SCHEDULE_PAUSE,
     SCHEDULE_PUT, SCHEDULE_RESUME, SCHEDULE_RUN, TYPE_PUT, WORKFLOW_CANCEL, WORKFLOW_RETRY,
 };
-use crate::limit::{LayerChange, LimitValue, Limited, Of};
+use crate::limit::{LayerChange, LimitOwner, LimitValue, Limited};
 use crate::store::{Bulk, Prune, ScheduleRecord};
 use crate::workflow::WorkflowState;
 use crate::{JobId, KindSpec, TypeSpec, WorkflowId};
 
-/// What is to be said of one act; who did it and when is said beside it.
+/// What was done to what. The store adds actor and time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
+pub struct NewAudit {
     pub act: &'static str,
     pub subject: String,
-    /// `{"field": {"from", "to"}}`; one side alone where there is no other.
+    /// `{"field": {"from", "to"}}`; one side only if there is no other.
     pub detail: Map<String, Json>,
 }
 
-impl Note {
-    /// Nothing when nothing differs: an act that changes nothing leaves no line.
-    pub fn about(act: &'static str, subject: String, detail: Map<String, Json>) -> Option<Note> {
-        (!detail.is_empty()).then_some(Note { act, subject, detail })
+impl NewAudit {
+    /// `None` if nothing differs: an action without effect is not audited.
+    pub fn about(act: &'static str, subject: String, detail: Map<String, Json>) -> Option<NewAudit> {
+        (!detail.is_empty()).then_some(NewAudit { act, subject, detail })
     }
 
-    /// A waiting job's priority or time.
-    pub fn job_changed(id: JobId, before: &Map<String, Json>, after: &Map<String, Json>) -> Option<Note> {
-        Note::about(JOB_CHANGE, format!("job/{id}"), differences(before, after))
+    /// Priority or `run_at` of a waiting job.
+    pub fn job_changed(id: JobId, before: &Map<String, Json>, after: &Map<String, Json>) -> Option<NewAudit> {
+        NewAudit::about(JOB_CHANGE, format!("job/{id}"), differences(before, after))
     }
 
-    pub fn kind_registered(kind: &KindSpec) -> Option<Note> {
+    pub fn kind_registered(kind: &KindSpec) -> Option<NewAudit> {
         let mut described = object(json!({ "queue": kind.queue, "max_attempts": kind.max_attempts }));
-        for limit in Of::Kind.limits() {
-            described.insert(limit.audit_name(), json!(kind.limit(limit.name).map(LimitValue::told)));
+        for limit in LimitOwner::Kind.limits() {
+            described.insert(limit.audit_name(), json!(kind.limit(limit.name).map(LimitValue::audit_value)));
         }
         let detail = differences(&Map::new(), &described);
-        Note::about(KIND_REGISTER, format!("kind/{}", kind.name), detail)
+        NewAudit::about(KIND_REGISTER, format!("kind/{}", kind.name), detail)
     }
 
-    /// Paused before and after, and the layers of the queue and of its resource.
-    pub fn queue_changed(name: &str, [from, to]: [bool; 2], moved: &[LayerChange]) -> Option<Note> {
+    /// The pause flag before and after, and the limits of the queue and its resource.
+    pub fn queue_changed(name: &str, [from, to]: [bool; 2], moved: &[LayerChange]) -> Option<NewAudit> {
         let mut detail = LayerChange::differences(moved);
         if from != to {
             detail.insert("paused".to_owned(), json!({ "from": from, "to": to }));
         }
-        Note::about(QUEUE_CHANGE, format!("queue/{name}"), detail)
+        NewAudit::about(QUEUE_CHANGE, format!("queue/{name}"), detail)
     }
 
-    /// The layers of the kind and of its resource.
-    pub fn kind_changed(name: &str, moved: &[LayerChange]) -> Option<Note> {
-        Note::about(KIND_CHANGE, format!("kind/{name}"), LayerChange::differences(moved))
+    /// The limits of the kind and its resource.
+    pub fn kind_changed(name: &str, moved: &[LayerChange]) -> Option<NewAudit> {
+        NewAudit::about(KIND_CHANGE, format!("kind/{name}"), LayerChange::differences(moved))
     }
 
-    pub fn type_put(before: Option<&TypeSpec>, spec: &TypeSpec) -> Option<Note> {
+    pub fn type_put(before: Option<&TypeSpec>, spec: &TypeSpec) -> Option<NewAudit> {
         let fields = |spec: &TypeSpec| {
             let mut fields = object(serde_json::to_value(spec).unwrap_or_default());
             fields.remove("name");
@@ -69,59 +69,59 @@ impl Note {
         if before.is_none() && detail.is_empty() {
             detail.insert("created".to_owned(), json!({ "to": true }));
         }
-        Note::about(TYPE_PUT, format!("type/{}", spec.name), detail)
+        NewAudit::about(TYPE_PUT, format!("type/{}", spec.name), detail)
     }
 
-    pub fn schedule_put(before: Option<&ScheduleRecord>, after: &ScheduleRecord) -> Option<Note> {
+    pub fn schedule_put(before: Option<&ScheduleRecord>, after: &ScheduleRecord) -> Option<NewAudit> {
         let was = before.map(description).unwrap_or_default();
         let detail = differences(&was, &description(after));
-        Note::about(SCHEDULE_PUT, format!("schedule/{}", after.name), detail)
+        NewAudit::about(SCHEDULE_PUT, format!("schedule/{}", after.name), detail)
     }
 
-    pub fn schedule_deleted(before: &ScheduleRecord) -> Option<Note> {
-        Note::about(
+    pub fn schedule_deleted(before: &ScheduleRecord) -> Option<NewAudit> {
+        NewAudit::about(
             SCHEDULE_DELETE,
             format!("schedule/{}", before.name),
             differences(&description(before), &Map::new()),
         )
     }
 
-    pub fn schedule_paused(name: &str, paused: bool) -> Option<Note> {
+    pub fn schedule_paused(name: &str, paused: bool) -> Option<NewAudit> {
         let act = if paused { SCHEDULE_PAUSE } else { SCHEDULE_RESUME };
         let detail = object(json!({ "paused": { "from": !paused, "to": paused } }));
-        Note::about(act, format!("schedule/{name}"), detail)
+        NewAudit::about(act, format!("schedule/{name}"), detail)
     }
 
-    /// Of a run that an operator asked for.
-    pub fn schedule_run(name: &str, job: JobId) -> Option<Note> {
+    /// A run that an operator requested.
+    pub fn schedule_run(name: &str, job: JobId) -> Option<NewAudit> {
         let detail = object(json!({ "job": { "to": job.to_string() } }));
-        Note::about(SCHEDULE_RUN, format!("schedule/{name}"), detail)
+        NewAudit::about(SCHEDULE_RUN, format!("schedule/{name}"), detail)
     }
 
-    pub fn workflow_cancelled(id: WorkflowId, states: [WorkflowState; 2], bulk: &Bulk) -> Option<Note> {
+    pub fn workflow_cancelled(id: WorkflowId, states: [WorkflowState; 2], bulk: &Bulk) -> Option<NewAudit> {
         workflow(WORKFLOW_CANCEL, id, states, bulk)
     }
 
-    pub fn workflow_retried(id: WorkflowId, states: [WorkflowState; 2], bulk: &Bulk) -> Option<Note> {
+    pub fn workflow_retried(id: WorkflowId, states: [WorkflowState; 2], bulk: &Bulk) -> Option<NewAudit> {
         workflow(WORKFLOW_RETRY, id, states, bulk)
     }
 
-    /// A whole run, however many transactions it took.
-    pub fn cleanup(prune: &Prune, rows: u64) -> Option<Note> {
+    /// A whole cleanup run, however many transactions it took.
+    pub fn cleanup(prune: &Prune, rows: u64) -> Option<NewAudit> {
         if prune.dry_run {
             return None;
         }
-        Note::cleanup_of(prune.what.name(), prune.older_than, rows)
+        NewAudit::cleanup_of(prune.what.name(), prune.older_than, rows)
     }
 
-    /// The same for a clean-up task of a part.
-    pub fn cleanup_of(task: &str, older_than: Duration, rows: u64) -> Option<Note> {
+    /// Like [`NewAudit::cleanup`], for a task of a pack.
+    pub fn cleanup_of(task: &str, older_than: Duration, rows: u64) -> Option<NewAudit> {
         if rows == 0 {
             return None;
         }
         let age = crate::duration::format(older_than);
         let detail = object(json!({ "older_than": { "from": age }, "rows": { "to": rows } }));
-        Note::about(CLEANUP_RUN, format!("cleanup/{task}"), detail)
+        NewAudit::about(CLEANUP_RUN, format!("cleanup/{task}"), detail)
     }
 }
 
@@ -130,7 +130,7 @@ fn workflow(
     id: WorkflowId,
     [before, after]: [WorkflowState; 2],
     bulk: &Bulk,
-) -> Option<Note> {
+) -> Option<NewAudit> {
     if bulk.done + bulk.requested + bulk.superseded == 0 {
         return None;
     }
@@ -139,10 +139,10 @@ fn workflow(
         detail.insert("state".to_owned(), json!({ "from": before.name(), "to": after.name() }));
     }
     add_counts(&mut detail, bulk);
-    Note::about(act, format!("workflow/{id}"), detail)
+    NewAudit::about(act, format!("workflow/{id}"), detail)
 }
 
-/// Each field as it is kept, and the payload.
+/// The stored fields and the payload.
 fn description(record: &ScheduleRecord) -> Map<String, Json> {
     let mut fields: Map<String, Json> = serde_json::from_str(&record.kept).unwrap_or_default();
     let payload = serde_json::from_slice(&record.payload).unwrap_or_default();

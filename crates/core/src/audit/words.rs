@@ -1,4 +1,4 @@
-//! The words of acts. They are stored and asked for: one is added, none is renamed.
+//! Names of audited actions. They are stored and used in filters: add names, never rename one.
 
 pub const QUEUE_CHANGE: &str = "queue.change";
 pub const KIND_CHANGE: &str = "kind.change";
@@ -8,7 +8,7 @@ pub const JOB_RETRY: &str = "job.retry";
 pub const JOB_CANCEL: &str = "job.cancel";
 pub const JOB_DELETE: &str = "job.delete";
 pub const JOB_CHANGE: &str = "job.change";
-/// Of many by a filter.
+/// Actions on all jobs that match a filter.
 pub const JOBS_RETRY: &str = "jobs.retry";
 pub const JOBS_CANCEL: &str = "jobs.cancel";
 pub const JOBS_DELETE: &str = "jobs.delete";

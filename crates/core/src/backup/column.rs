@@ -1,4 +1,4 @@
-//! Columns by what they hold, for lists of tables.
+//! Constructors for columns of backup tables.
 
 use super::{Column, ColumnKind};
 
@@ -6,7 +6,7 @@ pub const fn column(name: &'static str, kind: ColumnKind) -> Column {
     Column { name, kind, serial: false }
 }
 
-/// Numbered by the database.
+/// Filled from a sequence.
 pub const fn serial(name: &'static str) -> Column {
     Column { name, kind: ColumnKind::Int, serial: true }
 }
@@ -35,7 +35,7 @@ pub const fn bytes(name: &'static str) -> Column {
     column(name, ColumnKind::Bytes)
 }
 
-/// With all its digits.
+/// Full precision.
 pub const fn double(name: &'static str) -> Column {
     column(name, ColumnKind::Double)
 }

@@ -1,4 +1,4 @@
-//! What a binary's backups hold: the schema's own tables and those its parts bring.
+//! What a binary backs up: the tables of the schema and those of its parts and packs.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +8,14 @@ use crate::store::PackTrouble;
 
 use super::{TABLES, Table};
 
-/// Put together where a binary is. What a database has beyond it is refused, never left out.
+/// Assembled at startup. If the database has more than this, a backup is refused rather than incomplete.
 #[derive(Clone, Debug)]
 pub struct Holdings {
-    /// Whoever refers to another table stands behind it.
+    /// Ordered so that foreign keys point backwards.
     pub tables: Vec<&'static Table>,
     pub packs: Vec<HeldPack>,
 }
 
-/// A pack whose tables are among them.
 #[derive(Clone, Debug)]
 pub struct HeldPack {
     pub name: String,
@@ -24,25 +23,25 @@ pub struct HeldPack {
 }
 
 impl HeldPack {
-    /// Of its tables.
+    /// Version of its tables.
     pub fn version(&self) -> i64 {
         self.steps.last().map_or(0, |step| step.version)
     }
 }
 
 impl Holdings {
-    /// Without any part.
+    /// Without parts or packs.
     pub fn core() -> Holdings {
         Holdings { tables: TABLES.iter().collect(), packs: Vec::new() }
     }
 
-    /// With a part whose tables come with the schema.
+    /// Adds a part whose tables belong to the schema.
     pub fn with_tables(mut self, tables: &'static [Table]) -> Holdings {
         self.tables.extend(tables);
         self
     }
 
-    /// With a pack and all its tables, also when it has none to copy.
+    /// Adds a pack and its tables. A pack without tables to copy is added too.
     pub fn with_pack(
         mut self,
         name: impl Into<String>,
@@ -63,12 +62,12 @@ impl Holdings {
         self.packs.iter().find(|pack| pack.name == name)
     }
 
-    /// As a file's head lists them.
+    /// For the head of the file.
     pub fn versions(&self) -> BTreeMap<String, i64> {
         self.packs.iter().map(|pack| (pack.name.clone(), pack.version())).collect()
     }
 
-    /// The database has the packs of this binary as they are here, and no others.
+    /// Checks that the database has the packs of this binary, in the same versions, and no others.
     pub fn check(&self, applied: &[PackMigration]) -> Result<(), StoreError> {
         if let Some(row) = applied.iter().find(|row| self.pack(&row.pack).is_none()) {
             return Err(StoreError::UnknownPack { pack: row.pack.clone() });
@@ -88,8 +87,8 @@ impl Holdings {
         Ok(())
     }
 
-    /// Every column that the database has of these packs is listed: what is not would be left out of every copy, and nobody
-    /// would miss it before the restore.
+    /// Checks that every column of these packs is listed. A column that is not would be missing from every copy, and
+    /// that would only show at a restore.
     pub fn check_whole<'n>(
         &self,
         columns: impl IntoIterator<Item = (&'n str, &'n str)>,
@@ -129,30 +128,30 @@ mod tests {
     }
 
     #[test]
-    fn no_column_of_a_pack_is_forgotten() {
+    fn every_column_of_a_pack_must_be_listed() {
         use crate::backup::column::int;
         const LISTED: &[Table] = &[Table { name: "guest_a", columns: &[int("x")] }];
         let holdings = holdings(1).with_tables(LISTED);
-        let said = |table, column| {
+        let error = |table, column| {
             let whole = holdings.check_whole([("guest_a", "x"), ("jobs", "own"), (table, column)]);
             whole.map_or_else(|error| error.to_string(), |()| String::new())
         };
-        assert_eq!(said("other_x", "y"), "", "none of these packs");
-        assert!(said("guest_a", "y").contains("`guest_a.y` of pack `guest`"));
-        assert!(said("guest_b", "x").contains("`guest_b.x`"));
+        assert_eq!(error("other_x", "y"), "", "a table of none of these packs");
+        assert!(error("guest_a", "y").contains("`guest_a.y` of pack `guest`"));
+        assert!(error("guest_b", "x").contains("`guest_b.x`"));
     }
 
     #[test]
-    fn packs_have_to_be_the_same() {
-        let said = |held: i64, rows: &[PackMigration]| {
+    fn packs_must_have_the_same_version() {
+        let error = |held: i64, rows: &[PackMigration]| {
             holdings(held).check(rows).map_or_else(|error| error.to_string(), |()| String::new())
         };
-        assert_eq!(said(2, &applied("guest", 2)), "");
-        assert!(said(2, &applied("guest", 1)).contains("version 1, this binary needs 2"));
-        assert!(said(1, &applied("guest", 2)).contains("version 2, this binary knows up to 1"));
-        assert!(said(1, &[]).contains("`guest` are missing"));
+        assert_eq!(error(2, &applied("guest", 2)), "");
+        assert!(error(2, &applied("guest", 1)).contains("version 1, this binary needs 2"));
+        assert!(error(1, &applied("guest", 2)).contains("version 2, this binary knows up to 1"));
+        assert!(error(1, &[]).contains("`guest` are missing"));
         let both = [applied("guest", 1), applied("other", 1)].concat();
-        assert!(said(1, &both).contains("pack `other`, which this binary does not have"));
-        assert_eq!(said(0, &[]), "", "a pack without tables has no version");
+        assert!(error(1, &both).contains("pack `other`, which this binary does not have"));
+        assert_eq!(error(0, &[]), "", "a pack without tables has no version");
     }
 }

@@ -1,8 +1,10 @@
 //! The lines of a backup file.
 //!
-//! A head, then for each table its own head, a JSON array per row and its end with count and digest, and at last a line
-//! with the SHA-256 of everything above it. A file that was cut off has no such line; one that was changed has another.
-//! Each table's head names its columns, so a newer binary reads older files: a column that is not there takes its default.
+//! The file starts with a head. Each table has its own head, one JSON array per row, and an end with count and digest.
+//! The last line has the SHA-256 of everything above it. A truncated file lacks that line, and a modified one does not
+//! match it.
+//!
+//! Each table's head names its columns, so a newer binary can read older files: a missing column takes its default.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -18,12 +20,12 @@ use super::{Cell, Column, ColumnKind, FORMAT, Holdings, Row, Sum, Table};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     pub windlass_backup: u32,
-    /// The schema the rows are of.
+    /// The schema version of the rows.
     pub schema: i64,
     /// `sqlite` or `postgres`.
     pub source: String,
     pub taken_at: String,
-    /// Packs whose tables are in it, with the version of these.
+    /// Packs with tables in the file, and the version of those tables.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub packs: BTreeMap<String, i64>,
 }
@@ -45,16 +47,15 @@ pub struct TableEnd {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tail {
     pub rows: u64,
-    /// Of every byte above.
+    /// Of all bytes above.
     pub sha256: String,
 }
 
-/// Why a file cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeadError {
-    /// It does not begin as a backup does.
+    /// Not a backup.
     Broken(String),
-    /// It is one, for another binary than this.
+    /// A backup that this binary cannot read.
     Unfit(String),
 }
 
@@ -86,8 +87,8 @@ impl Head {
     }
 }
 
-/// A pack's rows go into the tables they came from. Differs from the schema's own, where a column that is not there takes its
-/// default: what a pack's step did to its rows nobody else can do to those of a file.
+/// A pack's rows are restored only into tables of the same version. A missing column cannot take its default as in the
+/// schema's own tables: only the pack's migration knows how to convert its rows.
 fn fits(pack: &str, version: i64, holdings: &Holdings) -> Result<(), String> {
     let Some(held) = holdings.pack(pack) else {
         return Err(format!(
@@ -113,7 +114,7 @@ impl TableHead {
         TableHead { table: table.name.to_owned(), columns }
     }
 
-    /// The table and which of its columns the file has, in the file's order.
+    /// The table, and the indexes of the columns that the file has, in the file's order.
     pub fn resolve(&self, holdings: &Holdings) -> Result<(&'static Table, Vec<usize>), String> {
         let known = holdings.table(&self.table);
         let known = known.ok_or_else(|| format!("there is no table `{}`", self.table))?;
@@ -131,7 +132,7 @@ impl TableEnd {
     }
 }
 
-/// Appends a row without a line end. `columns` picks some of the row's cells.
+/// Appends a row without a newline. `columns` selects cells of the row.
 pub fn write_row(out: &mut Vec<u8>, row: &Row, columns: impl Iterator<Item = usize>) {
     out.push(b'[');
     for (n, at) in columns.enumerate() {
@@ -144,12 +145,13 @@ pub fn write_row(out: &mut Vec<u8>, row: &Row, columns: impl Iterator<Item = usi
 }
 
 fn write_cell(out: &mut Vec<u8>, cell: &Cell) {
-    // Writing to a Vec cannot fail, and none of these values can fail to be JSON.
+    // Writing to a Vec cannot fail, and all of these values are valid JSON.
     let _ = match cell {
         Cell::Null => out.write_all(b"null"),
         Cell::Int(number) | Cell::Time(number) => write!(out, "{number}"),
         Cell::Real(number) => write!(out, "{number}"),
-        // In quotes: not every reader of JSON keeps all digits, and none has infinity. SQLite keeps no sign of a zero.
+        // A string, because some JSON readers lose digits and JSON has no infinity. SQLite does not store the sign of
+        // zero.
         Cell::Double(number) => write!(out, "\"{}\"", if *number == 0.0 { 0.0 } else { *number }),
         Cell::Flag(flag) => write!(out, "{flag}"),
         Cell::Text(text) => serde_json::to_writer(out, text).map_err(Into::into),
@@ -178,7 +180,7 @@ fn read_cell(value: Value, kind: ColumnKind) -> Option<Cell> {
     Some(match (kind, value) {
         (ColumnKind::Int, value) => Cell::Int(value.as_i64()?),
         (ColumnKind::Time, value) => Cell::Time(value.as_i64()?),
-        // Digits enough for one come back as the same.
+        // The text has enough digits to restore the same f32.
         (ColumnKind::Real, value) => Cell::Real(value.as_f64()? as f32),
         (ColumnKind::Double, Value::String(text)) => Cell::Double(text.parse().ok()?),
         (ColumnKind::Flag, value) => Cell::Flag(value.as_bool()?),
@@ -205,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn every_value_there_and_back() {
+    fn every_value_survives_a_round_trip() {
         let full = vec![
             Cell::Int(i64::MIN),
             Cell::Real(12.3),
@@ -239,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn values_of_the_wrong_type_are_refused() {
         let one = [Column { name: "n", kind: ColumnKind::Int, serial: false }];
         for bad in ["[]", "[1,2]", "[\"1\"]", "[1.5]", "{}", "[1", "[9223372036854775808]"] {
             assert!(read_row(bad.as_bytes(), &one).is_err(), "{bad}");
@@ -247,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn newer_files_are_told_apart_from_broken_ones() {
+    fn newer_files_and_broken_files_give_different_errors() {
         let head = Head {
             windlass_backup: FORMAT,
             schema: 5,
@@ -271,19 +273,19 @@ mod tests {
     }
 
     #[test]
-    fn packs_are_this_binarys_own() {
+    fn packs_must_match_this_binary() {
         let text = crate::pack::SqlText::Same("x");
         let step = |version| crate::pack::PackStep { version, name: "s", up: text, down: text };
         let head =
             br#"{"windlass_backup":1,"schema":5,"source":"sqlite","taken_at":"x","packs":{"guest":2}}"#;
-        let said = |steps: i64| {
+        let packs = |steps: i64| {
             let steps: Vec<_> = (1..=steps).map(step).collect();
             let read = Head::read(head, 5, &Holdings::core().with_pack("guest", &steps, &[]));
             read.map(|head| head.packs).map_err(|error| format!("{error:?}"))
         };
-        assert_eq!(said(2).unwrap()["guest"], 2);
-        assert!(said(0).unwrap_err().contains("pack `guest`, which this binary does not have"));
-        assert!(said(1).unwrap_err().contains("use a newer windlass"));
-        assert!(said(3).unwrap_err().contains("the windlass that wrote it"));
+        assert_eq!(packs(2).unwrap()["guest"], 2);
+        assert!(packs(0).unwrap_err().contains("pack `guest`, which this binary does not have"));
+        assert!(packs(1).unwrap_err().contains("use a newer windlass"));
+        assert!(packs(3).unwrap_err().contains("the windlass that wrote it"));
     }
 }

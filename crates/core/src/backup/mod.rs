@@ -1,8 +1,8 @@
-//! What a backup holds and how it is written down.
+//! The contents and the file format of backups.
 //!
-//! Owns the list of the schema's tables with the type of each column ([`TABLES`]), what a binary's parts add to it
-//! ([`Holdings`]), the values that both databases can read and write ([`Cell`]), the lines of the file ([`line`]) and the
-//! digest by which two sides are compared. Never reads a file or a table: the stores bring rows, the engine brings bytes.
+//! Owns the list of the schema's tables with the type of each column ([`TABLES`]), what parts and packs add to it
+//! ([`Holdings`]), values that both databases can read and write ([`Cell`]), the lines of the file ([`line`]), and the
+//! digest by which two databases are compared. Does no IO: the stores supply rows, the engine supplies bytes.
 
 pub mod column;
 mod holdings;
@@ -15,10 +15,10 @@ pub use holdings::{HeldPack, Holdings};
 pub use sum::Sum;
 pub use tables::{ABOVE_NOW, COLUMNS_LEFT_OUT, TABLES, TABLES_LEFT_OUT};
 
-/// The format this binary writes, and the newest it reads.
+/// The version this binary writes, and the newest it reads.
 pub const FORMAT: u32 = 1;
 
-/// A table of the backup, by its name without schema or prefix.
+/// A table in the backup. The name has no schema or prefix.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Table {
     pub name: &'static str,
@@ -29,17 +29,17 @@ pub struct Table {
 pub struct Column {
     pub name: &'static str,
     pub kind: ColumnKind,
-    /// The database numbers its rows: after a restore it has to go on above the numbers there are.
+    /// Filled from a sequence, which a restore must move above the restored numbers.
     pub serial: bool,
 }
 
-/// What a column holds, whichever type a database gives it.
+/// The type of a column, independent of the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnKind {
     Int,
-    /// Of six digits or so.
+    /// Single precision.
     Real,
-    /// Of all its digits.
+    /// Double precision.
     Double,
     Flag,
     Time,
@@ -68,7 +68,7 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// About the memory it takes, for bounding batches.
+    /// Approximate memory use, to bound batches.
     pub fn weight(&self) -> usize {
         let held = match self {
             Cell::Text(text) => text.len(),
@@ -81,17 +81,16 @@ impl Cell {
     }
 }
 
-/// One cell for each column of its table, in the order of the list.
+/// One cell per column of the table, in the order of the list.
 pub type Row = Vec<Cell>;
 
-/// Some rows of one table.
 #[derive(Clone, Debug)]
 pub struct Batch {
     pub table: &'static Table,
     pub rows: Vec<Row>,
 }
 
-/// Collects rows until there are enough for one batch: many small ones, few large ones.
+/// Collects rows into batches, bounded by count and by size.
 #[derive(Debug, Default)]
 pub struct Gather {
     rows: Vec<Row>,
@@ -102,7 +101,7 @@ const BATCH_ROWS: usize = 1_000;
 const BATCH_BYTES: usize = 1 << 20;
 
 impl Gather {
-    /// The rows so far, once they are enough.
+    /// Returns a batch once it is full.
     pub fn add(&mut self, row: Row) -> Option<Vec<Row>> {
         self.weight += row.iter().map(Cell::weight).sum::<usize>();
         self.rows.push(row);
@@ -110,7 +109,7 @@ impl Gather {
         full.then(|| self.take()).flatten()
     }
 
-    /// What is left; nothing when there is nothing.
+    /// The remaining rows, if any.
     pub fn take(&mut self) -> Option<Vec<Row>> {
         self.weight = 0;
         let rows = std::mem::take(&mut self.rows);
@@ -118,7 +117,7 @@ impl Gather {
     }
 }
 
-/// Among rows with these columns; 0 where there is none.
+/// The largest token in these rows, or 0.
 pub fn largest_token(table: &Table, columns: &[usize], rows: &[Row]) -> i64 {
     let Some(at) = columns.iter().position(|at| table.columns[*at].name == "token") else { return 0 };
     let token = |row: &Row| match row.get(at) {

@@ -1,8 +1,8 @@
-//! A digest of rows in any order: databases need not agree on how text is sorted.
+//! A digest of rows that does not depend on their order, because databases sort text differently.
 
 use sha2::{Digest, Sha256};
 
-/// Count and sum of the rows' hashes.
+/// Number of rows and sum of their hashes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
     pub rows: u64,
@@ -10,7 +10,7 @@ pub struct Sum {
 }
 
 impl Sum {
-    /// Adds a row as it is written in the file, without its line end.
+    /// Adds a row as written in the file, without its newline.
     pub fn add(&mut self, line: &[u8]) {
         self.rows += 1;
         let hash = Sha256::digest(line);

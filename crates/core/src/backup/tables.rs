@@ -1,11 +1,11 @@
-//! What a backup holds of the schema, without what parts bring. A test of each store compares all of it with the schema and
-//! names what is missing.
+//! The tables of the schema that a backup contains, without those of parts. A test in each store compares the list with
+//! the schema and names what is missing.
 
 use super::column::{bytes, column, flag, int, json, serial, text, time};
 use super::{Column, ColumnKind, Table};
-use crate::limit::{KIND_LIMITS, LimitForm, LimitRow, Limited, Of, QUEUE_LIMITS};
+use crate::limit::{KIND_LIMITS, LimitForm, LimitOwner, LimitRow, Limited, QUEUE_LIMITS};
 
-const QUEUES: [Column; 11 + kept(&QUEUE_LIMITS, Of::Queue)] = with_limits(
+const QUEUES: [Column; 11 + count_of(&QUEUE_LIMITS, LimitOwner::Queue)] = with_limits(
     &[
         serial("id"),
         text("name"),
@@ -20,10 +20,10 @@ const QUEUES: [Column; 11 + kept(&QUEUE_LIMITS, Of::Queue)] = with_limits(
         text("live"),
     ],
     &QUEUE_LIMITS,
-    Of::Queue,
+    LimitOwner::Queue,
 );
 
-const KINDS: [Column; 12 + kept(&KIND_LIMITS, Of::Kind)] = with_limits(
+const KINDS: [Column; 12 + count_of(&KIND_LIMITS, LimitOwner::Kind)] = with_limits(
     &[
         serial("id"),
         text("name"),
@@ -39,27 +39,27 @@ const KINDS: [Column; 12 + kept(&KIND_LIMITS, Of::Kind)] = with_limits(
         text("live"),
     ],
     &KIND_LIMITS,
-    Of::Kind,
+    LimitOwner::Kind,
 );
 
-const RESOURCES: [Column; 3 + kept(&QUEUE_LIMITS, Of::Resource)] =
-    with_limits(&[text("name"), text("configured"), text("live")], &QUEUE_LIMITS, Of::Resource);
+const RESOURCES: [Column; 3 + count_of(&QUEUE_LIMITS, LimitOwner::Resource)] =
+    with_limits(&[text("name"), text("configured"), text("live")], &QUEUE_LIMITS, LimitOwner::Resource);
 
-/// How many of these limits such a row keeps.
-const fn kept<S: Limited>(rows: &[LimitRow<S>], of: Of) -> usize {
+/// Number of these limits that such a row stores.
+const fn count_of<S: Limited>(rows: &[LimitRow<S>], owner: LimitOwner) -> usize {
     let (mut count, mut at) = (0, 0);
     while at < rows.len() {
-        count += (rows[at].limit.of as u8 == of as u8) as usize;
+        count += (rows[at].limit.owner as u8 == owner as u8) as usize;
         at += 1;
     }
     count
 }
 
-/// The columns of a table, and those of its limits.
+/// The columns of a table followed by those of its limits.
 const fn with_limits<S: Limited, const N: usize>(
     plain: &[Column],
     rows: &[LimitRow<S>],
-    of: Of,
+    owner: LimitOwner,
 ) -> [Column; N] {
     let mut all = [text(""); N];
     let (mut count, mut at) = (0, 0);
@@ -69,7 +69,7 @@ const fn with_limits<S: Limited, const N: usize>(
     }
     while at < rows.len() {
         let limit = &rows[at].limit;
-        if limit.of as u8 == of as u8 {
+        if limit.owner as u8 == owner as u8 {
             all[count] = match limit.form {
                 LimitForm::Rate => text(limit.column),
                 LimitForm::Number { .. } | LimitForm::Duration => int(limit.column),
@@ -308,30 +308,33 @@ pub const TABLES: &[Table] = &[
     },
 ];
 
-/// Tables that a backup does not hold, and why.
+/// Tables that are not backed up, and why.
 pub const TABLES_LEFT_OUT: &[(&str, &str)] = &[
-    ("migrations", "the restored schema is the binary's own; the file's head says which one the rows are of"),
+    (
+        "migrations",
+        "the restored schema is that of the binary; the head of the file has the version of its rows",
+    ),
     (
         "pack_migrations",
-        "the restored tables are those of the binary's own packs; the file's head says which the rows are of",
+        "the restored tables are those of the packs in the binary; the head of the file has the versions of its rows",
     ),
-    ("workers", "none of them is a worker of the restored database"),
+    ("workers", "they do not belong to the restored database"),
     ("claims", "their jobs are exported as waiting, as if they had been handed back"),
-    ("deleted", "SQLite's mark of the highest id; a restore sets it to its own time"),
+    ("deleted", "the highest deleted id on SQLite; a restore sets it from the current time"),
     ("backups", "copies of the old database, not of the restored one"),
-    ("lane_slots", "the jobs that hold slots say so themselves"),
+    ("lane_slots", "derived from the jobs that hold slots"),
 ];
 
-/// Columns that a backup does not hold, and why.
+/// Columns that are not backed up, and why.
 pub const COLUMNS_LEFT_OUT: &[(&str, &str, &str)] = &[
     ("entities", "seq", "SQLite's change feed: every restored row is a change"),
     ("entities", "changed", "Postgres' change feed: every restored row is a change"),
-    ("ready", "slot", "Postgres' number of a slot, which a restore gives anew"),
-    ("queues", "limited_claims", "Postgres' count of claims, which only ever has to change"),
+    ("ready", "slot", "number of a slot on Postgres; a restore assigns it again"),
+    ("queues", "limited_claims", "a counter of claims on Postgres, used only to detect changes"),
     ("rollups", "seq", "SQLite's row number, which nothing refers to"),
 ];
 
-/// Numbers that fence or identify something outside the database: tokens, workers, calls to providers. A process that
-/// outlived the old database may hold numbers given after the copy was made, so a restore goes on at its own microsecond,
-/// which no count reaches.
+/// Sequences of numbers that fence or identify something outside the database: tokens, workers, provider calls. A
+/// process that outlived the old database may hold numbers issued after the backup. So a restore continues at the
+/// current time in microseconds, which no sequence reaches by counting.
 pub const ABOVE_NOW: &[(&str, &str)] = &[("claims", "token"), ("workers", "id"), ("reservations", "id")];

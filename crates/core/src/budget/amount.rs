@@ -1,11 +1,11 @@
-//! Money as a whole number of millionths: a call may cost 0.6 cents, and the books still agree to the cent.
+//! Money in millionths of the currency unit: a call may cost 0.6 cents, and sums must still be exact.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Millionths of the currency's unit.
+/// Millionths of the currency unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Amount(pub i64);
 
@@ -15,19 +15,19 @@ const DIGITS: usize = 6;
 
 impl Amount {
     pub const ZERO: Amount = Amount(0);
-    /// A billion units. Larger ones are typing mistakes, and sums of these stay far from overflow.
+    /// A billion units. Larger values are typing errors, and sums stay far from overflow.
     pub const MOST: Amount = Amount(1_000_000_000 * UNIT);
 
     pub fn from_cents(cents: i64) -> Amount {
         Amount(cents.saturating_mul(CENT))
     }
 
-    /// The nearest whole cent; half a cent counts as one.
+    /// Rounded to the nearest cent, half a cent upwards.
     pub fn cents(self) -> i64 {
         (self.0.saturating_add(CENT / 2)).div_euclid(CENT)
     }
 
-    /// In units, for gauges; money is never added up in this form.
+    /// In currency units, for gauges. Never use it for sums.
     pub fn units(self) -> f64 {
         self.0 as f64 / UNIT as f64
     }
@@ -41,14 +41,14 @@ impl Amount {
     }
 }
 
-/// `500.00`, `0.006`: at least two digits after the point, more only where they say something.
+/// `500.00`, `0.006`: at least two decimals, more only if they are not zero.
 impl fmt::Display for Amount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (units, millionths) = (self.0.unsigned_abs() / UNIT as u64, self.0.unsigned_abs() % UNIT as u64);
         let fraction = format!("{millionths:0DIGITS$}");
-        let said = fraction.trim_end_matches('0').len().max(2);
+        let digits = fraction.trim_end_matches('0').len().max(2);
         let sign = if self.0 < 0 { "-" } else { "" };
-        f.pad(&format!("{sign}{units}.{}", &fraction[..said]))
+        f.pad(&format!("{sign}{units}.{}", &fraction[..digits]))
     }
 }
 
@@ -86,7 +86,7 @@ impl FromStr for Amount {
     }
 }
 
-/// A text outside: no JSON reader makes a rounded number of it.
+/// Serialized as text, so that no JSON reader rounds it.
 impl Serialize for Amount {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.collect_str(self)
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_and_back() {
+    fn amounts_survive_a_round_trip_through_text() {
         for (text, millionths, shown) in [
             ("500.00", 500_000_000, "500.00"),
             ("500", 500_000_000, "500.00"),
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_amount_is_refused_with_its_reason() {
+    fn an_invalid_amount_is_refused_with_the_reason() {
         for (text, why) in [
             ("", "digits"),
             ("-1", "negative"),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn cents_are_the_nearest() {
+    fn cents_are_rounded_to_the_nearest() {
         let cents = |millionths| Amount(millionths).cents();
         assert_eq!(
             [cents(0), cents(4_999), cents(5_000), cents(14_999), cents(500_000_000)],

@@ -1,19 +1,19 @@
-//! One provider call: what it may cost, what it did cost, and the alerts it set off.
+//! One provider call: its estimate, its actual cost, and the alerts it fired.
 
 use super::spec::check_amount;
-use super::{Amount, Standing, Sums, Threshold, Trigger};
+use super::{Amount, BudgetMonth, Sums, Threshold, Trigger};
 use crate::input::MAX_TOKENS;
 use crate::{Invalid, Time};
 
-/// What a call may cost at most. Whatever it costs more than this is booked all the same, but was not guarded.
+/// The most a call is expected to cost. A higher cost is still booked, but the limit did not guard against it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Estimate {
     pub amount: Amount,
     /// Input and output together.
     pub tokens: u64,
-    /// Who asked for the run; else the job says so: its tag or its payload, and it is scheduled where neither does.
+    /// Defaults to the job's tag or payload, else scheduled.
     pub trigger: Option<Trigger>,
-    /// For whom; else the job's tag `user:ID` says so.
+    /// Defaults to the job's tag `user:ID`.
     pub user: Option<String>,
 }
 
@@ -22,7 +22,7 @@ impl Estimate {
         Sums { amount: self.amount, tokens: self.tokens }
     }
 
-    /// Who asked for this call: the estimate's word, else that of the job's tags.
+    /// The estimate's trigger, else that of the job's tags.
     pub fn trigger_among(&self, tags: &[String]) -> Trigger {
         self.trigger.unwrap_or_else(|| Trigger::of_tags(tags))
     }
@@ -38,7 +38,7 @@ impl Estimate {
     }
 }
 
-/// What a call did cost, as the provider's answer says.
+/// The actual cost of a call, from the provider's response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     pub amount: Amount,
@@ -75,21 +75,21 @@ fn check_tokens(invalid: &mut Invalid, field: &str, tokens: u64) {
 
 const USER_TAG: &str = "user:";
 
-/// The originating user among a job's tags.
+/// The originating user, from a job's tags.
 pub fn user_of(tags: &[String]) -> Option<&str> {
     tags.iter().find_map(|tag| tag.strip_prefix(USER_TAG)).filter(|user| !user.is_empty())
 }
 
-/// A threshold that was reached, once a month.
+/// A threshold that was reached. Fires once a month.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alert {
     pub budget: String,
     pub currency: String,
     pub threshold: Threshold,
-    /// When it was reached; with it an alert that fires again is another one.
+    /// When it was reached. Distinguishes an alert from a repeat after a reset.
     pub at: Time,
-    /// As it was then, or is now where the alert was read from the tables.
-    pub standing: Standing,
+    /// At that time, or the current figures if the alert was read from the database.
+    pub figures: BudgetMonth,
 }
 
 #[cfg(test)]
@@ -104,17 +104,17 @@ mod tests {
     }
 
     #[test]
-    fn the_estimates_trigger_goes_before_the_tags() {
+    fn the_estimates_trigger_overrides_the_tags() {
         let manual = ["nightly".to_owned(), "trigger:manual".to_owned()];
-        let said = |trigger| Estimate { trigger, ..Estimate::default() };
-        assert_eq!(said(None).trigger_among(&manual), Trigger::Manual);
-        assert_eq!(said(Some(Trigger::Scheduled)).trigger_among(&manual), Trigger::Scheduled);
-        assert_eq!(said(None).trigger_among(&manual[..1]), Trigger::Scheduled);
-        assert_eq!(said(Some(Trigger::Manual)).trigger_among(&[]), Trigger::Manual);
+        let estimate = |trigger| Estimate { trigger, ..Estimate::default() };
+        assert_eq!(estimate(None).trigger_among(&manual), Trigger::Manual);
+        assert_eq!(estimate(Some(Trigger::Scheduled)).trigger_among(&manual), Trigger::Scheduled);
+        assert_eq!(estimate(None).trigger_among(&manual[..1]), Trigger::Scheduled);
+        assert_eq!(estimate(Some(Trigger::Manual)).trigger_among(&[]), Trigger::Manual);
     }
 
     #[test]
-    fn figures_that_no_call_has_are_refused_by_name() {
+    fn impossible_figures_are_refused_by_field_name() {
         let text = |checked: Result<(), Invalid>| checked.err().map(|e| e.to_string()).unwrap_or_default();
         assert_eq!(Estimate::default().check(), Ok(()));
         let estimate = Estimate {
@@ -123,15 +123,18 @@ mod tests {
             user: Some(String::new()),
             ..Estimate::default()
         };
-        let said = text(estimate.check());
-        assert!(["amount:", "tokens:", "user:"].iter().all(|field| said.contains(field)), "{said}");
+        let message = text(estimate.check());
+        assert!(["amount:", "tokens:", "user:"].iter().all(|field| message.contains(field)), "{message}");
         let usage = Usage {
             amount: Amount(-1),
             tokens_out: u64::MAX,
             model: Some("\0".to_owned()),
             ..Usage::default()
         };
-        let said = text(usage.check());
-        assert!(["amount:", "tokens_out:", "model:"].iter().all(|field| said.contains(field)), "{said}");
+        let message = text(usage.check());
+        assert!(
+            ["amount:", "tokens_out:", "model:"].iter().all(|field| message.contains(field)),
+            "{message}"
+        );
     }
 }

@@ -1,11 +1,11 @@
-//! What an operator changes about one budget in one month.
+//! An operator's change of one budget in one month.
 
 use serde_json::{Map, json};
 
 use super::spec::check_amount;
-use super::{Amount, BudgetSpec, Month, Standing, Sums};
+use super::{Amount, BudgetMonth, BudgetSpec, Month, Sums};
 use crate::Invalid;
-use crate::audit::{Actor, BUDGET_CHANGE, Note, differences};
+use crate::audit::{Actor, BUDGET_CHANGE, NewAudit, differences};
 use crate::input::MAX_TOKENS;
 use crate::store::Live;
 
@@ -13,18 +13,17 @@ use crate::store::Live;
 pub struct BudgetChange {
     pub budget: String,
     pub month: Month,
-    /// Holds for that month only; the next one has the configured limit again.
-    /// `Set(None)` bounds nothing any more.
+    /// Applies to that month only; the next month uses the configured limit again. `Set(None)` removes the limit.
     pub limit: Option<Live<Option<Amount>>>,
     pub tokens: Option<Live<Option<u64>>>,
-    /// What is settled becomes nothing; what is reserved stays, because those calls are under way.
+    /// Sets the settled sums to zero. Reserved sums stay, because those calls are still running.
     pub reset: bool,
-    /// Who does it; with a name the change is a line in the audit.
+    /// With an actor, the change is audited.
     pub actor: Option<Actor>,
 }
 
 impl BudgetChange {
-    /// Changes nothing yet.
+    /// An empty change.
     pub fn new(budget: &str, month: Month, actor: Option<&Actor>) -> BudgetChange {
         BudgetChange {
             budget: budget.to_owned(),
@@ -50,8 +49,8 @@ impl BudgetChange {
         invalid.into_result()
     }
 
-    /// `None` when no limit would be left: a budget bounds something.
-    pub fn apply(&self, before: &Standing, configured: &BudgetSpec) -> Option<Standing> {
+    /// `None` if no limit would be left: a budget must have one.
+    pub fn apply(&self, before: &BudgetMonth, configured: &BudgetSpec) -> Option<BudgetMonth> {
         let mut after = *before;
         if let Some(limit) = self.limit {
             after.limits.amount = limit.set().unwrap_or(configured.limit);
@@ -65,19 +64,19 @@ impl BudgetChange {
         (after.limits.amount.is_some() || after.limits.tokens.is_some()).then_some(after)
     }
 
-    /// For the audit: what it was and what it is now. Nothing when all is as it was.
-    pub fn note(&self, before: &Standing, after: &Standing) -> Option<Note> {
-        let figures = |standing: &Standing| {
-            let Standing { limits, settled, .. } = standing;
-            let mut figures = Map::new();
-            figures.insert("limit".to_owned(), json!(limits.amount));
-            figures.insert("tokens".to_owned(), json!(limits.tokens));
-            figures.insert("settled".to_owned(), json!(settled.amount));
-            figures.insert("tokens_used".to_owned(), json!(settled.tokens));
-            figures
+    /// The audit record; `None` if nothing changed.
+    pub fn note(&self, before: &BudgetMonth, after: &BudgetMonth) -> Option<NewAudit> {
+        let values = |month: &BudgetMonth| {
+            let BudgetMonth { limits, settled, .. } = month;
+            let mut values = Map::new();
+            values.insert("limit".to_owned(), json!(limits.amount));
+            values.insert("tokens".to_owned(), json!(limits.tokens));
+            values.insert("settled".to_owned(), json!(settled.amount));
+            values.insert("tokens_used".to_owned(), json!(settled.tokens));
+            values
         };
-        let detail = differences(&figures(before), &figures(after));
-        Note::about(BUDGET_CHANGE, format!("budget/{}/{}", self.budget, self.month), detail)
+        let detail = differences(&values(before), &values(after));
+        NewAudit::about(BUDGET_CHANGE, format!("budget/{}/{}", self.budget, self.month), detail)
     }
 }
 
@@ -87,8 +86,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_says_what_was_and_what_is() {
-        let before = Standing {
+    fn a_change_has_the_values_before_and_after() {
+        let before = BudgetMonth {
             month: "2026-11".parse().unwrap(),
             limits: Limits { amount: Some(Amount::from_cents(50_000)), tokens: None },
             settled: Sums { amount: Amount(412_345_678), tokens: 9 },
@@ -112,9 +111,9 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_is_taken_away_or_given_back_to_the_configuration() {
+    fn a_limit_is_removed_or_reset_to_the_configured_one() {
         let spec = BudgetSpec { tokens: Some(7), ..BudgetSpec::named("ai") };
-        let before = Standing {
+        let before = BudgetMonth {
             month: "2026-11".parse().unwrap(),
             limits: Limits { amount: Some(Amount(5)), tokens: Some(9) },
             settled: Sums::default(),
@@ -128,7 +127,7 @@ mod tests {
         assert_eq!(limits(Some(Live::Set(None)), None), Some((None, Some(9))));
         assert_eq!(limits(None, Some(Live::Configured)), Some((Some(Amount(5)), Some(7))));
         assert_eq!(limits(Some(Live::Configured), None), Some((None, Some(9))), "none is configured");
-        assert_eq!(limits(Some(Live::Set(None)), Some(Live::Set(None))), None, "something stays bounded");
+        assert_eq!(limits(Some(Live::Set(None)), Some(Live::Set(None))), None, "a limit must be left");
         let back = (Some(Live::Configured), Some(Live::Configured));
         assert_eq!(limits(back.0, back.1), Some((None, Some(7))));
     }

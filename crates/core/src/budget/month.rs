@@ -14,9 +14,9 @@ use crate::Time;
 pub struct Month(i32);
 
 impl Month {
-    /// The month that holds `time`.
+    /// The month that contains `time`.
     pub fn of(time: Time) -> Month {
-        // Times the calendar does not reach are months nobody budgets for.
+        // Times beyond the calendar's range need no budget.
         let stamp = Timestamp::from_microsecond(time.0).unwrap_or(Timestamp::UNIX_EPOCH);
         let date = stamp.to_zoned(TimeZone::UTC).date();
         Month(i32::from(date.year()) * 12 + i32::from(date.month()) - 1)
@@ -30,7 +30,6 @@ impl Month {
         self.0.rem_euclid(12) + 1
     }
 
-    /// Its first moment.
     pub fn start(self) -> Time {
         let date = Date::new(self.year() as i16, self.number() as i8, 1).ok();
         let zoned = date.and_then(|date| date.to_zoned(TimeZone::UTC).ok());
@@ -41,13 +40,13 @@ impl Month {
         Month(self.0 + 1)
     }
 
-    /// `months` earlier.
+    /// `months` months earlier.
     pub fn back(self, months: u32) -> Month {
         Month(self.0.saturating_sub(i32::try_from(months).unwrap_or(i32::MAX)).max(0))
     }
 }
 
-/// `2026-11`: sorts as it counts.
+/// `2026-11`, which sorts in time order.
 impl fmt::Display for Month {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&format!("{:04}-{:02}", self.year(), self.number()))
@@ -93,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_month_is_refused() {
+    fn an_invalid_month_is_refused() {
         for text in ["", "2026", "2026-13", "2026-00", "2026-1", "26-01", "2026-11-01", "2026_11", "+026-11"]
         {
             assert!(text.parse::<Month>().is_err(), "{text}");

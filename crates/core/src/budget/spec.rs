@@ -1,4 +1,4 @@
-//! What a budget is configured to be.
+//! The configuration of a budget.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,12 +7,12 @@ use crate::Invalid;
 use crate::input::{MAX_TOKENS, shown};
 
 pub const DEFAULT_CURRENCY: &str = "USD";
-/// The budget whose figures are also served under the documents' own names (`ai_usage_tracking`, `ai_budget_percent_used`).
+/// This budget's figures are also served under fixed names (`ai_usage_tracking`, `ai_budget_percent_used`).
 pub const AI: &str = "ai";
 pub const MAX_THRESHOLDS: usize = 16;
 const MAX_PERCENT: u16 = 1_000;
 
-/// An alert fires once a month when `used` reaches this share of the limit.
+/// An alert fires once a month when `used` reaches this percentage of the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Threshold {
@@ -20,7 +20,7 @@ pub struct Threshold {
     pub level: Level,
 }
 
-/// Money or tokens per month, or both: whichever is nearer its end counts.
+/// Money or tokens per month, or both. The one with the larger share used decides the state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BudgetSpec {
     pub name: String,
@@ -28,7 +28,7 @@ pub struct BudgetSpec {
     /// Input and output together.
     pub tokens: Option<u64>,
     pub currency: String,
-    /// In rising order.
+    /// In ascending order.
     pub thresholds: Vec<Threshold>,
 }
 
@@ -38,7 +38,7 @@ pub fn default_thresholds() -> Vec<Threshold> {
 }
 
 impl BudgetSpec {
-    /// No limit yet; one has to be set before it is a budget.
+    /// Without a limit, which a valid budget needs.
     pub fn named(name: &str) -> BudgetSpec {
         BudgetSpec {
             name: name.to_owned(),
@@ -49,12 +49,12 @@ impl BudgetSpec {
         }
     }
 
-    /// Money a month.
+    /// A monthly limit in money.
     pub fn money(name: &str, limit: Amount) -> BudgetSpec {
         BudgetSpec { limit: Some(limit), ..BudgetSpec::named(name) }
     }
 
-    /// Every broken rule; fields are named as in the configuration.
+    /// Reports every violated rule, with the field names of the configuration.
     pub fn check(&self) -> Result<(), Invalid> {
         let mut invalid = Invalid::default();
         invalid.check_word("name", &self.name);
@@ -82,7 +82,7 @@ impl BudgetSpec {
         let thresholds = &self.thresholds;
         if thresholds.len() > MAX_THRESHOLDS {
             let count = thresholds.len();
-            invalid.add("thresholds", format!("has {count} entries; at most {MAX_THRESHOLDS} are taken"));
+            invalid.add("thresholds", format!("has {count} entries; at most {MAX_THRESHOLDS} are allowed"));
         }
         for threshold in thresholds {
             if !(1..=MAX_PERCENT).contains(&threshold.percent) {
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn every_broken_rule_is_named_at_once() {
+    fn all_violated_rules_are_reported_at_once() {
         let good = BudgetSpec::money("ai", Amount::from_cents(50_000));
         assert_eq!(good.check(), Ok(()));
         let at = |percent| Threshold { percent, level: Level::Info };
@@ -130,11 +130,11 @@ mod tests {
             currency: "dollars".to_owned(),
             thresholds: vec![at(90), at(75), at(0)],
         };
-        let said = problems(&bad);
+        let message = problems(&bad);
         for part in
             ["name: must begin with a–z", "limit: or tokens", "currency: must be three", "0", "must rise"]
         {
-            assert!(said.contains(part), "{part} in {said}");
+            assert!(message.contains(part), "{part} in {message}");
         }
         assert!(
             problems(&BudgetSpec { limit: Some(Amount(-1)), ..good.clone() }).contains("limit: must be 0 to")

@@ -1,6 +1,4 @@
-//! The states of a budget, and the one table of what each allows.
-//!
-//! Code, tests and `docs/budgets.md` all follow [`STATES`].
+//! The states of a budget and what each allows. Code, tests and `docs/budgets.md` follow [`STATES`].
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,20 +13,19 @@ pub enum BudgetState {
     HardStop,
 }
 
-/// One row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     pub state: BudgetState,
-    /// It holds from this share of the limit on, up to the next row's.
+    /// The state applies from this percentage of the limit on.
     pub from_percent: u16,
-    /// Items a scheduled run takes at once; 0 stops it.
+    /// Items a scheduled run processes at once; 0 stops it.
     pub batch: u32,
-    /// The same for a run that a person asked for.
+    /// The same for a manual run.
     pub manual_batch: u32,
     pub about: &'static str,
 }
 
-/// In rising order. `used` is what is settled plus what is reserved.
+/// In ascending order. `used` is settled plus reserved.
 pub const STATES: [Step; 4] = [
     step(BudgetState::Normal, 0, 20, 20, "full speed"),
     step(BudgetState::Reduce, 75, 10, 10, "smaller batches"),
@@ -63,7 +60,7 @@ impl BudgetState {
         STATES.into_iter().find(|step| step.state == self).unwrap_or(STATES[0])
     }
 
-    /// Items a run takes at once; 0 means that it must wait.
+    /// Items a run may process at once; 0 means it must wait.
     pub fn batch_size(self, trigger: Trigger) -> u32 {
         match trigger {
             Trigger::Scheduled => self.step().batch,
@@ -82,17 +79,17 @@ impl fmt::Display for BudgetState {
     }
 }
 
-/// Who asked for the run that spends.
+/// What started the run that spends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Trigger {
     #[default]
     Scheduled,
-    /// A person, now: may go on to the limit itself.
+    /// A person; may spend up to the limit.
     Manual,
 }
 
-/// Of a job that a person asked for.
+/// Tag of a job that a person started.
 pub const MANUAL_TAG: &str = "trigger:manual";
 
 impl Trigger {
@@ -100,20 +97,20 @@ impl Trigger {
         if tags.iter().any(|tag| tag == MANUAL_TAG) { Trigger::Manual } else { Trigger::Scheduled }
     }
 
-    /// Whether a payload says that a person asked: an object with `"trigger": "manual"`, as document 002 writes it.
+    /// Whether a payload is an object with `"trigger": "manual"`.
     pub fn is_manual_in(payload: &[u8]) -> bool {
         #[derive(Deserialize)]
-        struct Said {
+        struct Fields {
             trigger: Option<serde_json::Value>,
         }
-        // Only an object: a list would be read by place.
+        // serde would also read a list, by position.
         let object = payload.trim_ascii_start().first() == Some(&b'{');
-        let said = object.then(|| serde_json::from_slice::<Said>(payload).ok()).flatten();
-        said.and_then(|said| said.trigger).is_some_and(|trigger| trigger == "manual")
+        let fields = object.then(|| serde_json::from_slice::<Fields>(payload).ok()).flatten();
+        fields.and_then(|fields| fields.trigger).is_some_and(|trigger| trigger == "manual")
     }
 }
 
-/// How loud an alert is.
+/// Severity of an alert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Level {
@@ -158,14 +155,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_rises_and_has_every_state_once() {
+    fn the_states_ascend_and_each_occurs_once() {
         assert_eq!(STATES.map(|step| step.state), BudgetState::ALL);
         assert!(STATES.is_sorted_by_key(|step| step.from_percent) && STATES[0].from_percent == 0);
     }
 
-    /// What a reader sees is what the code obeys.
+    /// Keeps the documentation equal to the code.
     #[test]
-    fn the_page_lists_exactly_these_states() {
+    fn the_documentation_lists_exactly_these_states() {
         let page = include_str!("../../../../docs/budgets.md");
         let listed: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
         let row = |step: &Step| {
@@ -176,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_may_say_that_a_person_asked() {
+    fn a_payload_can_make_a_run_manual() {
         for (payload, manual) in [
             (r#"{"trigger": "manual"}"#, true),
             (r#" {"source": 7, "trigger": "manual", "more": [1]}"#, true),
@@ -192,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_and_triggers_read_as_written() {
+    fn levels_and_triggers_survive_a_round_trip() {
         assert_eq!("warning".parse(), Ok(Level::Warning));
         assert!("loud".parse::<Level>().is_err());
         assert_eq!(serde_json::from_str::<Trigger>("\"manual\"").unwrap(), Trigger::Manual);

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn both_spellings() {
+fn both_notations_are_read() {
     for (text, micros) in [
         ("500ms", 500_000),
         ("PT0.5S", 500_000),
@@ -32,7 +32,7 @@ fn both_spellings() {
 }
 
 #[test]
-fn refused_with_the_reason() {
+fn an_invalid_duration_is_refused_with_the_reason() {
     let number = "a number is missing or malformed";
     let order = "units go from long to short, and only the last, of an hour or less, may have a fraction";
     for (text, why) in [
@@ -85,7 +85,7 @@ fn refused_with_the_reason() {
 }
 
 #[test]
-fn formatted_exactly_and_roughly() {
+fn durations_are_formatted_exactly_and_roughly() {
     for (text, exact, brief) in [
         ("0s", "0s", "0s"),
         ("7µs", "7us", "7us"),
@@ -107,10 +107,10 @@ fn formatted_exactly_and_roughly() {
 }
 
 #[test]
-fn what_is_formatted_reads_back_as_the_same() {
+fn formatted_durations_are_read_back_exactly() {
     let mut random = fastrand::Rng::new();
     let longest = LONGEST.as_micros() as u64;
-    // As many short ones as long ones, and every other one in a few units only.
+    // Draws as many short durations as long ones; every second one has only a few units.
     let drawn = (0..200_000).map(|n| {
         let micros = random.u64(..) >> random.u32(12..64);
         let unit = [1, 1_000, 1_000_000, 60_000_000][random.usize(..4)];
@@ -123,7 +123,7 @@ fn what_is_formatted_reads_back_as_the_same() {
 }
 
 #[test]
-fn the_longest_there_is_has_a_text() {
+fn the_longest_duration_can_be_formatted() {
     assert_eq!(format(Duration::MAX), "213503982334601d");
     assert_eq!(rough(Duration::from_secs(10_000 * 366 * 86_400)), "3660000d");
 }

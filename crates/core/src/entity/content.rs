@@ -1,4 +1,4 @@
-//! What of an entity is indexed: its text, in parts, and a hash that tells whether a vector is of this text.
+//! The indexed text of an entity, and a hash that tells whether a vector belongs to it.
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -7,7 +7,7 @@ use super::{Fields, TypeSpec};
 
 pub type ContentHash = [u8; 32];
 
-/// A piece of text and how often its words count.
+/// A piece of text and its weight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part<'a> {
     pub field: &'a str,
@@ -15,7 +15,7 @@ pub struct Part<'a> {
     pub weight: u32,
 }
 
-/// The searched text in the order of the type's fields. A field that is a list of strings gives one part each.
+/// The searched text in the order of the type's fields. A list of strings gives one part per string.
 pub fn parts<'a>(spec: &'a TypeSpec, fields: &'a Fields) -> Vec<Part<'a>> {
     let mut all = Vec::new();
     if spec.text.is_empty() {
@@ -43,7 +43,7 @@ fn add<'a>(all: &mut Vec<Part<'a>>, field: &'a str, value: &'a Value, weight: u3
     }
 }
 
-/// Of the text alone: another price is the same content.
+/// Covers only the text: changing a price does not change the content.
 pub fn content_hash(parts: &[Part<'_>]) -> ContentHash {
     let mut hash = Sha256::new();
     for part in parts {
@@ -67,11 +67,11 @@ mod tests {
     }
 
     #[test]
-    fn only_text_counts() {
+    fn the_hash_covers_only_text() {
         let spec = TypeSpec::document();
         let one = hash(&spec, r#"{"title":"a","text":"b","price":1}"#);
         assert_eq!(one, hash(&spec, r#"{"price":2,"text":"b","title":"a"}"#));
-        assert_ne!(one, hash(&spec, r#"{"title":"ab","text":""}"#), "parts do not run together");
+        assert_ne!(one, hash(&spec, r#"{"title":"ab","text":""}"#), "the boundary between parts counts");
     }
 
     #[test]

@@ -1,17 +1,17 @@
-//! What the end of a box says about the entity that waits for it.
+//! How the end of a box affects its entity.
 //!
-//! An entity waits for the newest box that was queued for it and for no other. When that ends without a vector, by its
-//! handler, an operator or a crash, the entity is failed and says why; when it is replayed, the entity is pending again.
+//! An entity waits only for the newest box queued for it. If that ends without a vector, the entity becomes failed,
+//! with the reason. If the box is retried, the entity is pending again.
 
 use crate::JobState;
 
-/// Why the entity is failed when its box ended like this; `None` where that says nothing against it.
+/// Why the entity failed, given the end of its box. `None` if it did not.
 pub fn why_failed(state: JobState, error: Option<&str>) -> Option<String> {
     let how = match state {
         JobState::Cancelled => "was cancelled",
         JobState::DeadLetter => "is a dead letter",
         JobState::Failed => "failed",
-        // A superseded box has a newer one to wait for.
+        // After a superseded box, the entity waits for a newer one.
         _ => return None,
     };
     Some(match error {
@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_an_end_without_a_vector_is_held_against_it() {
+    fn an_entity_fails_only_if_its_box_ended_without_a_vector() {
         for state in JobState::ALL {
             let held = matches!(state, JobState::Failed | JobState::DeadLetter | JobState::Cancelled);
             assert_eq!(why_failed(state, None).is_some(), held, "{state}");

@@ -1,7 +1,7 @@
 //! Entities: application data with a type, an id and a version that only grows.
 //!
-//! Owns what a type is, which strategy applies, what a write does to the row, and what of the content is indexed. Pure;
-//! the stores write what is decided here, under the entity row's lock.
+//! Owns types, indexing strategies, the effect of a write on the row, and which content is indexed. Pure: the stores
+//! apply these rules under the lock on the entity's row.
 
 mod content;
 mod fate;

@@ -1,4 +1,4 @@
-//! How and when an entity is indexed: at once, within seconds, or in bulk.
+//! When an entity is indexed: with the write, within seconds, or in bulk.
 
 use std::fmt;
 use std::str::FromStr;
@@ -77,14 +77,14 @@ impl Operation {
     }
 }
 
-/// The strategy of one write, and what decided it.
+/// The strategy of one write, and the setting it came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resolved {
     pub strategy: Strategy,
     pub because: &'static str,
 }
 
-/// The call before the type's strategy for the operation, that before the type's own, that before async.
+/// Precedence: the call, the type's strategy for the operation, the type's own, async.
 pub fn resolve(call: Option<Strategy>, operation: Operation, spec: &TypeSpec) -> Resolved {
     let (of_operation, name) = match operation {
         Operation::Create => (spec.on_create, "the type's on_create"),
@@ -92,8 +92,8 @@ pub fn resolve(call: Option<Strategy>, operation: Operation, spec: &TypeSpec) ->
         Operation::Delete => (spec.on_delete, "the type's on_delete"),
     };
     let steps = [(call, "the call"), (of_operation, name), (spec.strategy, "the type's strategy")];
-    let said = steps.into_iter().find_map(|(said, because)| Some(Resolved { strategy: said?, because }));
-    said.unwrap_or(Resolved { strategy: Strategy::Async, because: "nothing says otherwise" })
+    let found = steps.into_iter().find_map(|(found, because)| Some(Resolved { strategy: found?, because }));
+    found.unwrap_or(Resolved { strategy: Strategy::Async, because: "nothing says otherwise" })
 }
 
 #[cfg(test)]
@@ -101,20 +101,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_word_wins() {
+    fn the_most_specific_strategy_wins() {
         let bare = TypeSpec::named("product");
-        let said = |call, operation, spec: &TypeSpec| resolve(call, operation, spec).strategy;
-        assert_eq!(said(None, Operation::Create, &bare), Strategy::Async);
+        let found = |call, operation, spec: &TypeSpec| resolve(call, operation, spec).strategy;
+        assert_eq!(found(None, Operation::Create, &bare), Strategy::Async);
         let spec = TypeSpec { strategy: Some(Strategy::Batch), on_delete: Some(Strategy::Sync), ..bare };
-        assert_eq!(said(None, Operation::Create, &spec), Strategy::Batch);
-        assert_eq!(said(None, Operation::Update, &spec), Strategy::Batch);
-        assert_eq!(said(None, Operation::Delete, &spec), Strategy::Sync);
-        assert_eq!(said(Some(Strategy::Async), Operation::Delete, &spec), Strategy::Async);
+        assert_eq!(found(None, Operation::Create, &spec), Strategy::Batch);
+        assert_eq!(found(None, Operation::Update, &spec), Strategy::Batch);
+        assert_eq!(found(None, Operation::Delete, &spec), Strategy::Sync);
+        assert_eq!(found(Some(Strategy::Async), Operation::Delete, &spec), Strategy::Async);
         assert_eq!(resolve(None, Operation::Delete, &spec).because, "the type's on_delete");
     }
 
     #[test]
-    fn names_and_codes_come_back() {
+    fn names_and_codes_survive_a_round_trip() {
         for strategy in Strategy::ALL {
             assert_eq!(strategy.name().parse(), Ok(strategy));
             assert_eq!(Strategy::from_code(strategy.code()), Some(strategy));

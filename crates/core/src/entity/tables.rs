@@ -1,9 +1,9 @@
-//! What a backup holds of entities. The composition root adds it to the tables of the other parts.
+//! The entity tables that a backup contains.
 
 use crate::backup::Table;
 use crate::backup::column::{bytes, int, json, serial, text, time};
 
-/// Whoever refers to another table stands behind it.
+/// Ordered so that foreign keys point backwards.
 pub const TABLES: &[Table] = &[
     Table { name: "types", columns: &[serial("id"), text("name"), json("spec"), time("updated_at")] },
     Table {

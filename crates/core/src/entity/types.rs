@@ -6,17 +6,17 @@ use super::Strategy;
 use crate::Invalid;
 use crate::input::MAX_KEY_BYTES;
 
-/// The type that is always there: `title`, `text` and free metadata.
+/// The built-in type: `title`, `text` and free metadata.
 pub const DOCUMENT: &str = "document";
 pub const MAX_TEXT_FIELDS: usize = 32;
 const MAX_WEIGHT: u32 = 10;
 
-/// A field whose words and meaning are searched.
+/// A field that is searched by keyword and by meaning.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TextField {
     pub name: String,
-    /// How often each of its words counts.
+    /// Weight of each word.
     #[serde(default = "one")]
     pub weight: u32,
 }
@@ -30,7 +30,7 @@ fn one() -> u32 {
 pub struct TypeSpec {
     #[serde(default)]
     pub name: String,
-    /// Empty: every field that is a string.
+    /// If empty, every string field is searched.
     #[serde(default)]
     pub text: Vec<TextField>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -64,8 +64,10 @@ impl TypeSpec {
         let mut invalid = Invalid::default();
         invalid.check_word("type", &self.name);
         if self.text.len() > MAX_TEXT_FIELDS {
-            invalid
-                .add("text", format!("has {} fields; at most {MAX_TEXT_FIELDS} are taken", self.text.len()));
+            invalid.add(
+                "text",
+                format!("has {} fields; at most {MAX_TEXT_FIELDS} are allowed", self.text.len()),
+            );
         }
         for (n, field) in self.text.iter().enumerate() {
             let at = format!("text[{n}]");
@@ -79,7 +81,7 @@ impl TypeSpec {
                 invalid.add(format!("{at}.weight"), format!("must be 1 to {MAX_WEIGHT}"));
             }
             if self.text[..n].iter().any(|other| other.name == field.name) {
-                invalid.add(format!("{at}.name"), "is there twice");
+                invalid.add(format!("{at}.name"), "is listed twice");
             }
         }
         invalid.into_result()

@@ -1,4 +1,4 @@
-//! What a write does to an entity's row: the one rule behind both stores.
+//! What a write does to an entity's row, for both stores.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -15,7 +15,7 @@ use crate::{EntityRef, Idempotency, Invalid, KindId, NewJob, OnConflict, QueueId
 
 pub const MAX_ID_BYTES: usize = 512;
 
-/// A checked write of one entity.
+/// A validated write.
 #[derive(Clone, Debug)]
 pub struct EntityWrite {
     pub type_id: TypeId,
@@ -23,31 +23,31 @@ pub struct EntityWrite {
     pub id: String,
     pub change: Change,
     pub expected: Expected,
-    /// What the call said.
+    /// As requested by the caller.
     pub strategy: Option<Strategy>,
     pub priority: Option<u8>,
     pub delay: Option<Duration>,
     pub max_attempts: Option<u16>,
-    /// A vector made beforehand, for sync. One of other content is not used.
+    /// A vector computed beforehand, for sync. Ignored if it belongs to other content.
     pub prepared: Option<Prepared>,
     pub idempotency: Option<Idempotency>,
 }
 
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// All fields.
+    /// Replaces all fields.
     Put(Fields),
-    /// The given fields; `null` removes one.
+    /// Changes the given fields; `null` removes one.
     Patch(Fields),
     Delete,
 }
 
-/// What must be so for the write to happen.
+/// A precondition of the write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Expected {
     #[default]
     Anything,
-    /// Nothing, or a tombstone.
+    /// No entity, or a tombstone.
     Absent,
     Version(u64),
 }
@@ -59,7 +59,7 @@ pub struct Prepared {
     pub vector: Vec<u8>,
 }
 
-/// The row as it stands, read under its lock.
+/// The row, read under its lock.
 #[derive(Clone, Debug)]
 pub struct Current {
     pub version: u64,
@@ -67,11 +67,11 @@ pub struct Current {
     pub fields: Option<Fields>,
     pub hash: Option<ContentHash>,
     pub state: IndexState,
-    /// The strategy of the box that waits, if one does.
+    /// The strategy of the waiting box, if any.
     pub waiting: Option<Strategy>,
 }
 
-/// Whether a vector of the present content is in the index.
+/// Whether a vector of the current content is in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IndexState {
@@ -117,24 +117,29 @@ pub enum Decision<'w> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteRefusal {
-    /// There is no such entity.
     Missing,
-    /// It is there, and was to be new.
-    Exists { version: u64 },
-    /// It has another version than the caller saw.
-    Version { found: u64 },
-    /// The patched entity would be too large.
-    TooLarge { bytes: usize },
-    /// Its idempotency key was used for another request.
+    /// It exists, but the caller expected none.
+    Exists {
+        version: u64,
+    },
+    /// It has another version than the caller expected.
+    Version {
+        found: u64,
+    },
+    /// With the patch, the entity would be too large.
+    TooLarge {
+        bytes: usize,
+    },
+    /// The idempotency key was used for another request.
     KeyUsed,
 }
 
 #[derive(Clone, Debug)]
 pub struct Plan<'w> {
     pub operation: Operation,
-    /// Old + 1; tombstones count on.
+    /// Previous version + 1, also after a tombstone.
     pub version: u64,
-    /// `None`: a tombstone is left.
+    /// `None` leaves a tombstone.
     pub fields: Option<Cow<'w, Fields>>,
     pub hash: Option<ContentHash>,
     pub index: IndexPlan,
@@ -142,13 +147,13 @@ pub struct Plan<'w> {
 
 #[derive(Clone, Debug)]
 pub enum IndexPlan {
-    /// The text did not change and its vector stands.
+    /// The text did not change and its vector stays valid.
     Keep,
-    /// The vector is here: indexed with this write.
+    /// The vector is available: indexed with this write.
     Ready(Prepared),
-    /// Queue a box, or replace the one that waits.
+    /// Queue a box, or replace the waiting one.
     Box(Strategy),
-    /// Nothing to index; the vector goes with this write, and so does a waiting box.
+    /// Nothing to index: the vector and a waiting box are deleted.
     Gone,
 }
 
@@ -226,13 +231,13 @@ fn index_plan(
     {
         return IndexPlan::Ready(prepared.clone());
     }
-    // Without its vector a sync write is queued as urgently as can be.
+    // A sync write without a vector is queued as urgently as possible.
     let wanted = wanted.max(Strategy::Async);
     let waiting = live.and_then(|row| row.waiting.filter(|_| row.state == IndexState::Pending));
     IndexPlan::Box(waiting.map_or(wanted, |waiting| waiting.min(wanted)))
 }
 
-/// Ids are any text a database can hold.
+/// An id is any text a database can store.
 pub fn check_id(invalid: &mut Invalid, field: &str, id: &str) {
     if id.is_empty() || id.len() > MAX_ID_BYTES || id.contains('\0') {
         invalid.add(field, format!("must be 1–{MAX_ID_BYTES} bytes without NUL"));
@@ -242,7 +247,7 @@ pub fn check_id(invalid: &mut Invalid, field: &str, id: &str) {
     }
 }
 
-/// How boxes of one strategy are queued.
+/// How boxes of a strategy are queued.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BoxKind {
     pub kind: KindId,
@@ -252,14 +257,14 @@ pub struct BoxKind {
     pub timeout: Option<Duration>,
 }
 
-/// The two kinds of box. Sync writes that came without their vector go with async.
+/// The kinds of boxes. A sync write without a vector uses async.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BoxKinds {
     pub soon: BoxKind,
     pub bulk: BoxKind,
 }
 
-/// What a box carries.
+/// The payload of a box.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Boxed {
     #[serde(rename = "type")]
@@ -269,7 +274,7 @@ pub struct Boxed {
     pub fields: Fields,
 }
 
-/// A [`Boxed`] to be written: the entity's content is not copied for it.
+/// [`Boxed`] for serialization; borrows the content.
 #[derive(Serialize)]
 struct Packed<'a> {
     #[serde(rename = "type")]
@@ -280,7 +285,7 @@ struct Packed<'a> {
 }
 
 impl BoxKinds {
-    /// The box of a planned write.
+    /// The box for a planned write.
     pub fn boxed(&self, write: &EntityWrite, plan: &Plan<'_>, strategy: Strategy) -> NewJob {
         let kind = if strategy == Strategy::Batch { &self.bulk } else { &self.soon };
         let empty = Fields::new();
@@ -294,7 +299,7 @@ impl BoxKinds {
             kind: kind.kind,
             queue: kind.queue,
             priority: write.priority.unwrap_or(kind.priority),
-            // A map of strings to JSON values cannot fail to be written.
+            // Serializing a map of strings to JSON values cannot fail.
             payload: serde_json::to_vec(&boxed).unwrap_or_default(),
             run_at: write.delay.map_or(RunAt::Now, RunAt::In),
             max_attempts: write.max_attempts.unwrap_or(kind.max_attempts),
@@ -308,7 +313,7 @@ impl BoxKinds {
     }
 }
 
-/// At most one box waits per entity. Ids may be longer than keys, so the key is a hash.
+/// The unique key of an entity's boxes: at most one waits. A hash, because ids may be longer than keys.
 pub fn box_key(entity_type: &str, id: &str) -> String {
     let mut hash = Sha256::new();
     hash.update(entity_type.as_bytes());
@@ -318,7 +323,7 @@ pub fn box_key(entity_type: &str, id: &str) -> String {
     let mut key = String::with_capacity(36);
     key.push_str("box:");
     for byte in &digest[..16] {
-        // A string takes whatever is written to it.
+        // Writing to a string cannot fail.
         let _ = write!(key, "{byte:02x}");
     }
     key
@@ -352,7 +357,7 @@ mod tests {
         write(Change::Put(fields(json)))
     }
 
-    fn stood(json: &str, state: IndexState, waiting: Option<Strategy>) -> Current {
+    fn current(json: &str, state: IndexState, waiting: Option<Strategy>) -> Current {
         let fields = fields(json);
         let hash = content_hash(&parts(&TypeSpec::document(), &fields));
         Current { version: 4, fields: Some(fields), hash: Some(hash), state, waiting }
@@ -373,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_only_grow_across_a_tombstone() {
+    fn versions_keep_growing_across_a_tombstone() {
         assert_eq!(plan(None, &put("{}")).version, 1);
         let tombstone =
             Current { version: 9, fields: None, hash: None, state: IndexState::Deleted, waiting: None };
@@ -385,7 +390,7 @@ mod tests {
 
     #[test]
     fn the_same_text_keeps_its_vector() {
-        let row = stood(r#"{"text":"x","price":1}"#, IndexState::Indexed, None);
+        let row = current(r#"{"text":"x","price":1}"#, IndexState::Indexed, None);
         let plan_of = |json: &str| plan(Some(&row), &put(json)).index;
         assert!(matches!(plan_of(r#"{"text":"x","price":2}"#), IndexPlan::Keep));
         assert!(matches!(plan_of(r#"{"text":"y","price":1}"#), IndexPlan::Box(Strategy::Async)));
@@ -393,7 +398,7 @@ mod tests {
 
     #[test]
     fn a_waiting_box_takes_the_more_urgent_strategy() {
-        let row = stood(r#"{"text":"x"}"#, IndexState::Pending, Some(Strategy::Async));
+        let row = current(r#"{"text":"x"}"#, IndexState::Pending, Some(Strategy::Async));
         let batch = EntityWrite { strategy: Some(Strategy::Batch), ..put(r#"{"text":"y"}"#) };
         assert!(matches!(plan(Some(&row), &batch).index, IndexPlan::Box(Strategy::Async)));
         let row = Current { waiting: Some(Strategy::Batch), ..row };
@@ -403,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn sync_uses_the_vector_of_this_content_and_no_other() {
+    fn sync_uses_only_a_vector_of_this_content() {
         let of = |json: &str| Prepared {
             hash: content_hash(&parts(&TypeSpec::document(), &fields(json))),
             space: "s".to_owned(),
@@ -417,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn a_box_is_read_as_it_was_packed() {
+    fn the_payload_of_a_box_is_read_back() {
         let kind =
             BoxKind { kind: KindId(1), queue: QueueId(1), priority: 5, max_attempts: 3, timeout: None };
         let kinds = BoxKinds { soon: kind.clone(), bulk: kind };
@@ -430,7 +435,7 @@ mod tests {
 
     #[test]
     fn a_patch_sets_and_removes() {
-        let row = stood(r#"{"title":"t","text":"x","price":1}"#, IndexState::Indexed, None);
+        let row = current(r#"{"title":"t","text":"x","price":1}"#, IndexState::Indexed, None);
         let patch = write(Change::Patch(fields(r#"{"price":2,"title":null}"#)));
         let patched = plan(Some(&row), &patch).fields.unwrap();
         assert_eq!(serde_json::to_string(patched.as_ref()).unwrap(), r#"{"text":"x","price":2}"#);
@@ -438,8 +443,8 @@ mod tests {
     }
 
     #[test]
-    fn what_the_caller_expects_must_be_so() {
-        let row = stood("{}", IndexState::Indexed, None);
+    fn a_write_is_refused_if_its_precondition_fails() {
+        let row = current("{}", IndexState::Indexed, None);
         let expecting = |expected| EntityWrite { expected, ..put("{}") };
         assert_eq!(refusal(Some(&row), &expecting(Expected::Absent)), WriteRefusal::Exists { version: 4 });
         assert_eq!(refusal(Some(&row), &expecting(Expected::Version(3))), WriteRefusal::Version { found: 4 });
@@ -449,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn boxes_of_one_entity_share_a_key_and_no_others_do() {
+    fn only_boxes_of_the_same_entity_share_a_key() {
         assert_eq!(box_key("a", "b"), box_key("a", "b"));
         assert_ne!(box_key("ab", "c"), box_key("a", "bc"));
     }

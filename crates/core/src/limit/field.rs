@@ -1,4 +1,4 @@
-//! Values of limits in the typed fields of specs and updates.
+//! Conversion between limit values and the typed fields of specs and updates.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use super::LimitValue;
 use crate::Rate;
 use crate::store::Live;
 
-/// A field that holds a limit.
+/// The type of a field that holds a limit.
 pub(super) trait Field: Copy {
     fn value(self) -> Option<LimitValue>;
 
-    /// Nothing where the field cannot hold it.
+    /// `None` if this type cannot hold the value.
     fn of(value: Option<LimitValue>) -> Option<Self>;
 }
 
@@ -72,18 +72,18 @@ impl<T: Field> Field for Option<T> {
     }
 }
 
-/// Leaves a field that cannot hold the value.
+/// No effect if the field cannot hold the value.
 pub(super) fn put<T: Field>(field: &mut T, value: Option<LimitValue>) {
     if let Some(value) = T::of(value) {
         *field = value;
     }
 }
 
-pub(super) fn said<T: Field>(field: Option<Live<T>>) -> Option<Live<Option<LimitValue>>> {
+pub(super) fn live_change<T: Field>(field: Option<Live<T>>) -> Option<Live<Option<LimitValue>>> {
     field.map(|live| live.map(T::value))
 }
 
-pub(super) fn say<T: Field>(field: &mut Option<Live<T>>, live: Live<Option<LimitValue>>) {
+pub(super) fn set_live_change<T: Field>(field: &mut Option<Live<T>>, live: Live<Option<LimitValue>>) {
     match live {
         Live::Configured => *field = Some(Live::Configured),
         Live::Set(value) => {

@@ -1,16 +1,16 @@
-//! What is configured, what an operator set live over it, and what is in force of both.
+//! The configured layer, the live layer, and the value in force.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json, json};
 
-use super::{LimitValue, Of, PERMITS};
+use super::{LimitOwner, LimitValue, PERMITS};
 use crate::store::{Live, StoreError};
 
-/// LimitValues by the names of limits; a limit that is there with nothing is lifted.
+/// Values by limit name. `None` means no limit.
 pub type LimitValues = BTreeMap<&'static str, Option<LimitValue>>;
 
-/// What an operator says of limits, by their names.
+/// An operator's changes by limit name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LiveChanges(BTreeMap<&'static str, Live<Option<LimitValue>>>);
 
@@ -25,20 +25,21 @@ impl LiveChanges {
 }
 
 impl FromIterator<(&'static str, Live<Option<LimitValue>>)> for LiveChanges {
-    fn from_iter<I: IntoIterator<Item = (&'static str, Live<Option<LimitValue>>)>>(said: I) -> LiveChanges {
-        LiveChanges(said.into_iter().collect())
+    fn from_iter<I: IntoIterator<Item = (&'static str, Live<Option<LimitValue>>)>>(
+        changes: I,
+    ) -> LiveChanges {
+        LiveChanges(changes.into_iter().collect())
     }
 }
 
-/// The layers of one row.
+/// Both layers of one queue, kind or resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layers {
-    of: Of,
+    owner: LimitOwner,
     configured: LimitValues,
     live: LimitValues,
 }
 
-/// The layers of a row before and after a change.
 #[derive(Clone, Debug)]
 pub struct LayerChange {
     pub before: Layers,
@@ -46,12 +47,12 @@ pub struct LayerChange {
 }
 
 impl Layers {
-    /// As a row keeps them.
-    pub fn read(of: Of, configured: &str, live: &str) -> Result<Layers, StoreError> {
-        Ok(Layers { of, configured: read(of, configured)?, live: read(of, live)? })
+    /// From the JSON text of the columns `configured` and `live`.
+    pub fn read(owner: LimitOwner, configured: &str, live: &str) -> Result<Layers, StoreError> {
+        Ok(Layers { owner, configured: read(owner, configured)?, live: read(owner, live)? })
     }
 
-    /// Nothing was ever configured: the row is new.
+    /// True for a row that was never configured.
     pub fn is_new(&self) -> bool {
         self.configured.is_empty()
     }
@@ -60,7 +61,7 @@ impl Layers {
         self.configured = values;
     }
 
-    /// What is said of a resource. Where only its name is said, what was said before stays; one permit at first.
+    /// Configures a resource. If its permits are not configured, the previous number is kept, or 1 for a new resource.
     pub fn configure_permits(&mut self, permits: Option<u32>) {
         let permits = permits.or(self.is_new().then_some(1));
         self.configured.extend(permits.map(|permits| (PERMITS, Some(LimitValue::Number(permits.into())))));
@@ -79,28 +80,28 @@ impl Layers {
         self.configured.get(name).copied().flatten()
     }
 
-    /// What an operator set: `Some(None)` is lifted.
+    /// The live value, if any. `Some(None)` means an operator removed the limit.
     pub fn live(&self, name: &str) -> Option<Option<LimitValue>> {
         self.live.get(name).copied()
     }
 
-    /// A live value wins.
+    /// The live value, else the configured one.
     pub fn in_force(&self, name: &str) -> Option<LimitValue> {
         self.live(name).unwrap_or_else(|| self.configured(name))
     }
 
-    pub fn of(&self) -> Of {
-        self.of
+    pub fn owner(&self) -> LimitOwner {
+        self.owner
     }
 
     /// For the column `configured`.
     pub fn configured_text(&self) -> String {
-        text(self.of, &self.configured)
+        text(self.owner, &self.configured)
     }
 
     /// For the column `live`.
     pub fn live_text(&self) -> String {
-        text(self.of, &self.live)
+        text(self.owner, &self.live)
     }
 }
 
@@ -113,18 +114,18 @@ impl LayerChange {
         number(&self.before).zip(number(&self.after)).is_some_and(|(before, after)| after > before)
     }
 
-    /// The detail of an audit line: what is in force before and after. Where that alone does not say which layer holds,
-    /// because the value was pinned as it is or was given back, `live` names the limit on the side where it is the
-    /// operator's.
+    /// The detail of an audit record: the values in force before and after. The layer may change without the value,
+    /// when an operator pins the current value or resets it to the configured one. Then `live` lists the limit on the
+    /// side where it was live.
     pub fn differences(moved: &[LayerChange]) -> Map<String, Json> {
         let mut detail = Map::new();
         let mut live = [Vec::new(), Vec::new()];
         for LayerChange { before, after } in moved {
-            for limit in before.of.limits() {
+            for limit in before.owner.limits() {
                 let sides = [before, after].map(|layers| layers.in_force(limit.name));
                 let set = [before, after].map(|layers| layers.live(limit.name).is_some());
                 if sides[0] != sides[1] {
-                    let [from, to] = sides.map(|value| value.map(LimitValue::told));
+                    let [from, to] = sides.map(|value| value.map(LimitValue::audit_value));
                     detail.insert(limit.audit_name(), json!({ "from": from, "to": to }));
                 }
                 if set[0] != set[1] && (set[0] || sides[0] == sides[1]) {
@@ -140,22 +141,22 @@ impl LayerChange {
     }
 }
 
-/// A layer as it is kept: an object of columns and values. What this version has no limit for is left out.
-fn read(of: Of, text: &str) -> Result<LimitValues, StoreError> {
+/// Reads a layer: an object of column names and values. Limits unknown to this version are ignored.
+fn read(owner: LimitOwner, text: &str) -> Result<LimitValues, StoreError> {
     let corrupt = |error| StoreError::Corrupt { what: format!("limits are kept as `{text}`: {error}") };
     let kept: Map<String, Json> = serde_json::from_str(text).map_err(corrupt)?;
     let mut values = LimitValues::new();
-    for limit in of.limits() {
+    for limit in owner.limits() {
         if let Some(value) = kept.get(limit.column) {
-            values.insert(limit.name, limit.form.kept(value)?);
+            values.insert(limit.name, limit.form.from_stored(value)?);
         }
     }
     Ok(values)
 }
 
-fn text(of: Of, values: &LimitValues) -> String {
+fn text(owner: LimitOwner, values: &LimitValues) -> String {
     let mut kept = Map::new();
-    for limit in of.limits() {
+    for limit in owner.limits() {
         if let Some(value) = values.get(limit.name) {
             kept.insert(limit.column.to_owned(), json!(value.map(LimitValue::stored)));
         }

@@ -1,12 +1,12 @@
-//! What has limits, and the way between the table and the types of code.
+//! Connects the table of limits with the types that hold their values.
 
-use super::{KIND_LIMITS, Limit, LimitValue, LimitValues, LiveChanges, Of, QUEUE_LIMITS};
+use super::{KIND_LIMITS, Limit, LimitOwner, LimitValue, LimitValues, LiveChanges, QUEUE_LIMITS};
 use crate::store::{KindUpdate, Live, QueueUpdate};
 use crate::{KindSpec, QueueSpec};
 
-/// A queue or a kind: what limits are configured of and set through.
+/// A queue or kind: what limits are configured on and changed through.
 pub trait Limited: Sized + 'static {
-    /// A live change of it.
+    /// A live change.
     type Update;
 
     fn rows() -> &'static [LimitRow<Self>];
@@ -19,41 +19,41 @@ pub trait Limited: Sized + 'static {
         Self::rows().iter().find(|row| row.limit.name == name).and_then(|row| (row.get)(self))
     }
 
-    /// Leaves one that cannot be what is asked for.
+    /// No effect if the field cannot hold the value.
     fn set_limit(&mut self, name: &str, value: Option<LimitValue>) {
         if let Some(row) = Self::rows().iter().find(|row| row.limit.name == name) {
             (row.set)(self, value);
         }
     }
 
-    /// Those that such a row keeps.
-    fn limits_of(&self, of: Of) -> LimitValues {
-        let rows = Self::rows().iter().filter(|row| row.limit.of == of);
+    /// The values that belong to the given row.
+    fn limits_of(&self, owner: LimitOwner) -> LimitValues {
+        let rows = Self::rows().iter().filter(|row| row.limit.owner == owner);
         rows.map(|row| (row.limit.name, (row.get)(self))).collect()
     }
 
-    /// What an update says of those that such a row keeps.
-    fn changes(update: &Self::Update, of: Of) -> LiveChanges {
-        let rows = Self::rows().iter().filter(|row| row.limit.of == of);
-        rows.filter_map(|row| Some((row.limit.name, (row.said)(update)?))).collect()
+    /// The changes in an update that belong to the given row.
+    fn changes(update: &Self::Update, owner: LimitOwner) -> LiveChanges {
+        let rows = Self::rows().iter().filter(|row| row.limit.owner == owner);
+        rows.filter_map(|row| Some((row.limit.name, (row.live_change)(update)?))).collect()
     }
 
     fn change(update: &mut Self::Update, changes: &LiveChanges) {
         for row in Self::rows() {
             if let Some(live) = changes.get(row.limit.name) {
-                (row.say)(update, live);
+                (row.set_live_change)(update, live);
             }
         }
     }
 }
 
-/// A limit, and where it is in the types of code.
+/// A limit, with accessors for its fields in the spec and the update.
 pub struct LimitRow<S: Limited> {
     pub limit: Limit,
     pub(super) get: fn(&S) -> Option<LimitValue>,
     pub(super) set: fn(&mut S, Option<LimitValue>),
-    pub(super) said: fn(&S::Update) -> Option<Live<Option<LimitValue>>>,
-    pub(super) say: fn(&mut S::Update, Live<Option<LimitValue>>),
+    pub(super) live_change: fn(&S::Update) -> Option<Live<Option<LimitValue>>>,
+    pub(super) set_live_change: fn(&mut S::Update, Live<Option<LimitValue>>),
 }
 
 impl Limited for QueueSpec {

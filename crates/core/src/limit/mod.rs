@@ -1,16 +1,17 @@
-//! Limits that an operator can set live: one description each.
+//! Limits of queues, kinds and resources, each described once.
 //!
-//! Owns the table of limits ([`QUEUE_LIMITS`], [`KIND_LIMITS`]), which configuration, HTTP, command line, audit, backup
-//! and `docs/limits.md` follow, and the rule what is in force: the **live** value where an operator set one, else
-//! the **configured** one ([`Layers`]). Pure; a store keeps both layers beside the columns that hold what is in force.
+//! Owns the table of limits ([`QUEUE_LIMITS`], [`KIND_LIMITS`]). Configuration, HTTP, command line, audit, backup and
+//! `docs/limits.md` are derived from it or tested against it. Also owns the rule for which value is in force: the
+//! **live** value if an operator set one, else the **configured** one ([`Layers`]). A store keeps both layers as JSON,
+//! next to one column per limit with the value in force.
 //!
-//! To add a limit: a row in `table.rs`, a field in the spec and in the update, a column in the schema of both stores,
-//! and the code that keeps to it. Tests name the pages and the view that lack it.
+//! To add a limit: add a row in `table.rs`, a field in the spec and the update, and a column in the schema of both
+//! stores, then enforce it. Tests name the documentation and the view that lack it.
 
 mod field;
 mod layers;
 mod limited;
-mod overruled;
+mod live_overrides;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -18,7 +19,7 @@ mod value;
 
 pub use layers::{LayerChange, Layers, LimitValues, LiveChanges};
 pub use limited::{LimitRow, Limited};
-pub use overruled::Overruled;
+pub use live_overrides::LiveOverride;
 pub use table::{KIND_LIMITS, QUEUE_LIMITS};
 pub use value::{LimitForm, LimitValue};
 
@@ -27,24 +28,24 @@ use crate::store::{CONFIGURED, Live};
 pub const KEY_CONCURRENCY: &str = "key_concurrency";
 pub const PERMITS: &str = "permits";
 
-/// The word for a limit that is lifted.
+/// How "no limit" is written.
 pub const NONE: &str = "none";
 
-/// What a limit is of: whose row keeps its layers.
+/// What a limit belongs to: the database row that stores its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Of {
+pub enum LimitOwner {
     Queue,
     Kind,
-    /// Set through any queue or kind that names the resource.
+    /// Set through any queue or kind that uses the resource.
     Resource,
 }
 
-impl Of {
+impl LimitOwner {
     pub fn limits(self) -> Vec<&'static Limit> {
         let queue = QUEUE_LIMITS.iter().map(|row| &row.limit);
         let kind = KIND_LIMITS.iter().map(|row| &row.limit);
         let mut limits: Vec<&'static Limit> = Vec::new();
-        for limit in queue.chain(kind).filter(|limit| limit.of == self) {
+        for limit in queue.chain(kind).filter(|limit| limit.owner == self) {
             if !limits.iter().any(|known| known.name == limit.name) {
                 limits.push(limit);
             }
@@ -52,50 +53,51 @@ impl Of {
         limits
     }
 
-    /// The table of the schema.
+    /// Its database table.
     pub fn table(self) -> &'static str {
         match self {
-            Of::Queue => "queues",
-            Of::Kind => "kinds",
-            Of::Resource => "resources",
+            LimitOwner::Queue => "queues",
+            LimitOwner::Kind => "kinds",
+            LimitOwner::Resource => "resources",
         }
     }
 }
 
-/// Where `none` lifts a limit.
+/// Where a limit can be set to `none`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lift {
     Never,
-    /// An operator can; a configuration simply does not set it.
+    /// Only by an operator; in the configuration it is left out instead.
     Live,
     Always,
 }
 
-/// The description of one limit. Its name is that of a configuration key, a field over HTTP and, with dashes, an option.
+/// The description of one limit. Its name is also the configuration key, the HTTP field and, with dashes, the
+/// command-line option.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
     pub name: &'static str,
-    pub of: Of,
-    /// Holds what is in force.
+    pub owner: LimitOwner,
+    /// The column with the value in force.
     pub column: &'static str,
     pub form: LimitForm,
     pub lift: Lift,
-    /// What it is counted over: `one process`.
+    /// The scope in which it is counted, such as `one process`.
     pub over: &'static str,
-    /// As a person would write it.
+    /// For people; not always a value.
     pub default: &'static str,
-    /// A value that can be used as it stands, where the default is words.
+    /// A valid value, if `default` is not one.
     pub example: Option<&'static str>,
     pub about: &'static str,
 }
 
 impl Limit {
-    /// `concurrency-min`.
+    /// The command-line option without dashes: `concurrency-min`.
     pub fn option(&self) -> String {
         self.name.replace('_', "-")
     }
 
-    /// As an operator writes it: a value, `none` where that is allowed, or `configured`. `Err` is the broken rule.
+    /// Parses an operator's input: a value, `none` if allowed, or `configured`. `Err` is the rule that was violated.
     pub fn read_live(&self, text: &str) -> Result<Live<Option<LimitValue>>, String> {
         match text {
             CONFIGURED => Ok(Live::Configured),
@@ -111,12 +113,12 @@ impl Limit {
         }
     }
 
-    /// For people; nothing is `none`.
+    /// For people; no limit is `none`.
     pub fn show(&self, value: Option<LimitValue>) -> String {
         value.map_or_else(|| NONE.to_owned(), |value| value.to_string())
     }
 
-    /// The name under which the audit has it: a duration is told in milliseconds.
+    /// The field name in audit records, which have durations in milliseconds.
     pub fn audit_name(&self) -> String {
         match self.form {
             LimitForm::Duration => format!("{}_ms", self.name),
@@ -124,7 +126,7 @@ impl Limit {
         }
     }
 
-    /// The name under which `GET` shows it: a duration is shown in seconds.
+    /// The field name in HTTP responses, which have durations in seconds.
     pub fn shown_name(&self) -> String {
         match self.form {
             LimitForm::Duration => format!("{}_seconds", self.name),

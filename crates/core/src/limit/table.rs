@@ -1,7 +1,7 @@
-//! The table of limits: each with its words, its rule, and the fields of spec and update that hold it.
+//! The table of limits: names, rules and texts, and the fields in spec and update.
 
-use super::field::{put, said, say};
-use super::{KEY_CONCURRENCY, Lift, Limit, LimitForm, LimitRow, LimitValue, Of, PERMITS};
+use super::field::{live_change, put, set_live_change};
+use super::{KEY_CONCURRENCY, Lift, Limit, LimitForm, LimitOwner, LimitRow, LimitValue, PERMITS};
 use crate::lane::MAX_KEY_CONCURRENCY;
 use crate::queue::{MAX_CONCURRENCY, MAX_DEPTH_CAP, MAX_GLOBAL_CONCURRENCY};
 use crate::resource::MAX_PERMITS;
@@ -9,26 +9,26 @@ use crate::scale::Bounds;
 use crate::store::Live;
 use crate::{KindSpec, QueueSpec};
 
-/// A field with the same name in spec and update.
+/// For a field with the same name in spec and update.
 macro_rules! row {
     ($field:ident, $limit:expr) => {
         LimitRow {
             limit: $limit,
             get: |spec| super::field::Field::value(spec.$field),
             set: |spec, value| put(&mut spec.$field, value),
-            said: |update| said(update.$field),
-            say: |update, live| say(&mut update.$field, live),
+            live_change: |update| live_change(update.$field),
+            set_live_change: |update, live| set_live_change(&mut update.$field, live),
         }
     };
 }
 
-/// The permits of the resource that the spec names.
+/// For the permits of the resource that the spec names.
 macro_rules! permits {
     ($default:literal, $about:literal) => {
         LimitRow {
             limit: Limit {
                 name: PERMITS,
-                of: Of::Resource,
+                owner: LimitOwner::Resource,
                 column: "permits",
                 form: LimitForm::Number { max: MAX_PERMITS as u64 },
                 lift: Lift::Never,
@@ -43,19 +43,19 @@ macro_rules! permits {
                     put(&mut resource.permits, value);
                 }
             },
-            said: |update| said(update.permits),
-            say: |update, live| say(&mut update.permits, live),
+            live_change: |update| live_change(update.permits),
+            set_live_change: |update, live| set_live_change(&mut update.permits, live),
         }
     };
 }
 
-/// In the order in which they are listed everywhere.
+/// The order is used for all listings.
 pub static QUEUE_LIMITS: [LimitRow<QueueSpec>; 7] = [
     row!(
         concurrency,
         Limit {
             name: "concurrency",
-            of: Of::Queue,
+            owner: LimitOwner::Queue,
             column: "concurrency",
             form: LimitForm::Number { max: MAX_CONCURRENCY as u64 },
             lift: Lift::Never,
@@ -77,10 +77,10 @@ pub static QUEUE_LIMITS: [LimitRow<QueueSpec>; 7] = [
         set: |queue, value| {
             queue.bounds = bounds(queue.bounds, value, |bounds, min| Bounds { min, ..bounds })
         },
-        said: |update| {
+        live_change: |update| {
             update.bounds.map(|live| live.map(|bounds| Some(LimitValue::Number(bounds?.min.into()))))
         },
-        say: |update, live| {
+        set_live_change: |update, live| {
             let before = update.bounds.and_then(Live::set).flatten();
             update.bounds =
                 Some(live.map(|value| bounds(before, value, |bounds, min| Bounds { min, ..bounds })));
@@ -98,10 +98,10 @@ pub static QUEUE_LIMITS: [LimitRow<QueueSpec>; 7] = [
         set: |queue, value| {
             queue.bounds = bounds(queue.bounds, value, |bounds, max| Bounds { max, ..bounds })
         },
-        said: |update| {
+        live_change: |update| {
             update.bounds.map(|live| live.map(|bounds| Some(LimitValue::Number(bounds?.max.into()))))
         },
-        say: |update, live| {
+        set_live_change: |update, live| {
             let before = update.bounds.and_then(Live::set).flatten();
             update.bounds =
                 Some(live.map(|value| bounds(before, value, |bounds, max| Bounds { max, ..bounds })));
@@ -111,7 +111,7 @@ pub static QUEUE_LIMITS: [LimitRow<QueueSpec>; 7] = [
         global_concurrency,
         Limit {
             name: "global_concurrency",
-            of: Of::Queue,
+            owner: LimitOwner::Queue,
             column: "global_concurrency",
             form: LimitForm::Number { max: MAX_GLOBAL_CONCURRENCY as u64 },
             lift: Lift::Always,
@@ -123,13 +123,13 @@ pub static QUEUE_LIMITS: [LimitRow<QueueSpec>; 7] = [
     ),
     permits!(
         "SCREENSHOT: 3, else 1",
-        "How many of the resource one process has; a job is claimed only with one in hand"
+        "Permits of the resource per process; a job is claimed only with a permit"
     ),
     row!(
         depth_cap,
         Limit {
             name: "depth_cap",
-            of: Of::Queue,
+            owner: LimitOwner::Queue,
             column: "depth_cap",
             form: LimitForm::Number { max: MAX_DEPTH_CAP },
             lift: Lift::Always,
@@ -143,7 +143,7 @@ pub static QUEUE_LIMITS: [LimitRow<QueueSpec>; 7] = [
         boost_after,
         Limit {
             name: "boost_after",
-            of: Of::Queue,
+            owner: LimitOwner::Queue,
             column: "boost_after_us",
             form: LimitForm::Duration,
             lift: Lift::Always,
@@ -155,13 +155,13 @@ pub static QUEUE_LIMITS: [LimitRow<QueueSpec>; 7] = [
     ),
 ];
 
-/// In the order in which they are listed everywhere.
+/// The order is used for all listings.
 pub static KIND_LIMITS: [LimitRow<KindSpec>; 3] = [
     row!(
         rate,
         Limit {
             name: "rate",
-            of: Of::Kind,
+            owner: LimitOwner::Kind,
             column: "rate",
             form: LimitForm::Rate,
             lift: Lift::Always,
@@ -171,12 +171,12 @@ pub static KIND_LIMITS: [LimitRow<KindSpec>; 3] = [
             about: "Starts of all processes together, such as `500/s` or `30/m`",
         }
     ),
-    permits!("what others say of the resource, else 1", "How many of the resource one process has"),
+    permits!("as set elsewhere for the resource, else 1", "Permits of the resource per process"),
     row!(
         key_concurrency,
         Limit {
             name: KEY_CONCURRENCY,
-            of: Of::Kind,
+            owner: LimitOwner::Kind,
             column: "key_concurrency",
             form: LimitForm::Number { max: MAX_KEY_CONCURRENCY as u64 },
             lift: Lift::Never,
@@ -188,10 +188,10 @@ pub static KIND_LIMITS: [LimitRow<KindSpec>; 3] = [
     ),
 ];
 
-/// What the two bounds of a queue's concurrency share. They are set and lifted together ([`Bounds::change`]).
+/// Shared by the two concurrency bounds. They are set and removed together ([`Bounds::change`]).
 const BOUND: Limit = Limit {
     name: "",
-    of: Of::Queue,
+    owner: LimitOwner::Queue,
     column: "",
     form: LimitForm::Number { max: MAX_CONCURRENCY as u64 },
     lift: Lift::Live,
@@ -201,7 +201,7 @@ const BOUND: Limit = Limit {
     about: "",
 };
 
-/// The pair with one bound replaced. A bound alone is both of them; the other one follows.
+/// Replaces one bound. If there was no pair, both get the value, and the other bound is set afterwards.
 fn bounds(
     before: Option<Bounds>,
     value: Option<LimitValue>,

@@ -1,10 +1,10 @@
-//! The layers of every limit in the table.
+//! Tests of the table and the layers.
 
 use std::time::Duration;
 
 use serde_json::json;
 
-use super::{LayerChange, Layers, Lift, LimitValue, Limited, Of, Overruled};
+use super::{LayerChange, Layers, Lift, LimitOwner, LimitValue, Limited, LiveOverride};
 use crate::scale::Bounds;
 use crate::store::{KindUpdate, Live, QueueUpdate};
 use crate::{KindSpec, QueueSpec, Resource};
@@ -18,27 +18,27 @@ fn some_value(form: super::LimitForm) -> LimitValue {
     .unwrap()
 }
 
-fn there_and_back<S: Limited>(spec: S, empty: impl Fn() -> S::Update) {
+fn round_trip<S: Limited>(spec: S, empty: impl Fn() -> S::Update) {
     let mut spec = spec;
     for limit in S::limits() {
         let value = some_value(limit.form);
         spec.set_limit(limit.name, Some(value));
         assert_eq!(spec.limit(limit.name), Some(value), "{}", limit.name);
-        let mut said = vec![Live::Configured, Live::Set(Some(value))];
-        said.extend((limit.lift != Lift::Never).then_some(Live::Set(None)));
-        for live in said {
+        let mut changes = vec![Live::Configured, Live::Set(Some(value))];
+        changes.extend((limit.lift != Lift::Never).then_some(Live::Set(None)));
+        for live in changes {
             let mut update = empty();
             S::change(&mut update, &[(limit.name, live)].into_iter().collect());
-            assert_eq!(S::changes(&update, limit.of).get(limit.name), Some(live), "{}", limit.name);
+            assert_eq!(S::changes(&update, limit.owner).get(limit.name), Some(live), "{}", limit.name);
         }
     }
 }
 
 #[test]
-fn every_limit_has_its_field_in_spec_and_update() {
+fn every_limit_has_a_field_in_spec_and_update() {
     let resource = || Some(Resource::new("slot", 1));
-    there_and_back(QueueSpec { resource: resource(), ..QueueSpec::named("Q") }, QueueUpdate::default);
-    there_and_back(KindSpec { resource: resource(), ..KindSpec::new("K", "Q") }, KindUpdate::default);
+    round_trip(QueueSpec { resource: resource(), ..QueueSpec::named("Q") }, QueueUpdate::default);
+    round_trip(KindSpec { resource: resource(), ..KindSpec::new("K", "Q") }, KindUpdate::default);
 }
 
 #[test]
@@ -52,70 +52,69 @@ fn bounds_are_one_pair() {
 }
 
 fn queue_layers() -> Layers {
-    let mut layers = Layers::read(Of::Queue, "{}", "{}").unwrap();
+    let mut layers = Layers::read(LimitOwner::Queue, "{}", "{}").unwrap();
     assert!(layers.is_new());
     let bounds = Some(Bounds { min: 1, max: 9 });
     let queue = QueueSpec { bounds, depth_cap: Some(7), ..QueueSpec::named("Q") };
-    layers.configure(queue.limits_of(Of::Queue));
+    layers.configure(queue.limits_of(LimitOwner::Queue));
     layers
 }
 
-fn moved(before: &Layers, said: &[(&'static str, Live<Option<LimitValue>>)]) -> LayerChange {
+fn changed(before: &Layers, changes: &[(&'static str, Live<Option<LimitValue>>)]) -> LayerChange {
     let mut after = before.clone();
-    after.set(&said.iter().copied().collect());
+    after.set(&changes.iter().copied().collect());
     LayerChange { before: before.clone(), after }
 }
 
 #[test]
-fn a_live_value_wins_until_it_is_given_back() {
+fn a_live_value_is_in_force_until_it_is_reset() {
     let configured = queue_layers();
     assert_eq!(configured.in_force("depth_cap"), Some(LimitValue::Number(7)));
-    let lifted = moved(&configured, &[("depth_cap", Live::Set(None))]).after;
+    let lifted = changed(&configured, &[("depth_cap", Live::Set(None))]).after;
     assert_eq!(
         (lifted.in_force("depth_cap"), lifted.configured("depth_cap")),
         (None, Some(LimitValue::Number(7)))
     );
-    let kept = Layers::read(Of::Queue, &lifted.configured_text(), &lifted.live_text()).unwrap();
-    assert_eq!(kept, lifted, "there and back");
-    assert_eq!(moved(&lifted, &[("depth_cap", Live::Configured)]).after, configured);
+    let kept = Layers::read(LimitOwner::Queue, &lifted.configured_text(), &lifted.live_text()).unwrap();
+    assert_eq!(kept, lifted, "round trip through text");
+    assert_eq!(changed(&lifted, &[("depth_cap", Live::Configured)]).after, configured);
 }
 
 #[test]
-fn the_audit_tells_values_and_which_layer_holds() {
+fn the_audit_shows_values_and_the_layer_in_force() {
     let layers = queue_layers();
-    let told = |moved: &LayerChange| {
-        serde_json::Value::Object(LayerChange::differences(std::slice::from_ref(moved)))
+    let detail = |change: &LayerChange| {
+        serde_json::Value::Object(LayerChange::differences(std::slice::from_ref(change)))
     };
     let cap = |live| [("depth_cap", live)];
-    let raised = moved(&layers, &cap(Live::Set(Some(LimitValue::Number(9)))));
-    assert_eq!(told(&raised), json!({ "depth_cap": { "from": 7, "to": 9 } }));
-    let back = moved(&raised.after, &cap(Live::Configured));
-    let given_back =
-        json!({ "depth_cap": { "from": 9, "to": 7 }, "live": { "from": ["depth_cap"], "to": [] } });
-    assert_eq!(told(&back), given_back);
-    let pinned = moved(&layers, &cap(Live::Set(Some(LimitValue::Number(7)))));
-    assert_eq!(told(&pinned), json!({ "live": { "from": [], "to": ["depth_cap"] } }));
-    assert_eq!(told(&moved(&pinned.after, &cap(Live::Set(Some(LimitValue::Number(7)))))), json!({}));
+    let raised = changed(&layers, &cap(Live::Set(Some(LimitValue::Number(9)))));
+    assert_eq!(detail(&raised), json!({ "depth_cap": { "from": 7, "to": 9 } }));
+    let back = changed(&raised.after, &cap(Live::Configured));
+    let reset = json!({ "depth_cap": { "from": 9, "to": 7 }, "live": { "from": ["depth_cap"], "to": [] } });
+    assert_eq!(detail(&back), reset);
+    let pinned = changed(&layers, &cap(Live::Set(Some(LimitValue::Number(7)))));
+    assert_eq!(detail(&pinned), json!({ "live": { "from": [], "to": ["depth_cap"] } }));
+    assert_eq!(detail(&changed(&pinned.after, &cap(Live::Set(Some(LimitValue::Number(7)))))), json!({}));
     assert!(raised.rose("depth_cap") && !back.rose("depth_cap") && !pinned.rose("depth_cap"));
 }
 
 #[test]
-fn what_is_not_set_live_is_not_listed() {
+fn only_live_values_are_listed() {
     let layers = queue_layers();
-    assert_eq!(Overruled::of("Q", &layers), []);
+    assert_eq!(LiveOverride::of("Q", &layers), []);
     let none = Live::Set(None);
-    let said = [
+    let changes = [
         ("concurrency_min", none),
         ("concurrency_max", none),
         ("depth_cap", none),
         ("boost_after", Live::Set(Some(LimitValue::Duration(Duration::from_secs(90))))),
     ];
-    let told: Vec<String> = Overruled::of("Q", &moved(&layers, &said).after)
+    let listed: Vec<String> = LiveOverride::of("Q", &changed(&layers, &changes).after)
         .into_iter()
         .map(|of| format!("{} {} not {}", of.key, of.live, of.configured))
         .collect();
     assert_eq!(
-        told,
+        listed,
         [
             "queues.Q.concurrency_min and _max none not 1 to 9",
             "queues.Q.depth_cap none not 7",

@@ -1,4 +1,4 @@
-//! LimitValues of limits: how they are written, kept and told, and how they stand in the fields of specs and updates.
+//! Values of limits: parsing, storage and display.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use crate::store::StoreError;
 use crate::time::micros;
 use crate::{Rate, duration};
 
-/// What a value looks like, and its rule.
+/// The type of a limit's value and its allowed range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitForm {
-    /// From 1.
+    /// 1 to `max`.
     Number {
         max: u64,
     },
@@ -40,8 +40,8 @@ impl fmt::Display for LimitValue {
 }
 
 impl LimitValue {
-    /// As the audit has it.
-    pub fn told(self) -> Json {
+    /// For audit records; durations in milliseconds.
+    pub fn audit_value(self) -> Json {
         match self {
             LimitValue::Number(number) => json!(number),
             LimitValue::Duration(value) => json!(micros(value) / 1_000),
@@ -49,7 +49,7 @@ impl LimitValue {
         }
     }
 
-    /// As a column or a layer keeps it: a number, a number of microseconds, or text.
+    /// As stored in a column or layer: a number, microseconds, or text.
     pub fn stored(self) -> Json {
         match self {
             LimitValue::Number(number) => json!(i64::try_from(number).unwrap_or(i64::MAX)),
@@ -60,7 +60,7 @@ impl LimitValue {
 }
 
 impl LimitForm {
-    /// `Err` is the broken rule.
+    /// `Err` is the rule that was violated.
     pub fn read(self, text: &str) -> Result<LimitValue, String> {
         let read = match self {
             LimitForm::Number { max } => {
@@ -84,8 +84,8 @@ impl LimitForm {
         }
     }
 
-    /// The other way of [`LimitValue::stored`]; `null` is no value.
-    pub fn kept(self, stored: &Json) -> Result<Option<LimitValue>, StoreError> {
+    /// Reads [`LimitValue::stored`]; `null` means no limit.
+    pub fn from_stored(self, stored: &Json) -> Result<Option<LimitValue>, StoreError> {
         let number = || stored.as_i64().and_then(|number| u64::try_from(number).ok());
         let value = match self {
             _ if stored.is_null() => return Ok(None),
@@ -102,17 +102,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_kept_and_read_back() {
-        for (form, text, kept) in [
+    fn stored_values_are_read_back() {
+        for (form, text, stored) in [
             (LimitForm::Number { max: 9 }, "7", json!(7)),
             (LimitForm::Duration, "1m30s", json!(90_000_000)),
             (LimitForm::Rate, "500/s", json!("500/s")),
         ] {
             let value = form.read(text).unwrap();
-            assert_eq!((value.stored(), value.to_string()), (kept.clone(), text.to_owned()));
-            assert_eq!(form.kept(&kept).unwrap(), Some(value));
-            assert_eq!(form.kept(&Json::Null).unwrap(), None);
-            assert!(form.kept(&json!(true)).is_err());
+            assert_eq!((value.stored(), value.to_string()), (stored.clone(), text.to_owned()));
+            assert_eq!(form.from_stored(&stored).unwrap(), Some(value));
+            assert_eq!(form.from_stored(&Json::Null).unwrap(), None);
+            assert!(form.from_stored(&json!(true)).is_err());
         }
         assert_eq!(LimitForm::Number { max: 9 }.read("10").unwrap_err(), "must be 1 to 9");
         assert_eq!(LimitForm::Duration.read("0s").unwrap_err(), "must be a duration above 0 such as 90s");

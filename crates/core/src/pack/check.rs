@@ -1,4 +1,4 @@
-//! The rules of a pack's steps, all checked at once before anything is run.
+//! Validates a pack's migrations. Reports all problems before anything runs.
 
 use crate::backup::{TABLES, TABLES_LEFT_OUT};
 use crate::entity;
@@ -7,7 +7,7 @@ use crate::statement::{Kind, Piece, SCHEMA, pieces};
 
 use super::{PackStep, SqlText};
 
-/// What else the schema has: views, and what Postgres numbers by.
+/// Names in the schema that are not backup tables: views, sequences and others.
 const NAMES: &[&str] = &[
     "ai_usage_tracking",
     "attempt_history",
@@ -23,7 +23,8 @@ const NAMES: &[&str] = &[
 ];
 const LONGEST: usize = 24;
 
-/// Versions from 1 on without a gap, nothing made or changed outside `windlass.<pack>_`, a reason where the databases differ.
+/// Versions count from 1 without gaps. Nothing outside `windlass.<pack>_` is created or changed. If the databases
+/// differ, a reason is given.
 pub fn check_steps(pack: &str, steps: &[PackStep]) -> Result<(), Invalid> {
     let mut invalid = Invalid::default();
     if !steps.is_empty() {
@@ -33,10 +34,10 @@ pub fn check_steps(pack: &str, steps: &[PackStep]) -> Result<(), Invalid> {
         let field = format!("pack {pack}, step {}", step.version);
         let wanted = at as i64 + 1;
         if step.version != wanted {
-            invalid.add(&field, format!("has to be {wanted}: steps are numbered from 1 without a gap"));
+            invalid.add(&field, format!("must be {wanted}: steps are numbered from 1 without a gap"));
         }
         if step.name.is_empty() || steps[..at].iter().any(|other| other.name == step.name) {
-            invalid.add(&field, format!("its name `{}` has to be one of its own", step.name));
+            invalid.add(&field, format!("its name `{}` must be unique", step.name));
         }
         for (way, text) in [("up", &step.up), ("down", &step.down)] {
             check_text(pack, &format!("{field}, {way}"), text, &mut invalid);
@@ -45,21 +46,23 @@ pub fn check_steps(pack: &str, steps: &[PackStep]) -> Result<(), Invalid> {
     invalid.into_result()
 }
 
-/// No name of one pack begins like that of another, or like one of the schema's own.
+/// No name of a pack may start like one of another pack or of the schema.
 fn check_name(pack: &str, invalid: &mut Invalid) {
     let field = format!("pack {pack}");
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let begins = pack.starts_with(|c: char| c.is_ascii_lowercase());
     if !begins || !pack.chars().all(fits) || pack.len() > LONGEST {
-        invalid
-            .add(&field, format!("a pack with tables is named with 1–{LONGEST} of a–z 0–9, a letter first"));
+        invalid.add(
+            &field,
+            format!("the name of a pack with tables must be 1–{LONGEST} of a–z 0–9, a letter first"),
+        );
     }
     let tables = TABLES.iter().chain(entity::TABLES).map(|table| table.name);
     let names = tables.chain(TABLES_LEFT_OUT.iter().map(|(name, _)| *name)).chain(NAMES.iter().copied());
     let clash =
         |name: &&str| name.strip_prefix(pack).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'));
     if let Some(name) = names.into_iter().find(clash) {
-        invalid.add(&field, format!("its tables would be named like `{name}`, which is ours"));
+        invalid.add(&field, format!("its tables would be named like `{name}`, which belongs to windlass"));
     }
 }
 
@@ -68,7 +71,7 @@ fn check_text(pack: &str, field: &str, text: &SqlText, invalid: &mut Invalid) {
         SqlText::Same(text) => vec![*text],
         SqlText::Each { sqlite, postgres, because } => {
             if because.trim().is_empty() {
-                invalid.add(field, "says why the databases differ (`because`)");
+                invalid.add(field, "must say why the databases differ (`because`)");
             }
             vec![*sqlite, *postgres]
         }
@@ -87,7 +90,7 @@ fn check_text(pack: &str, field: &str, text: &SqlText, invalid: &mut Invalid) {
     }
 }
 
-/// What the statement makes, changes or removes, if its name is not one of the pack's.
+/// The object that the statement creates, changes or drops, if it does not belong to the pack.
 fn foreign(pack: &str, statement: &[Piece<'_>]) -> Option<String> {
     const VERBS: [&str; 3] = ["create", "alter", "drop"];
     const KINDS: [&str; 7] = ["table", "view", "index", "trigger", "function", "sequence", "type"];
@@ -100,19 +103,19 @@ fn foreign(pack: &str, statement: &[Piece<'_>]) -> Option<String> {
         return Some(statement.iter().take(3).map(|piece| piece.text).collect::<Vec<_>>().join(" "));
     };
     let mut name = statement[kind + 1..].iter().skip_while(|piece| one_of(piece, &BEFORE_NAME));
-    let said: Vec<&Piece<'_>> = name.by_ref().take(3).collect();
+    let name_pieces: Vec<&Piece<'_>> = name.by_ref().take(3).collect();
     let is_own = |piece: &Piece<'_>| {
         let rest = piece.text.to_ascii_lowercase().strip_prefix(pack).map(str::to_owned);
         piece.kind == Kind::Word && rest.is_some_and(|rest| rest.len() > 1 && rest.starts_with('_'))
     };
-    let ours = match said.as_slice() {
+    let ours = match name_pieces.as_slice() {
         [schema, dot, name] if dot.is(".") => schema.is(SCHEMA) && is_own(name),
-        // On Postgres a trigger is named within its table, and takes no schema.
+        // On Postgres, a trigger is named within its table, without a schema.
         [name, ..] if statement[kind].is("trigger") => is_own(name),
         _ => false,
     };
-    let shown = if said.get(1).is_some_and(|dot| dot.is(".")) { 3 } else { 1 };
-    (!ours).then(|| said.iter().take(shown).map(|piece| piece.text).collect())
+    let shown = if name_pieces.get(1).is_some_and(|dot| dot.is(".")) { 3 } else { 1 };
+    (!ours).then(|| name_pieces.iter().take(shown).map(|piece| piece.text).collect())
 }
 
 #[cfg(test)]
@@ -128,32 +131,32 @@ mod tests {
         }
     }
 
-    fn said(pack: &str, steps: &[PackStep]) -> String {
+    fn problems(pack: &str, steps: &[PackStep]) -> String {
         check_steps(pack, steps).map_or_else(|invalid| invalid.to_string(), |()| String::new())
     }
 
     const TABLE: &str = "create table windlass.guest_a (id bigint)";
 
     #[test]
-    fn steps_are_numbered_and_named() {
-        assert_eq!(said("guest", &[step(1, "a", TABLE), step(2, "b", TABLE)]), "");
-        assert!(said("guest", &[step(2, "a", TABLE)]).contains("step 2: has to be 1"));
-        assert!(said("guest", &[step(1, "a", TABLE), step(1, "b", TABLE)]).contains("step 1: has to be 2"));
-        let both = said("guest", &[step(1, "a", TABLE), step(3, "a", "  -- nothing")]);
-        for rule in ["has to be 2", "`a` has to be one of its own", "step 3, up: has no statement"] {
+    fn steps_need_consecutive_numbers_and_unique_names() {
+        assert_eq!(problems("guest", &[step(1, "a", TABLE), step(2, "b", TABLE)]), "");
+        assert!(problems("guest", &[step(2, "a", TABLE)]).contains("step 2: must be 1"));
+        assert!(problems("guest", &[step(1, "a", TABLE), step(1, "b", TABLE)]).contains("step 1: must be 2"));
+        let both = problems("guest", &[step(1, "a", TABLE), step(3, "a", "  -- nothing")]);
+        for rule in ["must be 2", "`a` must be unique", "step 3, up: has no statement"] {
             assert!(both.contains(rule), "{both}");
         }
     }
 
     #[test]
-    fn a_pack_keeps_to_its_own_names() {
+    fn a_pack_may_only_change_its_own_objects() {
         for fine in [
             "create table if not exists windlass.guest_a (job bigint references windlass.jobs); insert into x values (1)",
             "create unique index windlass.guest_i on windlass.guest_a (id); create view windlass.guest_v as select 1",
             "alter table only windlass.guest_a add x text; create trigger guest_t after insert on windlass.guest_a",
             "create function windlass.guest_f() returns trigger as $$ begin create table x (); end $$ language plpgsql",
         ] {
-            assert_eq!(said("guest", &[step(1, "a", fine)]), "", "{fine}");
+            assert_eq!(problems("guest", &[step(1, "a", fine)]), "", "{fine}");
         }
         for (bad, name) in [
             ("create table guest_a (id bigint)", "`guest_a`"),
@@ -167,33 +170,36 @@ mod tests {
             ("create extension pgcrypto", "`create extension pgcrypto`"),
             ("create table \"windlass.guest_a\" (id bigint)", "`\"windlass.guest_a\"`"),
         ] {
-            let said = said("guest", &[step(1, "a", bad)]);
-            assert!(said.contains(name) && said.contains("windlass.guest_…"), "{bad}: {said}");
+            let problems = problems("guest", &[step(1, "a", bad)]);
+            assert!(problems.contains(name) && problems.contains("windlass.guest_…"), "{bad}: {problems}");
         }
     }
 
     #[test]
-    fn a_name_of_ours_is_not_a_packs() {
+    fn a_pack_cannot_use_names_of_the_schema() {
         let drop = SqlText::Same("delete from x");
         let steps = [PackStep { version: 1, name: "a", up: drop, down: drop }];
-        assert_eq!(said("guest2", &steps), "");
-        assert_eq!(said("backup", &steps), "", "no table of ours begins with `backup_`");
+        assert_eq!(problems("guest2", &steps), "");
+        assert_eq!(problems("backup", &steps), "", "no table of ours begins with `backup_`");
         for taken in ["jobs", "budget", "workflow", "pack", "token", "attempt", "entities"] {
-            assert!(said(taken, &steps).contains("which is ours"), "{taken}");
+            assert!(problems(taken, &steps).contains("which belongs to windlass"), "{taken}");
         }
         for odd in ["", "Guest", "guest_book", "2guest", "guest-book", "a234567890123456789012345"] {
-            assert!(said(odd, &steps).contains("a letter first"), "{odd}");
+            assert!(problems(odd, &steps).contains("a letter first"), "{odd}");
         }
-        assert_eq!(said("a-b", &[]), "", "a pack without tables is named as it likes");
+        assert_eq!(problems("a-b", &[]), "", "a pack without tables may have any name");
     }
 
     #[test]
-    fn where_the_databases_differ_the_reason_is_given() {
+    fn a_step_that_differs_between_databases_needs_a_reason() {
         let each = |because| SqlText::Each { sqlite: TABLE, postgres: TABLE, because };
         let step = |because| PackStep { up: each(because), ..step(1, "a", TABLE) };
-        assert_eq!(said("guest", &[step("identity columns")]), "");
-        assert!(said("guest", &[step(" ")]).contains("step 1, up: says why the databases differ"));
+        assert_eq!(problems("guest", &[step("identity columns")]), "");
+        assert!(problems("guest", &[step(" ")]).contains("step 1, up: must say why the databases differ"));
         let hidden = SqlText::Each { sqlite: TABLE, postgres: "create table x (y int)", because: "z" };
-        assert!(said("guest", &[PackStep { up: hidden, ..step("z") }]).contains("`x`"), "both are looked at");
+        assert!(
+            problems("guest", &[PackStep { up: hidden, ..step("z") }]).contains("`x`"),
+            "both texts are checked"
+        );
     }
 }

@@ -1,6 +1,4 @@
-//! What a pack brings to the database: its tables, in numbered steps.
-//!
-//! Owns the shape of a step and the rules it has to keep. Never runs one.
+//! Tables of packs, as numbered migrations. Owns the form of a step and its rules; the stores run it.
 
 mod check;
 
@@ -9,13 +7,13 @@ pub use check::check_steps;
 use crate::Time;
 use crate::migration::{Step, Steps};
 
-/// One change of a pack's tables and the way back.
+/// One migration of a pack's tables and its reverse.
 ///
-/// Tables, views and indexes are written `windlass.<pack>_x`, an index too, and a text may hold several statements. The
-/// type words `bigint`, `double precision`, `text`, `boolean`, `timestamptz` and `bytea` do for both databases: SQLite takes
-/// any word as a type as long as the table is not `strict`, and keeps what it is given. There a key that is not `not null`
-/// may be null, unless its type is exactly `integer`. Numbers that the database gives are written differently (`bigint
-/// generated always as identity`, `integer primary key autoincrement`): take ids from the application, or write an `Each`.
+/// Name tables, views and indexes `windlass.<pack>_x`. A text may contain several statements. The types `bigint`,
+/// `double precision`, `text`, `boolean`, `timestamptz` and `bytea` work on both databases: SQLite accepts any type
+/// name unless the table is `strict`, and stores values as given. On SQLite, a primary key needs `not null`, unless its
+/// type is exactly `integer`. Generated keys differ (`bigint generated always as identity`, `integer primary key
+/// autoincrement`): take ids from the application, or use [`SqlText::Each`].
 #[derive(Clone, Copy, Debug)]
 pub struct PackStep {
     pub version: i64,
@@ -24,7 +22,7 @@ pub struct PackStep {
     pub down: SqlText,
 }
 
-/// The same text for both, or one each with the reason.
+/// One text for both databases, or one each with a reason.
 #[derive(Clone, Copy, Debug)]
 pub enum SqlText {
     Same(&'static str),
@@ -47,7 +45,7 @@ impl SqlText {
     }
 }
 
-/// A pack's steps as one database takes them.
+/// A pack's steps for one database.
 pub fn steps(pack: &str, steps: &[PackStep], text: fn(&SqlText) -> &'static str) -> Steps {
     let step = |step: &PackStep| Step {
         version: step.version,
@@ -58,7 +56,7 @@ pub fn steps(pack: &str, steps: &[PackStep], text: fn(&SqlText) -> &'static str)
     Steps { pack: Some(pack.to_owned()), steps: steps.iter().map(step).collect() }
 }
 
-/// A step that was applied.
+/// An applied step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackMigration {
     pub pack: String,

@@ -1,7 +1,7 @@
-//! A schedule's description as it is kept in a row, beside its name and payload.
+//! The stored form of a schedule, next to its name and payload.
 //!
-//! Rows outlive the process: fields may be added, none renamed. A field this binary does not know is an error, not
-//! nothing: it may say when the schedule must not tick.
+//! Rows outlive the binary: add fields, never rename them. An unknown field is an error, because it may restrict when
+//! the schedule ticks.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ struct Kept {
 }
 
 impl ScheduleSpec {
-    /// JSON text, read back by [`ScheduleSpec::from_kept`]. The same description is the same text.
+    /// JSON text, read back by [`ScheduleSpec::from_kept`]. Equal specifications give equal text.
     pub fn to_kept(&self) -> String {
         let ScheduleSpec {
             name: _,
@@ -70,7 +70,7 @@ impl ScheduleSpec {
             concurrency_key,
             tags,
         };
-        // A struct of plain values cannot fail to be written.
+        // Serializing plain values cannot fail.
         serde_json::to_string(&kept).unwrap_or_default()
     }
 
@@ -104,7 +104,7 @@ mod tests {
     use crate::schedule::Phase;
 
     #[test]
-    fn a_kept_schedule_comes_back() {
+    fn a_stored_schedule_is_read_back() {
         let spec = ScheduleSpec {
             name: "refresh".to_owned(),
             kind: "STOCK_REFRESH".to_owned(),
@@ -134,9 +134,9 @@ mod tests {
         assert_eq!(back, spec);
     }
 
-    /// Rows written by an older binary are read by this one.
+    /// Rows of an older binary must stay readable.
     #[test]
-    fn the_least_that_is_kept() {
+    fn the_smallest_stored_schedule_is_read() {
         let text = r#"{"kind":"NOOP","rules":[{"expr":"@daily"}],"misfire":"once"}"#;
         let spec = ScheduleSpec::from_kept("n", text, b"{}").unwrap();
         assert_eq!((spec.rules.len(), spec.misfire), (1, Misfire::Once));

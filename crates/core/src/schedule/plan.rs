@@ -1,7 +1,7 @@
-//! A checked schedule: its next tick, and the ticks that are due.
+//! A validated schedule: its next tick, and the ticks that are due.
 //!
-//! Owns what is late, what is missed, and what is made up for. Never decides who enqueues: the store lets one caller
-//! move the last tick on.
+//! Decides what is late, what is missed and what is caught up. The store ensures that only one caller advances the last
+//! tick.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use super::spec::Misfire;
 use super::{Calendar, Phase, Timing, Zone};
 use crate::Time;
 
-/// However often it ticks, a tick no later than this is on time: a ticker comes by about every second.
+/// A tick at most this late is always on time: the ticker runs about once a second.
 const PROMPT: Duration = Duration::from_secs(2);
 /// The latest tick is on time for this long.
 const GRACE: Duration = Duration::from_secs(60);
-/// Beyond this, missed ticks are not counted one by one.
+/// Missed ticks are not counted beyond this.
 pub const MAX_COUNTED: u64 = 100_000;
-/// Stretches of a calendar to look through for a tick: years of daily ones.
+/// Calendar phases to search for a tick: years of daily ones.
 const MAX_STRETCHES: usize = 5_000;
 
-/// One expression with its zone, and the phases of a calendar it is bound to.
+/// One expression with its zone, and the calendar phases it is restricted to.
 #[derive(Clone, Debug)]
 pub(super) struct Rule {
     pub(super) timing: Timing,
@@ -38,11 +38,11 @@ pub struct Plan {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Due {
-    /// To be enqueued, the earliest first.
+    /// To enqueue, earliest first.
     pub ticks: Vec<Time>,
-    /// Passed without being enqueued, counted up to [`MAX_COUNTED`].
+    /// Not enqueued, counted up to [`MAX_COUNTED`].
     pub missed: u64,
-    /// The latest tick that has passed: the last tick from now on. `None` when there was none.
+    /// The latest tick that has passed; the new last tick. `None` if there was none.
     pub last: Option<Time>,
 }
 
@@ -56,7 +56,7 @@ impl Rule {
             if phases.contains(&calendar.phase(tick)) {
                 return Some(tick);
             }
-            // A tick right at the next phase's beginning counts.
+            // A tick exactly at the start of the next phase counts.
             after = Time(calendar.phase_end(tick)?.0 - 1);
         }
         None
@@ -73,14 +73,14 @@ impl Plan {
         self.rules.iter().filter_map(|rule| rule.next(after)).min()
     }
 
-    /// The zone of the rule that ticks at `tick`, else of the first: the clock on the wall its author thought of.
+    /// The zone of the rule that ticks at `tick`, else of the first rule.
     pub fn zone_at(&self, tick: Time) -> Zone {
         let ticks = |rule: &&Rule| rule.next(Time(tick.0 - 1)) == Some(tick);
         let rule = self.rules.iter().find(ticks).or(self.rules.first());
         rule.map_or(Zone::UTC, |rule| rule.zone.clone())
     }
 
-    /// What to do about the ticks after `last_tick`, up to and including `now`.
+    /// What to do about the ticks after `last_tick` up to and including `now`.
     pub fn due(&self, last_tick: Time, now: Time) -> Due {
         let (passed, recent) = self.passed(last_tick, now);
         let Some(&last) = recent.last() else { return Due::default() };
@@ -97,7 +97,7 @@ impl Plan {
         Due { ticks, missed, last: Some(last) }
     }
 
-    /// How many ticks there were, and the latest of them.
+    /// The number of ticks, and the latest of them.
     fn passed(&self, after: Time, now: Time) -> (u64, Vec<Time>) {
         let (mut count, mut recent) = (0, VecDeque::new());
         for tick in self.between(after, now) {
@@ -113,7 +113,8 @@ impl Plan {
         (count, recent.into())
     }
 
-    /// The latest ticks of very many: looked for backwards in ever longer stretches, since a schedule only goes forward.
+    /// The latest of very many ticks. A schedule can only be evaluated forwards, so this searches ever longer periods
+    /// before `now`.
     fn latest(&self, after: Time, now: Time) -> Vec<Time> {
         let mut stretch = PROMPT;
         loop {
@@ -132,7 +133,7 @@ impl Plan {
     }
 }
 
-/// Ticks in order. A rule is asked again only when its own tick was taken.
+/// Ticks in order. A rule is evaluated again only after its own tick was taken.
 struct Ticks<'a> {
     rules: &'a [Rule],
     next: Vec<Option<Time>>,

@@ -1,4 +1,4 @@
-//! A schedule as somebody describes it, and the checks it has to pass.
+//! A user's description of a schedule, and its validation.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -15,57 +15,57 @@ const MAX_RULES: usize = 16;
 const MAX_CALENDARS: usize = 16;
 pub const MAX_CATCH_UP: u32 = 1_000;
 pub const DEFAULT_CATCH_UP: u32 = 100;
-/// Every due schedule is read whole; what is larger belongs into the application's own tables.
+/// Every due schedule is read whole. Larger data belongs in the application's own tables.
 pub const MAX_SCHEDULE_BYTES: usize = 256 << 10;
-/// Before the name of a schedule, in a tag of its jobs.
+/// Prefix of the tag with the schedule's name.
 const OF_SCHEDULE: &str = "schedule:";
-/// Before the time of a tick, in a tag of its job.
+/// Prefix of the tag with the time of the tick.
 const OF_TICK: &str = "tick:";
-/// Begins the names of schedules that windlass keeps itself.
+/// Prefix of the names of built-in schedules.
 const RESERVED: &str = "windlass-";
-/// The tags that every job of a schedule gets.
+/// Tags added to every job of a schedule.
 const OWN_TAGS: usize = 2;
 
-/// What is enqueued at every tick, and when there is one.
+/// What to enqueue, and when.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScheduleSpec {
     pub name: String,
     pub kind: String,
     /// JSON text.
     pub payload: Vec<u8>,
-    /// `None` takes the kind's.
+    /// `None` means the kind's.
     pub priority: Option<i64>,
     pub max_attempts: Option<i64>,
     pub timeout: Option<Duration>,
-    /// At most one job of this key waits: a tick that finds one adds none.
+    /// At most one job with this key waits: a tick that finds one adds no other.
     pub unique_key: Option<String>,
     pub concurrency_key: Option<String>,
     pub tags: Vec<String>,
     /// It ticks whenever one of them does.
     pub rules: Vec<RuleSpec>,
-    /// Of the rules that name none. `None` is their calendar's, else UTC.
+    /// For rules without a zone. Defaults to the calendar's, else UTC.
     pub zone: Option<String>,
-    /// Those that rules may name besides the ones built in: they go where the schedule goes.
+    /// Calendars for the rules in addition to the built-in ones. Stored with the schedule.
     pub calendars: Vec<CalendarSpec>,
     pub misfire: Misfire,
-    /// Most ticks made up for at once under [`Misfire::All`].
+    /// Most ticks caught up at once under [`Misfire::All`].
     pub catch_up: Option<u32>,
 }
 
-/// Refuses to describe a schedule that windlass keeps itself. To delete one is an operator's right: it comes back with the next
-/// process that is configured to have it.
+/// Refuses to create or replace a built-in schedule. Operators may delete one; a process that is configured to have it
+/// creates it again at its next start.
 pub fn check_free(name: &str) -> Result<(), Invalid> {
     if !name.starts_with(RESERVED) {
         return Ok(());
     }
     let rule = format!(
-        "`{}` is windlass' own, like all that begin with `{RESERVED}`; it can be paused, resumed, run and deleted",
+        "`{}` is reserved, like all names that begin with `{RESERVED}`; it can be paused, resumed, run and deleted",
         shown(name)
     );
     Err(Invalid::one("name", rule))
 }
 
-/// One expression, and where on a calendar it counts.
+/// One expression, optionally restricted to a calendar.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RuleSpec {
@@ -74,32 +74,32 @@ pub struct RuleSpec {
     pub zone: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calendar: Option<String>,
-    /// Only in these phases of the calendar; none said is `open`.
+    /// Phases of the calendar; defaults to `open`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub during: Vec<Phase>,
 }
 
-/// Where a schedule stands among its ticks.
+/// The position of a schedule among its ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
-    /// When the schedule was made: intervals count from here.
+pub struct SchedulePosition {
+    /// When the schedule was created. Intervals count from here.
     pub anchor: Time,
-    /// The latest tick that was dealt with; of a new schedule, its making.
+    /// The latest tick processed, or the creation time of a new schedule.
     pub last_tick: Time,
-    /// `None`: it never ticks again.
+    /// `None` if it never ticks again.
     pub next_at: Option<Time>,
 }
 
-/// What becomes of ticks that nobody was there for.
+/// What happens to ticks that passed while no process was running.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Misfire {
-    /// They are gone.
+    /// They are dropped.
     Skip,
-    /// The latest stands for all of them.
+    /// Only the latest is enqueued.
     #[default]
     Once,
-    /// All are made up for; where there are too many, the latest.
+    /// All are enqueued, or only the latest if there are too many.
     All,
 }
 
@@ -125,14 +125,14 @@ impl FromStr for Misfire {
 }
 
 impl ScheduleSpec {
-    /// Where it stands once it is written: a new one starts now, a changed one goes on from the tick it had last.
-    pub fn stand(&self, before: Option<(Time, Time)>, now: Time) -> Result<Standing, Invalid> {
+    /// Its position once written: a new schedule starts now, a changed one continues from its last tick.
+    pub fn position(&self, before: Option<(Time, Time)>, now: Time) -> Result<SchedulePosition, Invalid> {
         let (anchor, last_tick) = before.unwrap_or((now, now));
         let next_at = self.plan(anchor)?.next(last_tick);
-        Ok(Standing { anchor, last_tick, next_at })
+        Ok(SchedulePosition { anchor, last_tick, next_at })
     }
 
-    /// The tags of the job made at `tick`, or by hand.
+    /// The tags of the job for `tick`, or of one started manually.
     pub fn job_tags(&self, tick: Option<Time>) -> Vec<String> {
         let mut tags = self.tags.clone();
         tags.push(format!("{OF_SCHEDULE}{}", self.name));
@@ -140,7 +140,7 @@ impl ScheduleSpec {
         tags
     }
 
-    /// Checks everything at once. Intervals count from `anchor`: when the schedule was made.
+    /// Reports all problems at once. Intervals count from `anchor`, the creation time.
     pub fn plan(&self, anchor: Time) -> Result<Plan, Invalid> {
         let mut invalid = Invalid::default();
         self.check_job(&mut invalid);
@@ -163,7 +163,7 @@ impl ScheduleSpec {
                 Ok(rule) => rules.push(rule),
                 Err(refused) => {
                     for problem in refused.problems {
-                        // What is wrong with the whole of an expression is wrong with the field it stands in.
+                        // A problem with the whole expression belongs to the field `expr`.
                         let part = match problem.field.as_str() {
                             "expression" | "interval" => "expr",
                             part => part,
@@ -178,7 +178,7 @@ impl ScheduleSpec {
     }
 
     fn check_job(&self, invalid: &mut Invalid) {
-        // Its jobs carry it in a tag.
+        // The name must fit into a tag of its jobs.
         invalid.check_name_of("name", &self.name, MAX_NAME_BYTES - OF_SCHEDULE.len());
         invalid.check_name("kind", &self.kind);
         invalid.check_payload("payload", self.payload.len());
@@ -210,16 +210,16 @@ impl ScheduleSpec {
         let bytes = self.payload.len() + self.to_kept().len();
         if bytes > MAX_SCHEDULE_BYTES && self.payload.len() <= crate::input::MAX_PAYLOAD_BYTES {
             let field = if self.payload.len() > MAX_SCHEDULE_BYTES / 2 { "payload" } else { "calendars" };
-            let rule = format!("make a schedule of {bytes} bytes; at most {MAX_SCHEDULE_BYTES} are taken");
+            let rule = format!("make a schedule of {bytes} bytes; at most {MAX_SCHEDULE_BYTES} are allowed");
             invalid.add(field, rule);
         }
     }
 
-    /// Those built in, with the schedule's own.
+    /// The built-in calendars and the schedule's own.
     fn own_calendars(&self, invalid: &mut Invalid) -> Calendars {
         let mut calendars = Calendars::default();
         if self.calendars.len() > MAX_CALENDARS {
-            let rule = format!("are {}; at most {MAX_CALENDARS} are taken", self.calendars.len());
+            let rule = format!("are {}; at most {MAX_CALENDARS} are allowed", self.calendars.len());
             invalid.add("calendars", rule);
             return calendars;
         }

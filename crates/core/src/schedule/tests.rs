@@ -34,7 +34,7 @@ fn ticks(plan: &Plan, from: &str, to: &str) -> Vec<Time> {
     next.take_while(|tick| *tick <= time(to)).collect()
 }
 
-/// Document 002: every 5 minutes while the market is open, every hour after hours, every 6 hours on weekends.
+/// Every 5 minutes while the market is open, hourly after hours, every 6 hours on days off.
 fn stock_refresh() -> Plan {
     let nyse =
         |expr: &str, phase| RuleSpec { calendar: Some("NYSE".to_owned()), during: vec![phase], ..rule(expr) };
@@ -51,7 +51,7 @@ fn one_schedule_with_three_rules_for_the_stock_market() {
     // Friday 16 January to Tuesday 20 January; Monday is a holiday.
     let day = |from: &str, to: &str| ticks(&plan, from, to);
     let friday = day("2026-01-16T04:59:59Z", "2026-01-17T04:59:59Z");
-    // 00:00–09:00 and 16:00–23:00 by the hour, 09:30–15:55 by five minutes.
+    // Hourly 00:00–09:00 and 16:00–23:00, every five minutes 09:30–15:55.
     assert_eq!(friday.len(), 10 + 78 + 8);
     assert_eq!(friday[9], time("2026-01-16T14:00:00Z"));
     assert_eq!(friday[10], time("2026-01-16T14:30:00Z"));
@@ -63,7 +63,7 @@ fn one_schedule_with_three_rules_for_the_stock_market() {
     assert_eq!(off[11], time("2026-01-19T23:00:00Z"));
     let tuesday = day("2026-01-20T04:59:59Z", "2026-01-20T14:30:00Z");
     assert_eq!(tuesday.len(), 10 + 1);
-    // Half a day.
+    // A half day.
     assert_eq!(day("2026-11-27T04:59:59Z", "2026-11-28T04:59:59Z").len(), 10 + 42 + 11);
 }
 
@@ -81,7 +81,7 @@ fn intervals_bound_to_a_calendar() {
     let open = RuleSpec { calendar: Some("NYSE".to_owned()), ..rule("every 45m") };
     let plan = plan(&spec(vec![open]));
     let found = ticks(&plan, "2026-01-05T00:00:00Z", "2026-01-06T14:30:00Z");
-    // Counted from midnight UTC on the first of January, whatever is skipped between.
+    // Counted from midnight UTC on 1 January, regardless of skipped ticks.
     assert_eq!(found.first(), Some(&time("2026-01-05T15:00:00Z")));
     assert_eq!(found.last(), Some(&time("2026-01-05T20:15:00Z")));
     assert_eq!(found.len(), 8);
@@ -122,7 +122,7 @@ fn a_tick_that_is_a_little_late_is_on_time_under_every_policy() {
     for misfire in [Misfire::Skip, Misfire::Once, Misfire::All] {
         let due = with("0 * * * *", misfire).due(time("2026-05-01T10:00:00Z"), time("2026-05-01T11:01:00Z"));
         assert_eq!((due.ticks.len(), due.missed), (1, 0), "{misfire:?}");
-        // Faster than anybody looks.
+        // More often than the ticker runs.
         let due =
             with("every 500ms", misfire).due(time("2026-05-01T10:00:00Z"), time("2026-05-01T10:00:01Z"));
         assert_eq!((due.ticks.len(), due.missed), (2, 0), "{misfire:?}");
@@ -138,7 +138,7 @@ fn missed_ticks_by_policy() {
     assert_eq!(due(Misfire::Once), Due { ticks: vec![latest], missed: 4, last: Some(latest) });
     let all = due(Misfire::All);
     assert_eq!((all.ticks.len(), all.missed, all.ticks[0]), (5, 0, time("2026-05-01T11:00:00Z")));
-    // The one that is on time stands for those that were missed.
+    // The tick that is on time also covers those that were missed.
     let now = time("2026-05-01T15:00:30Z");
     let due = |misfire| with("0 * * * *", misfire).due(last, now);
     assert_eq!(due(Misfire::Skip), Due { ticks: vec![latest], missed: 4, last: Some(latest) });
@@ -146,7 +146,7 @@ fn missed_ticks_by_policy() {
 }
 
 #[test]
-fn making_up_is_capped_and_the_rest_is_counted() {
+fn catching_up_is_capped_and_the_rest_is_counted_as_missed() {
     let spec = ScheduleSpec { misfire: Misfire::All, catch_up: Some(3), ..spec(vec![rule("* * * * *")]) };
     let due = plan(&spec).due(time("2026-05-01T10:00:00Z"), time("2026-05-01T20:00:00Z"));
     assert_eq!((due.ticks.len(), due.missed), (3, 597));
@@ -155,13 +155,13 @@ fn making_up_is_capped_and_the_rest_is_counted() {
 }
 
 #[test]
-fn a_year_of_missed_seconds_is_not_walked_through() {
+fn a_year_of_missed_seconds_is_not_evaluated_one_by_one() {
     let spec = ScheduleSpec { misfire: Misfire::All, ..spec(vec![rule("* * * * * *")]) };
     let due = plan(&spec).due(time("2025-05-01T10:00:00Z"), time("2026-05-01T10:00:00.5Z"));
     assert_eq!((due.ticks.len(), due.missed), (100, MAX_COUNTED - 100));
     assert_eq!(due.last, Some(time("2026-05-01T10:00:00Z")));
     assert_eq!(due.ticks[0], time("2026-05-01T09:58:21Z"));
-    // Very many, but long ago.
+    // Very many ticks, but long ago.
     let spec = ScheduleSpec { misfire: Misfire::Once, ..spec_of("* * * 1-5 5 *") };
     let due = plan(&spec).due(time("2025-04-01T10:00:00Z"), time("2026-04-01T10:00:00Z"));
     assert_eq!(due.ticks, [time("2025-05-05T23:59:59Z")]);
@@ -220,7 +220,7 @@ fn everything_is_checked_at_once() {
 }
 
 #[test]
-fn a_rule_is_kept_as_it_was_written() {
+fn a_rule_is_stored_as_written() {
     let text = r#"{"expr":"*/5 * * * *","calendar":"NYSE","during":["open","after_hours"]}"#;
     let rule: RuleSpec = serde_json::from_str(text).unwrap();
     assert_eq!(rule.during, [Phase::Open, Phase::AfterHours]);
@@ -229,9 +229,9 @@ fn a_rule_is_kept_as_it_was_written() {
     assert_eq!(serde_json::to_string(&Misfire::Once).unwrap(), r#""once""#);
 }
 
-/// What people write and what is kept are the same words.
+/// The API and the stored form use the same names.
 #[test]
-fn names_there_and_back() {
+fn names_survive_a_round_trip() {
     for misfire in Misfire::ALL {
         assert_eq!(misfire.name().parse(), Ok(misfire));
         assert_eq!(serde_json::to_string(&misfire).unwrap(), format!("\"{}\"", misfire.name()));
@@ -265,19 +265,19 @@ fn a_schedule_brings_its_own_calendars() {
 }
 
 #[test]
-fn a_new_schedule_starts_now_and_a_changed_one_goes_on() {
+fn a_new_schedule_starts_now_and_a_changed_one_continues() {
     let now = time("2026-05-01T10:30:00Z");
-    let new = spec_of("0 * * * *").stand(None, now).unwrap();
+    let new = spec_of("0 * * * *").position(None, now).unwrap();
     let hour = |text: &str| Some(time(text));
     assert_eq!((new.anchor, new.last_tick, new.next_at), (now, now, hour("2026-05-01T11:00:00Z")));
     let last = time("2026-05-01T09:00:00Z");
-    let changed = spec_of("*/30 * * * *").stand(Some((time(ANCHOR), last)), now).unwrap();
-    assert_eq!(changed.next_at, hour("2026-05-01T09:30:00Z"), "what it missed is not forgotten");
+    let changed = spec_of("*/30 * * * *").position(Some((time(ANCHOR), last)), now).unwrap();
+    assert_eq!(changed.next_at, hour("2026-05-01T09:30:00Z"), "ticks it missed are still due");
     assert_eq!((changed.anchor, changed.last_tick), (time(ANCHOR), last));
 }
 
 #[test]
-fn jobs_carry_their_schedule_and_their_tick() {
+fn jobs_are_tagged_with_schedule_and_tick() {
     let spec = ScheduleSpec { tags: vec!["own".to_owned()], ..spec_of("@daily") };
     assert_eq!(
         spec.job_tags(Some(time("2026-05-01T10:30:00.25Z"))),
@@ -291,7 +291,7 @@ fn jobs_carry_their_schedule_and_their_tick() {
 }
 
 #[test]
-fn what_a_schedule_may_hold_is_bounded() {
+fn the_size_of_a_schedule_is_bounded() {
     let refused = |spec: ScheduleSpec| spec.plan(time(ANCHOR)).unwrap_err().to_string();
     let daily = spec_of("@daily");
     let long = ScheduleSpec { name: "n".repeat(56), ..daily.clone() };
@@ -310,15 +310,15 @@ fn what_a_schedule_may_hold_is_bounded() {
 }
 
 #[test]
-fn names_of_our_own_are_not_given_away() {
+fn names_of_built_in_schedules_are_reserved() {
     let refused = check_free("windlass-backup").unwrap_err().to_string();
-    assert!(refused.starts_with("name: `windlass-backup` is windlass' own"), "{refused}");
+    assert!(refused.starts_with("name: `windlass-backup` is reserved"), "{refused}");
     assert_eq!(check_free("windlass"), Ok(()));
     assert_eq!(check_free("my-windlass-backup"), Ok(()));
 }
 
 #[test]
-fn a_tick_is_read_on_the_wall_of_the_rule_that_has_it() {
+fn a_tick_is_shown_in_the_zone_of_its_rule() {
     let nyse = RuleSpec { calendar: Some("nyse".to_owned()), ..rule("0 10 * * *") };
     let tokyo = RuleSpec { zone: Some("Asia/Tokyo".to_owned()), ..rule("0 10 * * *") };
     let plan = plan(&spec(vec![nyse, tokyo]));

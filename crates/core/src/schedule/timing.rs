@@ -1,4 +1,4 @@
-//! What an expression means: times on a clock, or a steady interval.
+//! What an expression means: times of day, or a fixed interval.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const LONGEST: Duration = crate::input::MAX_DELAY;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Timing {
     Cron(Box<Cron>),
-    /// Counted from the anchor, in elapsed time.
+    /// Elapsed time, counted from the anchor.
     Every(Duration),
 }
 
@@ -26,7 +26,7 @@ impl Timing {
         }
     }
 
-    /// The first tick strictly after `after`. `None` when there is none in the next fifty years or before the end of
+    /// The first tick strictly after `after`. `None` if there is none within fifty years or in the supported range of
     /// time.
     pub fn next(&self, after: Time, zone: &Zone, anchor: Time) -> Option<Time> {
         match self {
@@ -53,7 +53,7 @@ fn every(text: &str) -> Result<Duration, Invalid> {
     Ok(period)
 }
 
-/// Whole seconds are counted from a whole second, so that their ticks are easy to read.
+/// Intervals of whole seconds tick on whole seconds, which is easier to read.
 fn next_of(period: i64, after: Time, anchor: Time) -> Option<Time> {
     const SECOND: i64 = 1_000_000;
     let anchor = if period % SECOND == 0 { anchor.0 - anchor.0.rem_euclid(SECOND) } else { anchor.0 };

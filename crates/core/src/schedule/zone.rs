@@ -1,7 +1,7 @@
-//! Time zones by IANA name, from the database inside the binary.
+//! Time zones by IANA name, from a database bundled in the binary.
 //!
-//! Owns what a wall clock's reading means where it is skipped or comes twice. Never asks the machine for its own zone or
-//! its own data: two nodes with different tzdata would tick differently.
+//! Decides what a wall-clock time means when it is skipped or repeated. Never uses the machine's zone or tzdata: nodes
+//! with different versions would tick differently.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -24,7 +24,7 @@ pub struct UnknownZone(String);
 impl Zone {
     pub const UTC: Zone = Zone(TimeZone::UTC);
 
-    /// Upper and lower case are the same.
+    /// Case-insensitive.
     pub fn named(name: &str) -> Result<Zone, UnknownZone> {
         match ZONES.get(name) {
             Ok(zone) if !zone.is_unknown() => Ok(Zone(zone)),
@@ -36,7 +36,7 @@ impl Zone {
         self.0.iana_name().unwrap_or("UTC")
     }
 
-    /// What a clock on the wall reads, with its distance from UTC: `2026-03-29T03:00:00+02:00`.
+    /// The wall-clock time with its UTC offset: `2026-03-29T03:00:00+02:00`.
     pub fn local(&self, at: crate::Time) -> Option<String> {
         let at = Timestamp::from_microsecond(at.0).ok()?;
         Some(at.display_with_offset(self.0.to_offset(at)).to_string())
@@ -50,17 +50,17 @@ impl Zone {
         self.0.to_offset(at)
     }
 
-    /// When the clock is next put forward or back, strictly after `at`.
+    /// When the UTC offset next changes, strictly after `at`.
     pub(super) fn shift(&self, at: Timestamp) -> Option<Timestamp> {
         self.0.following(at).next().map(|shift| shift.timestamp())
     }
 
-    /// The first instant at which the wall reads `wall` or, where that is skipped, something later.
+    /// The first instant with the wall-clock time `wall`, or the end of the gap if it is skipped.
     pub(super) fn instant(&self, wall: DateTime) -> Option<Timestamp> {
         match self.0.to_ambiguous_timestamp(wall).offset() {
             AmbiguousOffset::Unambiguous { offset } => offset.to_timestamp(wall).ok(),
             AmbiguousOffset::Fold { before, .. } => before.to_timestamp(wall).ok(),
-            // By the later offset a skipped reading lies before the shift.
+            // At the later offset, a skipped time lies before the shift.
             AmbiguousOffset::Gap { after, .. } => self.shift(after.to_timestamp(wall).ok()?),
         }
     }
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn skipped_and_repeated_readings() {
+    fn skipped_and_repeated_times() {
         let zone = Zone::named("America/New_York").unwrap();
         let instant = |wall: &str| zone.instant(wall.parse().unwrap()).unwrap().to_string();
         assert_eq!(instant("2026-03-08T01:59:59"), "2026-03-08T06:59:59Z");

@@ -1,4 +1,4 @@
-//! Whether a statement is one, has a value for each place, and does what it was asked to.
+//! Validates a pack's statement: a single one, with a value for each parameter, of the requested kind.
 
 use crate::store::SqlValue;
 use crate::{StoreError, Time};
@@ -9,19 +9,19 @@ use super::{Dialect, Kind, Piece, pieces};
 const READS: [&str; 2] = ["select", "values"];
 const WRITES: [&str; 3] = ["insert", "update", "delete"];
 
-/// What a statement is wanted for.
+/// How a statement is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asks {
-    /// To change rows and tell how many.
+    /// To change rows; returns how many.
     Run,
-    /// For the rows it answers with, whatever else it does.
+    /// For the rows it returns; it may also change some.
     Rows,
-    /// For rows, and nothing may change.
+    /// Read-only.
     Read,
 }
 
-/// The text for the database, once it has passed the checks. They are the same on both, so that what is refused on one is not
-/// found out on the other.
+/// Validates the text and renders it for the database. The checks are the same for both, so that a pack tested on one
+/// also runs on the other.
 pub fn prepared(
     text: &str,
     values: &[SqlValue],
@@ -36,8 +36,8 @@ pub fn prepared(
     let one_of = |verbs: &[&str]| verb.is_some_and(|verb| verbs.iter().any(|one| verb.is(one)));
     let answers = one_of(&READS);
     if !answers && !one_of(&WRITES) {
-        let said = verb.map_or("", |verb| verb.text);
-        let why = format!("`{said}` neither reads rows nor writes them");
+        let words = verb.map_or("", |verb| verb.text);
+        let why = format!("`{words}` neither reads rows nor writes them");
         return Err(wrong(
             why,
             "tables come with a pack's migrations, and whoever began a transaction ends it",
@@ -52,7 +52,7 @@ pub fn prepared(
     }
 }
 
-/// The error of a write through `read`.
+/// The error for a write through `read`.
 pub fn only_reads() -> StoreError {
     wrong("it may write, and `read` is for reads", "use a transaction: `begin`, then `sql`")
 }
@@ -62,8 +62,8 @@ fn wrong(why: impl Into<String>, remedy: &'static str) -> StoreError {
 }
 
 fn one_statement(pieces: &[Piece<'_>]) -> Result<(), StoreError> {
-    let mut said = pieces.iter().filter(|piece| piece.kind != Kind::Space);
-    let mut first = said.by_ref().skip_while(|piece| piece.is(";")).peekable();
+    let mut words = pieces.iter().filter(|piece| piece.kind != Kind::Space);
+    let mut first = words.by_ref().skip_while(|piece| piece.is(";")).peekable();
     if first.peek().is_none() {
         return Err(wrong("there is nothing in it", "write a statement"));
     }
@@ -73,7 +73,7 @@ fn one_statement(pieces: &[Piece<'_>]) -> Result<(), StoreError> {
     }
 }
 
-/// `$1` to the last, each used.
+/// Checks that the parameters are `$1` to the number of values, and that each is used.
 fn places(pieces: &[Piece<'_>], values: usize) -> Result<(), StoreError> {
     let mut used = vec![false; values];
     for piece in pieces {
@@ -94,10 +94,10 @@ fn places(pieces: &[Piece<'_>], values: usize) -> Result<(), StoreError> {
     }
 }
 
-/// The first moment that Postgres can keep.
+/// The earliest time Postgres can store.
 const EARLIEST: Time = Time(-210_866_803_200_000_000);
 
-/// SQLite keeps no NaN, Postgres no text with a NUL and no time before 4714 BC.
+/// SQLite cannot store NaN; Postgres cannot store a NUL in text or a time before 4714 BC.
 fn keepable(number: usize, value: &SqlValue) -> Result<(), StoreError> {
     match value {
         SqlValue::Real(real) if real.is_nan() => {
@@ -115,15 +115,15 @@ fn keepable(number: usize, value: &SqlValue) -> Result<(), StoreError> {
     }
 }
 
-/// The word that says what the statement does: its first, or behind its `with` queries.
+/// The keyword that says what the statement does: the first, or the one after its `with` queries.
 fn verb<'p, 't>(pieces: &'p [Piece<'t>]) -> Option<&'p Piece<'t>> {
-    let mut said = pieces.iter().filter(|piece| piece.kind != Kind::Space && !piece.is(";"));
-    let first = said.next()?;
+    let mut words = pieces.iter().filter(|piece| piece.kind != Kind::Space && !piece.is(";"));
+    let first = words.next()?;
     if !first.is("with") {
         return Some(first);
     }
     let mut depth = 0;
-    said.find(|piece| {
+    words.find(|piece| {
         depth += i32::from(piece.is("(")) - i32::from(piece.is(")"));
         depth == 0 && READS.iter().chain(&WRITES).any(|verb| piece.is(verb))
     })
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn each_place_has_a_value_and_each_value_a_place() {
+    fn each_parameter_has_a_value_and_each_value_a_parameter() {
         let one = [SqlValue::Int(1)];
         assert_eq!(why("delete from a where b = $1 or c = $1", &one, Asks::Run), None);
         assert!(why("delete from a where b = $2", &one, Asks::Run).unwrap().contains("$2 and was given 1"));
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_database_cannot_keep_neither_is_given() {
+    fn values_that_one_database_cannot_store_are_refused_on_both() {
         let refused = |value| why("delete from a where b = $1", &[value], Asks::Run);
         assert!(refused(SqlValue::Real(f64::NAN)).unwrap().contains("$1 is not a number"));
         assert!(refused(SqlValue::Text("a\0".to_owned())).unwrap().contains("NUL"));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_read_and_runs_change() {
+    fn reads_cannot_write_and_runs_must_write() {
         let reads =
             ["select 1", "VALUES (1)", "with a as (delete from b) select 1", "with a as (select 1) select 2"];
         for text in reads {
@@ -190,7 +190,7 @@ mod tests {
         }
     }
 
-    /// A transaction that a pack's statement ended would not be anybody's any more.
+    /// A statement must not end a transaction that others still use.
     #[test]
     fn only_rows_are_read_and_written() {
         for text in

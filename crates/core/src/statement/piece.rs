@@ -1,11 +1,11 @@
-//! Pieces of a text: words, literals, comments, and the few signs that matter.
+//! Splits SQL text into words, literals, comments and the few symbols that matter.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// White space or a comment.
+    /// Whitespace or a comment.
     Space,
     Word,
-    /// Text in single quotes or between dollars.
+    /// In single quotes or dollar quotes.
     Literal,
     /// A name in double quotes.
     Quoted,
@@ -30,12 +30,12 @@ impl Piece<'_> {
     }
 }
 
-/// All of the text, in order. What is not closed reaches to the end: the database will say so.
+/// Splits the whole text, in order. An unclosed literal or comment extends to the end; the database reports it.
 pub fn pieces(text: &str) -> Vec<Piece<'_>> {
     let mut all: Vec<Piece<'_>> = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
-        // `E'…'` is a literal with escapes, and the E is a piece already.
+        // `E'…'` is a literal with escapes; the E is already its own piece.
         let escapes = all.last().is_some_and(|piece| piece.is("e"));
         let (kind, length) = first(rest, escapes);
         let (piece, behind) = rest.split_at(length);
@@ -45,7 +45,7 @@ pub fn pieces(text: &str) -> Vec<Piece<'_>> {
     all
 }
 
-/// What the text begins with, and how many bytes that takes.
+/// The first piece and its length in bytes.
 fn first(text: &str, escapes: bool) -> (Kind, usize) {
     let bytes = text.as_bytes();
     let second = bytes.get(1).copied().unwrap_or(0);
@@ -66,12 +66,12 @@ fn first(text: &str, escapes: bool) -> (Kind, usize) {
     }
 }
 
-/// Numbers count as words: neither database has names that begin with a digit.
+/// Includes numbers: no name starts with a digit in either database.
 fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || !c.is_ascii()
 }
 
-/// Up to its end and with it; the quote itself is written twice inside.
+/// Length including the closing quote. A doubled quote is part of the text.
 fn quoted(bytes: &[u8], quote: u8, escapes: bool) -> usize {
     let mut at = 1;
     while at < bytes.len() {
@@ -85,7 +85,7 @@ fn quoted(bytes: &[u8], quote: u8, escapes: bool) -> usize {
     bytes.len()
 }
 
-/// Postgres nests them.
+/// Postgres allows nested comments.
 fn comment(bytes: &[u8]) -> usize {
     let (mut at, mut depth) = (0, 0);
     while at < bytes.len() {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn literals_end_where_they_end() {
+    fn literals_and_comments_end_in_the_right_place() {
         use Kind::*;
         assert_eq!(kinds("'a''b' c"), [(Literal, "'a''b'"), (Word, "c")]);
         assert_eq!(kinds(r"E'a\'b' c"), [(Word, "E"), (Literal, r"'a\'b'"), (Word, "c")]);

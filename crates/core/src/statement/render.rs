@@ -1,23 +1,24 @@
-//! One text as each database wants it.
+//! Renders one SQL text for each database.
 
 use super::{Kind, Piece, SCHEMA, pieces};
 
 #[derive(Clone, Copy, Debug)]
 pub enum Dialect<'s> {
-    /// `windlass.x` is `windlass_x`, `$1` is `?1`: there `$1` would be a name, numbered by where it first stands.
+    /// `windlass.x` becomes `windlass_x` and `$1` becomes `?1`. SQLite treats `$1` as a name, numbered by first
+    /// occurrence.
     Sqlite,
-    /// `windlass.x` is `x` of the schema that the store was opened with.
+    /// `windlass.x` becomes `x` in the store's schema.
     Postgres { schema: &'s str },
 }
 
-/// Only names change: literals, quoted names and comments stay as they are.
+/// Changes only names and parameters; literals, quoted names and comments stay.
 pub fn render(text: &str, dialect: Dialect<'_>) -> String {
     rendered(&pieces(text), dialect)
 }
 
 pub(super) fn rendered(pieces: &[Piece<'_>], dialect: Dialect<'_>) -> String {
     let mut out = String::new();
-    // The words of the statement so far.
+    // Words of the current statement so far.
     let mut words: Vec<&str> = Vec::new();
     let mut at = 0;
     while let Some(piece) = pieces.get(at) {
@@ -26,7 +27,7 @@ pub(super) fn rendered(pieces: &[Piece<'_>], dialect: Dialect<'_>) -> String {
             (Kind::Word, dialect) if is_ours(pieces, at - 1) => {
                 match dialect {
                     Dialect::Sqlite => out.push_str("windlass_"),
-                    // An index lies where its table lies, and Postgres takes no schema in its name.
+                    // An index belongs to its table's schema, and Postgres allows no schema in its name.
                     Dialect::Postgres { .. } if names_index(&words) => {}
                     Dialect::Postgres { schema } => {
                         out.push_str(schema);
@@ -47,7 +48,7 @@ pub(super) fn rendered(pieces: &[Piece<'_>], dialect: Dialect<'_>) -> String {
     out
 }
 
-/// `windlass.` before a name, and not behind a dot of its own.
+/// `windlass.` before a name, not itself after a dot.
 fn is_ours(pieces: &[Piece<'_>], at: usize) -> bool {
     let behind_dot = at > 0 && pieces[at - 1].is(".");
     let named =
@@ -55,7 +56,7 @@ fn is_ours(pieces: &[Piece<'_>], at: usize) -> bool {
     pieces[at].is(SCHEMA) && named && !behind_dot
 }
 
-/// What comes next in `create [unique] index [concurrently] [if not exists]`.
+/// Whether the next word is the name in `create [unique] index [concurrently] [if not exists]`.
 fn names_index(words: &[&str]) -> bool {
     const LEADING: [&str; 7] = ["create", "unique", "index", "concurrently", "if", "not", "exists"];
     let is = |word: &str, one: &str| word.eq_ignore_ascii_case(one);

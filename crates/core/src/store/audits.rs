@@ -1,48 +1,47 @@
-//! Questions and answers about the audit.
+//! The audit part of the store contract.
 
 use async_trait::async_trait;
 
 use super::TxRef;
-use crate::audit::{Act, Actor, Note};
+use crate::audit::{Actor, AuditRecord, NewAudit};
 use crate::{StoreError, Time};
 
 #[async_trait]
 pub trait AuditStore: Send + Sync {
-    /// What operators did, newest first.
-    async fn audit(&self, filter: &ActFilter) -> Result<Vec<Act>, StoreError>;
+    /// Newest first.
+    async fn audit(&self, filter: &AuditFilter) -> Result<Vec<AuditRecord>, StoreError>;
 
-    /// A line about what the caller's transaction does.
-    async fn note_in(&self, tx: TxRef<'_>, actor: &Actor, note: &Note) -> Result<(), StoreError>;
+    /// Writes an audit record in the caller's transaction.
+    async fn note_in(&self, tx: TxRef<'_>, actor: &Actor, note: &NewAudit) -> Result<(), StoreError>;
 }
 
-/// All given conditions hold.
+/// All given conditions must hold.
 #[derive(Clone, Debug, Default)]
-pub struct ActFilter {
+pub struct AuditFilter {
     pub actor: Option<String>,
-    /// A word without its second half means all that begin with it: `job` or `job.`.
+    /// `job.retry`, or a prefix: `job` and `job.` match all actions on jobs.
     pub act: Option<String>,
     pub subject: Option<String>,
-    /// At this time or later.
+    /// Inclusive.
     pub from: Option<Time>,
-    /// Before this time.
+    /// Exclusive.
     pub to: Option<Time>,
-    /// Only acts with smaller places.
+    /// Only records with a smaller `seq`.
     pub before: Option<i64>,
     pub limit: u32,
 }
 
-impl ActFilter {
-    /// The newest of all.
-    pub fn newest(limit: u32) -> ActFilter {
-        ActFilter { limit, ..ActFilter::default() }
+impl AuditFilter {
+    pub fn newest(limit: u32) -> AuditFilter {
+        AuditFilter { limit, ..AuditFilter::default() }
     }
 
-    /// The range of words that `act` means, its end excluded; `None` where it means one word.
+    /// The range of actions that a prefix matches, end excluded. `None` if `act` is a complete action.
     pub fn family(&self) -> Option<(String, String)> {
         let act = self.act.as_deref()?;
         match act.strip_suffix('.') {
             Some(stem) => Some((act.to_owned(), format!("{stem}/"))),
-            // Also the word itself, should a part have one without a dot.
+            // Includes the prefix itself: a pack may have an action without a dot.
             None if !act.contains('.') => Some((act.to_owned(), format!("{act}/"))),
             None => None,
         }
@@ -54,8 +53,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_without_its_second_half_means_a_family() {
-        let family = |act: &str| ActFilter { act: Some(act.to_owned()), ..ActFilter::newest(1) }.family();
+    fn an_action_prefix_matches_all_its_actions() {
+        let family = |act: &str| AuditFilter { act: Some(act.to_owned()), ..AuditFilter::newest(1) }.family();
         let (from, to) = family("job.").unwrap();
         assert!(["job.retry", "job.cancel"].iter().all(|act| (from.as_str()..to.as_str()).contains(act)));
         assert!(

@@ -1,4 +1,4 @@
-//! Questions and answers about backups: the fifth part of the store contract.
+//! The backup part of the store contract.
 
 use async_trait::async_trait;
 
@@ -7,22 +7,22 @@ use crate::{StoreError, Time};
 
 #[async_trait]
 pub trait BackupStore: Send + Sync {
-    /// Everything of `holdings` as it is at one moment, while others go on writing. A leased job is exported as waiting where
-    /// it stood, its attempt not counted; one whose twin waits already, as superseded. Refuses when the database has tables of
-    /// a pack that is not among them, or has them in another version.
+    /// Exports the tables in `holdings` from one snapshot, without blocking writers. A leased job is exported as
+    /// waiting, without its current attempt. If another job with its unique key is already waiting, it is exported as
+    /// superseded. Fails if the database has tables of a pack that is not in `holdings`, or in another version.
     async fn export(&self, holdings: &Holdings) -> Result<Box<dyn Export>, StoreError>;
 
-    /// Takes rows into a database that has the schema, the packs of `holdings` and nothing else ([`StoreError::NotEmpty`]). All
-    /// or nothing: what is dropped before its end leaves no trace.
+    /// Opens an import into a database that has the schema and packs of `holdings` but no rows
+    /// ([`StoreError::NotEmpty`]). All or nothing: an import dropped before [`Import::finish`] writes nothing.
     async fn import(&self, holdings: &Holdings) -> Result<Box<dyn Import>, StoreError>;
 
-    /// Remembers a copy, or that it was verified. A copy is known by its digest, wherever its file goes.
+    /// Records a backup, or that it was verified. The digest identifies it, so the file may be moved.
     async fn note_backup(&self, note: &BackupNote) -> Result<(), StoreError>;
 
     /// Newest first.
     async fn backups(&self, limit: u32) -> Result<Vec<BackupNote>, StoreError>;
 
-    /// False when it is not known.
+    /// False if there is no such backup.
     async fn forget_backup(&self, digest: &str) -> Result<bool, StoreError>;
 }
 
@@ -32,13 +32,13 @@ pub trait Export: Send {
 
     fn schema(&self) -> i64;
 
-    /// The next rows, table after table in the order of the list; a table without rows does not appear.
+    /// The next rows, table by table in the order of the list. Empty tables are left out.
     async fn next(&mut self) -> Result<Option<Batch>, StoreError>;
 }
 
 #[async_trait]
 pub trait Import: Send {
-    /// `columns` says which columns of the table the rows have, in their order.
+    /// `columns` are the indexes of the table's columns that the rows contain, in that order.
     async fn put(
         &mut self,
         table: &'static Table,
@@ -46,20 +46,20 @@ pub trait Import: Send {
         rows: Vec<Row>,
     ) -> Result<(), StoreError>;
 
-    /// Lets the numbering go on above everything restored, and commits.
+    /// Moves the sequences above everything restored, and commits.
     async fn finish(self: Box<Self>) -> Result<(), StoreError>;
 }
 
-/// A copy that was made of this database.
+/// A backup of this database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackupNote {
     /// SHA-256 of the file, in hex.
     pub digest: String,
-    /// Where its file was put.
+    /// Where the file was written.
     pub file: String,
     pub taken_at: Time,
     pub rows: u64,
     pub bytes: u64,
-    /// When it was last restored to scratch and found equal.
+    /// When it was last restored to a scratch database and found equal.
     pub verified_at: Option<Time>,
 }

@@ -1,32 +1,32 @@
-//! Questions and answers about budgets: the third part of the store contract.
+//! The budget part of the store contract.
 
 use async_trait::async_trait;
 
 use crate::budget::{
-    Alert, Amount, BudgetChange, BudgetSpec, BudgetState, Estimate, Month, Refusal, Standing, Threshold,
+    Alert, Amount, BudgetChange, BudgetMonth, BudgetSpec, BudgetState, Estimate, Month, Refusal, Threshold,
     Trigger, Usage,
 };
 use crate::id::ReservationId;
 use crate::{JobId, StoreError, Time, Token};
 
-/// A reservation belongs to the month it was made in, however late its call ends. All verbs about one budget's month
-/// take turns on that month's row.
+/// A reservation belongs to the month it was made in, however late its call ends. All operations on one budget and
+/// month are serialized by the lock on that month's row.
 #[async_trait]
 pub trait BudgetStore: Send + Sync {
-    /// Adds what is new and updates what changed, this month's limits included; limits an operator changed live are
-    /// kept. A budget is never removed, and keeps its currency once money was booked: such a change is refused and
-    /// nothing is written.
+    /// Adds new budgets and updates changed ones, including this month's limits. Limits an operator set live are kept.
+    /// A budget is never removed. Its currency cannot change once money was booked: that is an error, and nothing is
+    /// written.
     async fn sync_budgets(&self, specs: &[BudgetSpec]) -> Result<(), StoreError>;
 
-    /// Every budget by name, with this month's figures.
+    /// All budgets by name, with this month's figures.
     async fn budgets(&self) -> Result<Vec<Budget>, StoreError>;
 
-    /// Reserves for one provider call; [`Standing::reserve`] decides. Stale when the lease is not live.
+    /// Reserves money or tokens for one provider call, if [`BudgetMonth::reserve`] allows it. `Stale` if the job's lease
+    /// is lost.
     async fn reserve(&self, ask: &Ask) -> Result<Reserved, StoreError>;
 
-    /// Books what the call did cost in place of what was reserved. The fence is the open reservation under its token:
-    /// once the sweep has booked it, nothing changes. A lease that ended meanwhile is no reason to forget a charge that
-    /// is known.
+    /// Replaces a reservation by the actual cost of the call. It is fenced by the open reservation and its token: once
+    /// the sweep has booked it, nothing changes. The lease may have ended meanwhile; a known charge is still booked.
     async fn settle_reservation(
         &self,
         id: ReservationId,
@@ -34,37 +34,36 @@ pub trait BudgetStore: Send + Sync {
         usage: &Usage,
     ) -> Result<Charged, StoreError>;
 
-    /// Books reservations whose lease is no longer live at their full sum: nobody is left to say what the call did
-    /// cost. Some hundreds at most; what is left comes with the next call.
+    /// Books reservations whose lease is lost at their full sum, because no process is left to report the actual cost.
+    /// Handles some hundreds per call; the next call continues.
     async fn sweep_reservations(&self) -> Result<Vec<Leak>, StoreError>;
 
-    /// The last `months` months that have figures, this one always, and those ahead whose limits an operator set; newest
-    /// first. `None` when there is no such budget.
-    async fn history(&self, budget: &str, months: u32) -> Result<Option<Vec<Standing>>, StoreError>;
+    /// The last `months` months with figures, newest first. Includes the current month and future months with limits an
+    /// operator set. `None` if there is no such budget.
+    async fn history(&self, budget: &str, months: u32) -> Result<Option<Vec<BudgetMonth>>, StoreError>;
 
-    /// Alerts of every budget that fired at `since` or later, the oldest first, whichever process set them off.
+    /// Alerts of all budgets that fired at `since` or later, oldest first, in whichever process.
     async fn alerts_since(&self, since: Time) -> Result<Vec<Alert>, StoreError>;
 
-    /// What a month's money went to, the largest sums first; empty when nothing was booked.
+    /// Costs of a month by kind, user and provider, largest first. Empty if nothing was booked.
     async fn costs(&self, budget: &str, month: Month) -> Result<Costs, StoreError>;
 
-    /// What was booked in a month, newest first.
+    /// Ledger entries of a month, newest first.
     async fn ledger(&self, budget: &str, month: Month, limit: u32) -> Result<Vec<Entry>, StoreError>;
 
-    /// An operator's change, with its line in the audit.
+    /// Applies an operator's change and audits it.
     async fn change_budget(&self, change: &BudgetChange) -> Result<Changed, StoreError>;
 }
 
-/// A budget as it is shown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Budget {
     /// As configured.
     pub spec: BudgetSpec,
     /// This month, with the limits in force.
-    pub standing: Standing,
-    /// An operator changed this month's limits.
+    pub figures: BudgetMonth,
+    /// An operator set this month's limits.
     pub live: bool,
-    /// This month's alerts, the lowest first.
+    /// This month's alerts, lowest first.
     pub alerts: Vec<Fired>,
     /// By the database's clock.
     pub now: Time,
@@ -72,10 +71,10 @@ pub struct Budget {
 
 impl Budget {
     pub fn state(&self) -> BudgetState {
-        self.standing.state()
+        self.figures.state()
     }
 
-    /// Items a run may take at once; 0 means that it must wait.
+    /// Items a run may process at once; 0 means it must wait.
     pub fn batch_size(&self, trigger: Trigger) -> u32 {
         self.state().batch_size(trigger)
     }
@@ -87,7 +86,7 @@ pub struct Fired {
     pub at: Time,
 }
 
-/// A request for one call's money.
+/// A request to reserve for one call.
 #[derive(Clone, Debug)]
 pub struct Ask {
     pub budget: String,
@@ -100,34 +99,33 @@ pub struct Ask {
 pub enum Reserved {
     Granted(Grant),
     Refused(Refusal),
-    /// The lease is not live; nothing changed.
+    /// The lease is lost; nothing changed.
     Stale,
-    /// There is no such budget.
     Unknown,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grant {
     pub id: ReservationId,
-    /// This reservation included.
-    pub standing: Standing,
-    /// Reached for the first time this month.
+    /// Includes this reservation.
+    pub figures: BudgetMonth,
+    /// Fired for the first time this month.
     pub alerts: Vec<Alert>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Charged {
-    /// With the alerts it set off: a call may cost more than was reserved.
+    /// With the alerts it fired: a call may cost more than was reserved.
     Booked(Vec<Alert>),
-    /// It was settled before; nothing changed.
+    /// Already settled; nothing changed.
     Already,
-    /// The sweep was faster and booked the full sum; nothing changed.
+    /// The sweep already booked the full sum; nothing changed.
     Swept,
     /// No such reservation under this token; nothing changed.
     Unknown,
 }
 
-/// A reservation nobody settled.
+/// A reservation that was never settled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leak {
     pub id: ReservationId,
@@ -139,10 +137,10 @@ pub struct Leak {
     pub tokens: u64,
 }
 
-/// Under this key stand calls whose user or provider nobody named, so that every list adds up to the same sum.
+/// Key for calls without a user or provider, so that every breakdown adds up to the same sum.
 pub const UNKNOWN: &str = "unknown";
 
-/// No list of costs is longer.
+/// Maximum length of each breakdown.
 pub const COSTS_SHOWN: u32 = 100;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -162,17 +160,17 @@ pub struct Cost {
     pub amount: Amount,
 }
 
-/// One line of the ledger. A leaked call's tokens are counted as input: which they were is not known.
+/// One ledger entry. Tokens of a leaked call are counted as input, because the split is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub at: Time,
     pub how: Booked,
-    /// Nothing on a line that takes others back.
+    /// `None` for a reset.
     pub call: Option<Call>,
     pub user: Option<String>,
     pub provider: Option<String>,
     pub model: Option<String>,
-    /// Below zero on a line that takes others back, as are the tokens.
+    /// Negative for a reset, as are the tokens.
     pub amount: Amount,
     pub tokens_in: i64,
     pub tokens_out: i64,
@@ -189,14 +187,14 @@ pub struct Call {
 pub enum Booked {
     Settled,
     Leaked,
-    /// An operator's reset.
+    /// By an operator.
     Reset,
 }
 
 impl Booked {
     pub const ALL: [Booked; 3] = [Booked::Settled, Booked::Leaked, Booked::Reset];
 
-    /// The word in the ledger.
+    /// As stored in the ledger.
     pub fn name(self) -> &'static str {
         match self {
             Booked::Settled => "settled",
@@ -212,12 +210,14 @@ impl Booked {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Changed {
-    /// Alerts that a lower limit set off. Those that no longer hold may fire again.
-    Done { standing: Standing, alerts: Vec<Alert> },
-    /// There is no such budget.
+    /// With the alerts that a lower limit fired. Alerts that no longer apply can fire again.
+    Done {
+        figures: BudgetMonth,
+        alerts: Vec<Alert>,
+    },
     Unknown,
-    /// The month is over: its books are closed.
+    /// The month is over and can no longer change.
     Over,
-    /// No limit would be left; nothing changed.
+    /// The budget would have no limit left; nothing changed.
     Unbounded,
 }

@@ -1,4 +1,4 @@
-//! Questions and answers about entities: the second half of the store contract.
+//! The entity part of the store contract.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,26 +17,26 @@ use super::{Settled, TxRef};
 
 #[async_trait]
 pub trait EntityStore: Send + Sync {
-    /// How many entities of a bulk load make one call of [`EntityStore::save`].
-    fn saved_together(&self) -> usize;
+    /// How many entities a bulk load passes to one call of [`EntityStore::save`].
+    fn save_batch_size(&self) -> usize;
 
-    /// Every type, in the order of their making.
+    /// All types, oldest first.
     async fn types(&self) -> Result<Vec<(TypeId, TypeSpec)>, StoreError>;
 
     /// Adds or replaces a type's definition. A type is never removed.
     async fn put_type(&self, spec: &TypeSpec, actor: Option<&Actor>) -> Result<TypeId, StoreError>;
 
-    /// Adds a type unless one of its name is there, which stays as it is. Answers the one that is there now.
+    /// Adds a type unless one of that name exists. Returns the stored one.
     async fn add_type(&self, spec: &TypeSpec) -> Result<(TypeId, TypeSpec), StoreError>;
 
-    /// Writes entities with their boxes in one transaction; each row's fate is [`crate::entity::decide`]'s, under its
-    /// lock. A refused one leaves the others. The same entity may be in `writes` more than once: in order. The idempotency
-    /// key of a write is kept with it, in the same transaction; a write that is refused leaves its key free.
+    /// Writes entities and their boxes in one transaction. [`crate::entity::decide`] decides each row under its lock. A
+    /// refused write does not affect the others. The same entity may occur several times; writes apply in order. An
+    /// idempotency key is stored in the same transaction; a refused write does not use up its key.
     async fn save(&self, boxes: &BoxKinds, writes: Arc<[EntityWrite]>) -> Result<Vec<Saved>, StoreError>;
 
-    /// The same for writes of several callers that share a transaction. It does not wait long for a row that another
-    /// transaction holds: it fails, and so does every write. Then nothing was written, unless the error is
-    /// [`StoreError::Unavailable`]; each caller may save its own.
+    /// Like [`EntityStore::save`], for writes of several callers in one transaction. It does not wait long for locked
+    /// rows: the whole call fails instead. Then nothing was written, unless the error is [`StoreError::Unavailable`],
+    /// and each caller may save its own writes.
     async fn save_shared(
         &self,
         boxes: &BoxKinds,
@@ -45,7 +45,7 @@ pub trait EntityStore: Send + Sync {
         self.save(boxes, writes).await
     }
 
-    /// The same inside the caller's transaction.
+    /// Like [`EntityStore::save`], in the caller's transaction.
     async fn save_in(
         &self,
         tx: TxRef<'_>,
@@ -53,10 +53,11 @@ pub trait EntityStore: Send + Sync {
         writes: &[EntityWrite],
     ) -> Result<Vec<Saved>, StoreError>;
 
-    /// What a repeat of the write that took this key is answered from now on; nothing where no write has it.
-    async fn restate(&self, key: &str, written: &Written) -> Result<(), StoreError>;
+    /// Replaces the stored response that a repeated request with this idempotency key gets. No effect if the key is
+    /// unknown.
+    async fn replace_response(&self, key: &str, written: &Written) -> Result<(), StoreError>;
 
-    /// With tombstones.
+    /// Tombstones included.
     async fn entity(&self, entity_type: TypeId, id: &str) -> Result<Option<EntityRecord>, StoreError>;
 
     /// By id, without tombstones.
@@ -67,24 +68,24 @@ pub trait EntityStore: Send + Sync {
         limit: u32,
     ) -> Result<Vec<EntityRecord>, StoreError>;
 
-    /// Those that are there and not tombstones, in any order.
+    /// Without tombstones and unknown numbers, in any order.
     async fn entities_numbered(&self, numbers: &[EntityNo]) -> Result<Vec<EntityRecord>, StoreError>;
 
-    /// Ends boxes: the attempt is settled and the vector written in one transaction, each only while it is right. A stale
-    /// lease changes nothing. A vector is written only while the entity's content is the one embedded. The answer is in the
-    /// order of the question.
+    /// Settles boxes: the attempt and its vector are written in one transaction. A stale lease changes nothing. A
+    /// vector is written only if the entity still has the content that was embedded. Results are in the order of
+    /// `done`.
     ///
-    /// However a box ends without its vector, here, in [`super::Store::settle`], [`super::Store::act`] or
-    /// [`super::Store::reclaim`], the entity that waits for it becomes `failed` in the same transaction and says why
-    /// ([`crate::entity::why_failed`]); a replay of the box makes it pending again.
+    /// If a box ends without a vector, the entity that waits for it becomes `failed` in the same transaction, with the
+    /// reason from [`crate::entity::why_failed`]. This also holds in [`super::Store::settle`], [`super::Store::act`]
+    /// and [`super::Store::reclaim`]. A retry of the box makes the entity pending again.
     async fn index(&self, done: Arc<[BoxDone]>) -> Result<Vec<BoxEnd>, StoreError>;
 
-    /// What changed since `after`, with vectors of one space; never misses a late commit. An entity that changed often
-    /// is there once, as it is now. `limit` bounds the answer where the database allows it. The first answers, from an
-    /// empty mark, hold every entity and no tombstone.
+    /// Entities changed since `after`, with the vectors of one embedding space. Late commits are never missed. An
+    /// entity that changed several times appears once, in its current state. `limit` bounds the result where the
+    /// database allows it. Reading from an empty mark returns every entity and no tombstones.
     async fn changes(&self, after: &FeedMark, space: &str, limit: u32) -> Result<Changes, StoreError>;
 
-    /// Entities whose state is pending, counted no further than `cap`.
+    /// Number of pending entities; counting stops at `cap`.
     async fn pending_entities(&self, cap: u64) -> Result<u64, StoreError>;
 }
 
@@ -92,7 +93,7 @@ pub trait EntityStore: Send + Sync {
 pub enum Saved {
     Refused(WriteRefusal),
     Written(Written),
-    /// Nothing was written: the same request took its idempotency key before, and this is what it was answered.
+    /// Nothing was written: the idempotency key was used by the same request before. This was its response.
     Replayed(Written),
 }
 
@@ -103,13 +104,13 @@ pub struct Written {
     pub version: u64,
     pub operation: Operation,
     pub state: IndexState,
-    /// The box that waits for this content.
+    /// The box that will embed this content.
     pub job: Option<JobId>,
-    /// How this content is indexed: sync with the write, else as its box is queued. `None`: there was nothing to index.
+    /// How this content is indexed: with the write, or by its box. `None` if there is nothing to index.
     pub strategy: Option<Strategy>,
 }
 
-/// A [`Written`] as it is kept with its idempotency key. Rows outlive the process: fields may be added, none renamed.
+/// [`Written`] as stored with its idempotency key. Rows outlive the binary: add fields, never rename them.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     no: i64,
@@ -126,7 +127,7 @@ impl Written {
     pub fn to_kept(&self) -> String {
         let Written { no, id, version, operation, state, job, strategy } = self.clone();
         let kept = Kept { no: no.0, id, version, operation, state, job: job.map(|job| job.0), strategy };
-        // A struct of plain values cannot fail to be written.
+        // Serializing plain values cannot fail.
         serde_json::to_string(&kept).unwrap_or_default()
     }
 
@@ -139,7 +140,6 @@ impl Written {
     }
 }
 
-/// An entity as it is shown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EntityRecord {
     pub no: EntityNo,
@@ -149,17 +149,17 @@ pub struct EntityRecord {
     /// `None`: a tombstone.
     pub fields: Option<Fields>,
     pub state: IndexState,
-    /// The newest version whose content has its vector in the index.
+    /// The newest version whose content is in the index.
     pub indexed_version: Option<u64>,
-    /// The box that waits or waited last.
+    /// The current or latest box.
     pub job: Option<JobId>,
-    /// Why it is failed.
+    /// Why indexing failed.
     pub error: Option<String>,
     pub created_at: Time,
     pub updated_at: Time,
 }
 
-/// A box that was run.
+/// A box whose attempt has ended.
 #[derive(Clone, Debug)]
 pub struct BoxDone {
     pub settlement: Settlement,
@@ -175,18 +175,18 @@ pub enum BoxOutcome {
         space: String,
         vector: Vec<u8>,
     },
-    /// The settlement says why, and whether it comes back.
+    /// The settlement has the reason and says whether it is retried.
     Failed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BoxEnd {
     pub settled: Settled,
-    /// With this box the entity became indexed: the time from its write to this commit.
+    /// Set if this box made the entity indexed: the time from its write to this commit.
     pub searchable_after: Option<Duration>,
 }
 
-/// How far a follower has read.
+/// A reader's position in the change feed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FeedMark(pub String);
 
@@ -194,7 +194,7 @@ pub struct FeedMark(pub String);
 pub struct Changes {
     pub entities: Vec<ChangedEntity>,
     pub mark: FeedMark,
-    /// There may be more at once.
+    /// More changes may be available now.
     pub more: bool,
 }
 
@@ -206,9 +206,9 @@ pub struct ChangedEntity {
     pub version: u64,
     /// JSON text; `None`: a tombstone.
     pub fields: Option<Vec<u8>>,
-    /// The vector that is stored, of whichever content.
+    /// The stored vector, which may be of older content.
     pub vector: Option<Vec<u8>>,
-    /// The vector is of the present content.
+    /// The vector is of the current content.
     pub indexed: bool,
 }
 
@@ -216,9 +216,9 @@ pub struct ChangedEntity {
 mod tests {
     use super::*;
 
-    /// Rows written by an older binary are read by this one.
+    /// Rows of an older binary must stay readable.
     #[test]
-    fn a_kept_answer_comes_back() {
+    fn a_stored_response_is_read_back() {
         let written = Written {
             no: EntityNo(7),
             id: "é\"1".to_owned(),

@@ -1,4 +1,4 @@
-//! Why a store could not do what it was asked, and what the caller may do about it.
+//! What can go wrong in a store, and what the caller can do about it.
 
 use crate::input::shown;
 use crate::{JobId, KeyUse};
@@ -7,22 +7,23 @@ type Source = Box<dyn std::error::Error + Send + Sync>;
 
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The database cannot be reached or dropped the connection; the outcome of a write is unknown.
+    /// The database cannot be reached or dropped the connection. Whether a write took effect is unknown.
     #[error("{store} is not reachable while trying to {op}")]
     Unavailable { store: &'static str, op: &'static str, source: Source },
 
     #[error("the disk is full: {op} was not written; free space and try again, no restart is needed")]
     Full { op: &'static str, source: Source },
 
-    /// The disk refused to keep a commit. Nothing more is written until a restart: a second fsync may lie.
+    /// The disk failed to persist a commit. All writes stop until a restart, because a repeated fsync may report
+    /// success falsely.
     #[error("the disk failed while trying to {op}; nothing was acknowledged. Check the disk, then restart")]
     Broken { op: &'static str, source: Source },
 
-    /// Somebody, in this process or another, held what the call needs for too long; the source says who and what to do.
+    /// A lock was held for too long, here or in another process. The source says by what, and what to do.
     #[error("could not {op} in time: the database was busy")]
     Busy { op: &'static str, source: Source },
 
-    /// Or half of one: a step is being taken back or applied.
+    /// Or an incomplete one: a migration is in progress.
     #[error("the database has no Windlass schema, or not all of it; run `windlass migrate up`")]
     SchemaMissing,
 
@@ -41,23 +42,25 @@ pub enum StoreError {
     PackSchema { pack: String, trouble: PackTrouble },
 
     #[error(
-        "the database has tables of pack `{pack}`, which this binary does not have; use one that has it, or take its steps back \
-         first"
+        "the database has tables of pack `{pack}`, which this binary does not have; use one that has it, or revert its migrations first"
     )]
     UnknownPack { pack: String },
 
     #[error(
-        "`{what}` of pack `{pack}` is in no list of what a backup holds; the pack has to list it, or copies would lack it"
+        "`{what}` of pack `{pack}` is not listed for backups; the pack must list it, or backups would lack it"
     )]
     NotHeld { pack: String, what: String },
 
-    #[error("packs still have tables: {}; take their steps back first, with a binary that has them", packs.join(", "))]
+    #[error("packs still have tables: {}; revert their migrations first, with a binary that has them", packs.join(", "))]
     PacksLeft { packs: Vec<String> },
 
     #[error("idempotency key `{}` was used for another payload ({existing})", shown(key))]
     IdempotencyMismatch { key: String, existing: KeyUse },
 
-    #[error("unique key `{}` is held by job {existing}, which waits or whose window is not over", shown(key))]
+    #[error(
+        "unique key `{}` is held by job {existing}, which is waiting or whose window is not over",
+        shown(key)
+    )]
     UniqueRejected { key: String, existing: JobId },
 
     #[error("a kind stays in its queue: {}", moved.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
@@ -69,11 +72,10 @@ pub enum StoreError {
     #[error("the database is not empty: its table `{table}` has rows; nothing was written")]
     NotEmpty { table: &'static str },
 
-    /// The caller's transaction cannot carry the write.
     #[error("this transaction cannot be used: {why}; {remedy}")]
     WrongTransaction { why: String, remedy: &'static str },
 
-    /// Its text or its values, whatever is in the database.
+    /// The text or values of a pack's statement are invalid, whatever the database contains.
     #[error("this statement cannot be run: {why}; {remedy}")]
     WrongStatement { why: String, remedy: &'static str },
 
@@ -82,8 +84,8 @@ pub enum StoreError {
     )]
     TransactionTooLong { pack: String },
 
-    /// A unique key that is taken, a check that does not hold, a reference to nothing: the source says which.
-    #[error("could not {op}: a rule of the tables forbids it")]
+    /// A unique key, check or foreign key was violated; the source says which.
+    #[error("could not {op}: it violates a constraint")]
     Constraint { op: &'static str, source: Source },
 
     #[error("stored data cannot be read: {what}")]
@@ -96,7 +98,7 @@ pub enum StoreError {
     Other { store: &'static str, op: &'static str, source: Source },
 }
 
-/// What is wrong with the tables of a pack, and what to do about it.
+/// What is wrong with the tables of a pack, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PackTrouble {
     #[error("are missing; run `windlass migrate up`")]
@@ -111,7 +113,7 @@ pub enum PackTrouble {
     Changed { version: i64 },
 }
 
-/// A kind that was asked to change its queue.
+/// A kind whose queue cannot be changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{kind}` belongs to {stored} and cannot move to {wanted}")]
 pub struct KindMoved {
@@ -121,21 +123,21 @@ pub struct KindMoved {
 }
 
 impl StoreError {
-    /// The same call may succeed later without anybody changing it.
+    /// The same call may succeed later.
     pub fn is_transient(&self) -> bool {
         matches!(self, StoreError::Unavailable { .. } | StoreError::Full { .. } | StoreError::Busy { .. })
     }
 
-    /// The error with its causes, for a log line or a terminal.
+    /// The error with its causes, for logs and terminals.
     pub fn chain(&self) -> String {
         let mut text = self.to_string();
         let mut source = std::error::Error::source(self);
         while let Some(cause) = source {
-            // Drivers wrap an error in one that says the same.
-            let said = cause.to_string();
-            if !text.ends_with(&said) {
+            // Drivers often wrap an error in one with the same text.
+            let cause_text = cause.to_string();
+            if !text.ends_with(&cause_text) {
                 text.push_str(": ");
-                text.push_str(&said);
+                text.push_str(&cause_text);
             }
             source = cause.source();
         }
@@ -152,7 +154,7 @@ mod tests {
     struct Wrapped(#[source] std::io::Error);
 
     #[test]
-    fn a_cause_is_told_once() {
+    fn a_cause_is_not_repeated() {
         let cause = || std::io::Error::other("too slow");
         let error = StoreError::Busy { op: "claim", source: Box::new(Wrapped(cause())) };
         assert_eq!(

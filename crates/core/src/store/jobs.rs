@@ -1,4 +1,4 @@
-//! Questions and answers about jobs.
+//! Parameters and results of the job operations.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::{
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Enqueued {
-    /// The new job, or the one that was there.
+    /// The new job, or the existing one of a duplicate.
     pub id: JobId,
     pub duplicate: bool,
 }
@@ -18,11 +18,11 @@ pub struct Enqueued {
 pub struct Claim {
     pub worker: WorkerId,
     pub queue: QueueId,
-    /// Kinds this worker handles; no other is leased.
+    /// The kinds to lease.
     pub kinds: Vec<KindId>,
     pub limit: u32,
-    /// Lease one suspect and nothing else: the worker promises that nothing else runs in its process. Otherwise
-    /// suspects are left alone.
+    /// Lease one suspect and nothing else: the worker promises to run nothing else meanwhile. If false, suspects are
+    /// skipped.
     pub suspect: bool,
 }
 
@@ -46,9 +46,9 @@ impl LateJobs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settled {
     Accepted,
-    /// It came back and met its pending twin.
+    /// It was returned, but another job with its unique key is already pending.
     Superseded,
-    /// A cancel was waiting for it.
+    /// A cancel had been requested.
     Cancelled,
     /// The lease was lost; nothing changed.
     Stale,
@@ -69,7 +69,7 @@ pub enum ReportBody {
     Log { line: String },
 }
 
-/// All given conditions hold. `states` empty means any.
+/// All given conditions must hold. Empty `states` match any state.
 #[derive(Clone, Debug, Default)]
 pub struct JobFilter {
     pub ids: Vec<JobId>,
@@ -90,21 +90,21 @@ pub struct Page {
 #[derive(Clone, Debug)]
 pub struct JobDetail {
     pub job: JobRecord,
-    /// Oldest first; the last one may be under way.
+    /// Oldest first; the last one may still be running.
     pub attempts: Vec<Attempt>,
     pub logs: Vec<LogLine>,
-    /// A cancel was asked for and the worker has not answered yet.
+    /// A cancel was requested and the worker has not confirmed it yet.
     pub cancel_requested: bool,
 }
 
-/// What an operator does to jobs.
+/// An operator's action on jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Waiting: ends at once. Running: asks the worker to stop.
+    /// A waiting job ends at once. The worker of a running one is asked to stop it.
     Cancel,
-    /// Failed, dead or cancelled: back to its queue with fresh attempts. Scheduled: runs now.
+    /// A failed, dead or cancelled job returns to its queue with fresh attempts. A scheduled one runs now.
     Retry,
-    /// Finished: gone with everything it left.
+    /// Removes a finished job with its attempts and logs.
     Delete,
 }
 
@@ -113,9 +113,9 @@ pub struct Bulk {
     pub done: u64,
     /// Running jobs whose worker was asked to stop.
     pub requested: u64,
-    /// Replayed jobs that met a waiting twin.
+    /// Retried jobs whose unique key is held by a waiting job.
     pub superseded: u64,
-    /// Matched, but in a state the action does not fit.
+    /// Matched, but in a state that does not allow the action.
     pub skipped: u64,
 }
 
@@ -125,7 +125,7 @@ pub struct Change {
     pub run_at: Option<Time>,
 }
 
-/// One clean-up task.
+/// One cleanup task.
 #[derive(Clone, Copy, Debug)]
 pub struct Prune {
     pub what: PruneWhat,
@@ -141,9 +141,9 @@ pub enum PruneWhat {
     /// Failed jobs and dead letters.
     DeadLetters,
     Idempotency,
-    /// Windows of unique keys that are over.
+    /// Expired windows of unique keys.
     Windows,
-    /// Roll-ups of past minutes.
+    /// Per-minute statistics.
     Rollups,
 }
 

@@ -1,4 +1,4 @@
-//! Questions and answers about limits: rates, resources, concurrency.
+//! Parameters and results about limits: rates, resources, concurrency.
 
 use std::time::Duration;
 
@@ -12,21 +12,20 @@ pub struct KindLimits {
     pub resource: Option<Permits>,
 }
 
-/// A resource and how many of it one worker process has.
+/// A resource and its permits per worker process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permits {
     pub resource: String,
     pub permits: u32,
 }
 
-/// The word for [`Live::Configured`] outside.
+/// How [`Live::Configured`] is written in HTTP and on the command line.
 pub const CONFIGURED: &str = "configured";
 
-/// What an operator says about a value that the configuration says too. It outlives every start until the operator goes
-/// back.
+/// A live value of a configurable setting. It persists across restarts until an operator resets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Live<T> {
-    /// As the configuration says.
+    /// No live value: the configured one is in force.
     Configured,
     Set(T),
 }
@@ -51,35 +50,34 @@ impl<T> Live<T> {
     }
 }
 
-/// The answer to a lease of rate tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenLease {
     pub granted: u32,
-    /// When it is worth asking for more.
+    /// How long to wait before asking again.
     pub wait: Duration,
 }
 
-/// What a worker tells others about its own limits.
+/// Limits that a worker reports, for others to see.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkerLimits {
-    /// Runs at once, as they are now.
+    /// Current concurrency per queue.
     pub concurrency: Vec<(QueueId, u32)>,
-    /// Resources that kinds of its need.
+    /// Resources that the worker's kinds need.
     pub resources: Vec<String>,
 }
 
 impl WorkerLimits {
-    /// As both stores keep it.
+    /// As stored by both stores.
     pub fn to_json(&self) -> String {
         let concurrency: Vec<(i32, u32)> =
             self.concurrency.iter().map(|(queue, runs)| (queue.0, *runs)).collect();
         serde_json::json!({ "concurrency": concurrency, "resources": self.resources }).to_string()
     }
 
-    /// Nothing where nothing was said, or by a version that said it otherwise.
+    /// Empty if nothing was reported, or in a format of another version.
     pub fn from_json(text: &str) -> WorkerLimits {
-        let said: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
-        let read = |key: &str| said.get(key).cloned().unwrap_or_default();
+        let limits: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
+        let read = |key: &str| limits.get(key).cloned().unwrap_or_default();
         let concurrency: Vec<(i32, u32)> = serde_json::from_value(read("concurrency")).unwrap_or_default();
         WorkerLimits {
             concurrency: concurrency.into_iter().map(|(queue, runs)| (QueueId(queue), runs)).collect(),
@@ -88,19 +86,19 @@ impl WorkerLimits {
     }
 }
 
-/// A resource as one worker uses it.
+/// A worker's use of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceUse {
     pub resource: String,
     pub permits: u32,
-    /// Jobs the worker leases that need the resource. Each holds a permit from its claim until it is settled.
+    /// Leased jobs that need the resource. Each holds a permit from claim to settlement.
     pub in_use: u64,
 }
 
-/// A queue's due jobs, and who is there to run them.
+/// A queue's due jobs and its workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backlog {
-    /// Counted no further than asked.
+    /// Counted up to the requested cap.
     pub due: u64,
     /// Workers that serve the queue.
     pub workers: u64,
@@ -111,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_worker_s_limits_there_and_back() {
+    fn worker_limits_survive_a_round_trip_through_json() {
         let limits = WorkerLimits {
             concurrency: vec![(QueueId(3), 10), (QueueId(1), 2)],
             resources: vec!["brow\"ser".to_owned()],

@@ -1,10 +1,14 @@
-//! The contract between the engine and a database, in job verbs.
+//! The contract between the engine and a database, in terms of jobs.
 //!
-//! A store is done when it passes `windlass-testkit`'s conformance suite. Rules (legal moves, backoff, crash
-//! counting) are decided above this seam and handed in; a store only writes them, in one transaction per call.
-//! Every method that changes a leased job is fenced by its token: a stale one changes nothing and says so.
-//! What an operator can do takes an `actor`: its line in the audit is written in the transaction of the change, and only if
-//! something changed. `None` is the system itself, or an application's own call.
+//! A store is done when it passes the conformance suite of `windlass-testkit`. Rules such as legal transitions, backoff
+//! and crash counting are decided by the caller and passed in. A store only writes the result, in one transaction per
+//! call unless a method says otherwise.
+//!
+//! Every method that changes a leased job is fenced by its token: a stale token changes nothing, and the result says
+//! so.
+//!
+//! Methods for operators take an `actor`. The audit record is written in the same transaction as the change, and only
+//! if something changed. `None` means the system itself or the application's own code, and writes no audit record.
 
 mod audits;
 mod backups;
@@ -23,8 +27,8 @@ mod workflows;
 
 use async_trait::async_trait;
 
-pub use crate::audit::Act;
-pub use audits::{ActFilter, AuditStore};
+pub use crate::audit::AuditRecord;
+pub use audits::{AuditFilter, AuditStore};
 pub use backups::{BackupNote, BackupStore, Export, Import};
 pub use budgets::{
     Ask, Booked, Budget, BudgetStore, COSTS_SHOWN, Call, Changed, Charged, Cost, Costs, Entry, Fired, Grant,
@@ -53,7 +57,7 @@ pub use workflows::{
 };
 
 pub use crate::kind::KindUpdate;
-pub use crate::limit::Overruled;
+pub use crate::limit::LiveOverride;
 pub use crate::queue::QueueUpdate;
 
 use crate::audit::Actor;
@@ -72,42 +76,42 @@ pub trait Store:
     + Sync
     + 'static
 {
-    /// `sqlite` or `postgres`.
     fn name(&self) -> &'static str;
 
     /// The database's clock, plus the test offset.
     async fn now(&self) -> Result<Time, StoreError>;
 
-    /// Moves this handle's view of the database clock; 0 outside tests.
+    /// Shifts this handle's view of the database clock. For tests; 0 otherwise.
     fn set_clock_offset(&self, micros: i64);
 
-    /// Called after each commit, notification or foreign write that may have made work due, until it answers false.
-    /// Any number may listen; each hears everything.
+    /// Registers a callback. It runs after each commit, notification or write by another process that may have made
+    /// work due, until it returns false. Any number can be registered, and each gets every call.
     fn on_wake(&self, wake: OnWake);
 
-    /// Ends background tasks and closes connections. Calls after it fail.
+    /// Stops background tasks and closes connections. Later calls fail.
     async fn close(&self);
 
     // Schema ---------------------------------------------------------------------------------------------------
 
-    /// Every known migration with the time it was applied, oldest first.
+    /// Every known migration, oldest first, with the time it was applied.
     async fn migrations(&self) -> Result<Vec<Migration>, StoreError>;
 
-    /// Applies what is missing up to `to` (or all), returns the versions applied. Safe from several processes.
+    /// Applies missing migrations up to `to`, or all. Returns the versions applied. Several processes may call it at
+    /// once.
     async fn migrate_up(&self, to: Option<i64>) -> Result<Vec<i64>, StoreError>;
 
-    /// Reverts every migration above `to`, returns the versions reverted. While packs have tables their record stays:
-    /// [`StoreError::PacksLeft`].
+    /// Reverts every migration above `to` and returns their versions. Fails with [`StoreError::PacksLeft`] if that
+    /// would drop the record of pack migrations while packs still have tables.
     async fn migrate_down(&self, to: i64) -> Result<Vec<i64>, StoreError>;
 
-    /// Fails with the remedy when the schema is missing, older or newer than this binary can use. Packs are their own matter.
+    /// Fails, and says what to do, when the schema is missing, too old or too new for this binary. Tables of packs are
+    /// checked by [`PackStore::check_pack`].
     async fn check_schema(&self) -> Result<(), StoreError>;
 
     // Registry -------------------------------------------------------------------------------------------------
 
-    /// Adds what is new and updates what changed; settings an operator changed live are kept. Kinds that already
-    /// belong to another queue are refused, all of them by name, and nothing is written. A kind that is new by an actor's
-    /// hand is a line in the audit.
+    /// Adds new queues and kinds and updates changed ones. Live values are kept. If kinds already belong to another
+    /// queue, the error names all of them and nothing is written. A kind that an actor adds is audited.
     async fn sync_registry(
         &self,
         queues: &[QueueSpec],
@@ -119,52 +123,54 @@ pub trait Store:
 
     async fn queues(&self) -> Result<Vec<QueueState>, StoreError>;
 
-    /// False when there is no such queue.
+    /// False if there is no such queue.
     async fn update_queue(&self, queue: QueueId, update: &QueueUpdate) -> Result<bool, StoreError>;
 
-    /// False when there is no such kind.
+    /// False if there is no such kind.
     async fn update_kind(&self, kind: crate::KindId, update: &KindUpdate) -> Result<bool, StoreError>;
 
-    /// Every value that holds because an operator set it live, by name: queues, then kinds, then resources.
-    async fn overruled(&self) -> Result<Vec<Overruled>, StoreError>;
+    /// Every value that an operator set live, ordered by name: queues first, then kinds, then resources.
+    async fn live_overrides(&self) -> Result<Vec<LiveOverride>, StoreError>;
 
-    /// Waiting jobs, counted no further than `cap`.
+    /// Number of waiting jobs; counting stops at `cap`.
     async fn depth(&self, queue: QueueId, cap: u64) -> Result<u64, StoreError>;
 
-    /// Due jobs, counted no further than `cap`, and the workers that serve the queue.
+    /// Number of due jobs, where counting stops at `cap`, and of workers that serve the queue.
     async fn backlog(&self, queue: QueueId, cap: u64) -> Result<Backlog, StoreError>;
 
     // Enqueue --------------------------------------------------------------------------------------------------
 
-    /// All or nothing, in order.
+    /// All or nothing. Results are in the order of `jobs`.
     async fn enqueue(&self, jobs: &[NewJob]) -> Result<Vec<Enqueued>, StoreError>;
 
-    /// The same inside the caller's transaction: nothing is visible, and nobody is woken, before its commit.
+    /// Like [`Store::enqueue`], in the caller's transaction. Until that commits, nothing is visible and no worker is
+    /// woken.
     async fn enqueue_in(&self, tx: TxRef<'_>, jobs: &[NewJob]) -> Result<Vec<Enqueued>, StoreError>;
 
-    /// A transaction on the same database for application data and jobs together.
+    /// Opens a transaction on the same database, for application data and jobs together.
     async fn begin(&self) -> Result<Box<dyn StoreTx>, StoreError>;
 
     // Statements -----------------------------------------------------------------------------------------------
 
-    /// Statements in the caller's transaction. What is wrong with that is said at once or by the first statement.
+    /// Runs statements in the caller's transaction. A transaction that cannot be used is reported here or by the first
+    /// statement.
     fn sql_in<'a>(&'a self, tx: TxRef<'a>) -> Result<Box<dyn Sql + 'a>, StoreError>;
 
-    /// Statements that only read, each by itself: what one saw may have changed when the next is run.
+    /// Read-only statements. Each runs on its own, so data may change between two of them.
     async fn read(&self) -> Result<Box<dyn Sql>, StoreError>;
 
     // Work -----------------------------------------------------------------------------------------------------
 
-    /// Leases at most `claim.limit` due jobs, in (priority, run_at, id) order, counting the attempt. Of a queue with a
-    /// global concurrency never more than that are leased at once, whoever claims.
+    /// Leases up to `claim.limit` due jobs in (priority, run_at, id) order and counts the attempt. If the queue has a
+    /// global concurrency, all workers together never hold more leases than that.
     async fn claim(&self, claim: &Claim) -> Result<Vec<crate::LeasedJob>, StoreError>;
 
-    /// The same for jobs that have been due for longer than `after`: those due longest first, whatever their priority.
-    /// Suspects and what stands in line are left alone.
+    /// Leases jobs that have been due for longer than `after`, longest due first, regardless of priority. Skips
+    /// suspects and blocked jobs.
     async fn claim_late(&self, claim: &Claim, after: std::time::Duration) -> Result<LateJobs, StoreError>;
 
-    /// Takes back `unspent` rate tokens of the kind and leases at most `wanted`, as [`crate::Rate::lease`] decides by the
-    /// database's clock. A kind without a rate gets all it wants.
+    /// Returns `unspent` rate tokens of the kind and leases up to `wanted`, as [`crate::Rate::lease`] decides by the
+    /// database clock. A kind without a rate gets all it wants.
     async fn lease_tokens(
         &self,
         kind: crate::KindId,
@@ -172,48 +178,50 @@ pub trait Store:
         unspent: u32,
     ) -> Result<TokenLease, StoreError>;
 
-    /// The suspect of this claim no longer runs alone (`alone` becomes false); false when the claim is gone.
-    async fn in_company(&self, token: Token) -> Result<bool, StoreError>;
+    /// Clears the `alone` flag of a suspect's claim: other jobs may run beside it. False if the claim is gone.
+    async fn clear_alone(&self, token: Token) -> Result<bool, StoreError>;
 
-    /// Ends attempts. The answer is in the order of the question.
+    /// Settles attempts. Results are in the order of `settlements`.
     async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError>;
 
-    /// One settlement inside the caller's transaction, so that an effect and its completion are one commit.
+    /// Settles one attempt in the caller's transaction, so that a side effect and its completion commit together.
     async fn settle_in(&self, tx: TxRef<'_>, settlement: &Settlement) -> Result<Settled, StoreError>;
 
-    /// Progress and log lines; those of a lost lease are dropped. Returns how many were kept.
+    /// Stores progress and log lines, drops those whose lease was lost, and returns how many it stored.
     async fn report(&self, reports: &[Report]) -> Result<u64, StoreError>;
 
-    /// The combined floor query: what is due of each set of kinds served, when the next job and the next tick are,
-    /// which limits are in force, what to stop. A queue may be asked about more than once, with other kinds each time.
+    /// One query for everything a worker polls: what is due for each set of kinds, when the next job and the next tick
+    /// are due, the limits in force, and the jobs to cancel. The same queue may appear several times with different
+    /// kinds.
     async fn poll(&self, worker: WorkerId, served: &[QueueKinds]) -> Result<Poll, StoreError>;
 
     // Workers --------------------------------------------------------------------------------------------------
 
     async fn register_worker(&self, info: &WorkerInfo) -> Result<WorkerId, StoreError>;
 
-    /// Extends the worker's lease; false when the worker was declared dead, in which case nothing of its is valid.
+    /// Extends the worker's lease. False if the worker was declared dead; then all of its leases are lost.
     async fn heartbeat(&self, worker: WorkerId) -> Result<bool, StoreError>;
 
-    /// Hands back what the worker leases under tokens it does not know: claims whose answer was lost on the way.
-    /// Returns how many jobs those were.
-    async fn disown(&self, worker: WorkerId, known: &[Token]) -> Result<u64, StoreError>;
+    /// Releases jobs that the worker leases under tokens it does not know: claims whose response got lost. Returns how
+    /// many.
+    async fn release_unknown(&self, worker: WorkerId, known: &[Token]) -> Result<u64, StoreError>;
 
-    /// A clean goodbye; anything still leased is returned as handed back.
+    /// Ends a worker's registration. Jobs it still leases are handed back.
     async fn retire_worker(&self, worker: WorkerId) -> Result<(), StoreError>;
 
     async fn workers(&self) -> Result<Vec<WorkerRow>, StoreError>;
 
-    /// Replaces what the worker said about its limits before; false when the worker was declared dead.
+    /// Replaces the limits the worker reported before. False if the worker was declared dead.
     async fn report_limits(&self, worker: WorkerId, limits: &WorkerLimits) -> Result<bool, StoreError>;
 
-    /// Whether [`Beat::gone`] is ever true here: then a death is seen at once by whoever looks.
+    /// Whether this store can set [`Beat::gone`]. If so, the sweeper can detect a death without waiting for the lease
+    /// to expire.
     fn proves_deaths(&self) -> bool;
 
-    /// What the sweeper compares between two looks.
+    /// Heartbeat counters. The sweeper compares two successive reads.
     async fn beats(&self) -> Result<Vec<Beat>, StoreError>;
 
-    /// Takes everything a dead worker leased, unless its heartbeat moved past `beat`.
+    /// Takes back all leases of a dead worker, unless its heartbeat moved past `beat`.
     async fn reclaim(&self, beat: &Beat) -> Result<Option<Reclaimed>, StoreError>;
 
     // Operate --------------------------------------------------------------------------------------------------
@@ -223,16 +231,15 @@ pub trait Store:
     /// Newest first.
     async fn list(&self, filter: &JobFilter, page: &Page) -> Result<Vec<crate::JobRecord>, StoreError>;
 
-    /// Exact.
     async fn count(&self, filter: &JobFilter) -> Result<u64, StoreError>;
 
-    /// Failed jobs and dead letters of each queue that has some, counted among the newest `cap` of all of them: what is
-    /// new shows, however much lies below.
+    /// Failed jobs and dead letters per queue, counted among the newest `cap` overall, so recent ones always show.
+    /// Queues without any are left out.
     async fn dead_letters(&self, cap: u64) -> Result<Vec<DeadCount>, StoreError>;
 
-    /// Applies `action` to at most `limit` jobs that match; jobs the action does not fit are left and counted. A filter that
-    /// names one job leaves a line about that job; any other leaves one line per transaction, which for many jobs may be
-    /// several, each with its own counts.
+    /// Applies `action` to up to `limit` matching jobs. Jobs in a state that does not allow it are skipped and counted.
+    /// If the filter names jobs, each gets an audit record of its own. Otherwise there is one record per transaction,
+    /// with that transaction's counts; a large operation takes several.
     async fn act(
         &self,
         filter: &JobFilter,
@@ -241,11 +248,11 @@ pub trait Store:
         actor: Option<&Actor>,
     ) -> Result<Bulk, StoreError>;
 
-    /// Priority or `run_at` of a waiting job; false when it is not waiting.
+    /// Changes priority or `run_at` of a waiting job. False if it is not waiting.
     async fn change(&self, id: JobId, change: &Change, actor: Option<&Actor>) -> Result<bool, StoreError>;
 
-    /// Removes what retention allows, in short transactions. By an actor's hand it leaves one line, written with the last of
-    /// them, unless there was nothing to remove.
+    /// Deletes what retention allows, in short transactions. With an actor, the last transaction writes one audit
+    /// record, unless there was nothing to delete.
     async fn prune(&self, prune: &Prune, actor: Option<&Actor>) -> Result<u64, StoreError>;
 
     /// Appends what workers and sweepers counted since their last call.
@@ -253,7 +260,7 @@ pub trait Store:
 
     async fn rollups(&self, since: Time) -> Result<Vec<Rollup>, StoreError>;
 
-    /// Lines for `doctor`: a name, a finding, and what to do where something is wrong.
+    /// Checks for `doctor`.
     async fn examine(&self) -> Result<Vec<Finding>, StoreError>;
 }
 
@@ -272,7 +279,7 @@ pub struct Finding {
     pub remedy: Option<String>,
 }
 
-/// What a store's bare loop reached: the yardstick of `bench queue`.
+/// Throughput of a store's bare SQL loop, the reference for `bench queue`.
 #[derive(Clone, Copy, Debug)]
 pub struct BenchLimit {
     pub enqueue_per_s: f64,

@@ -1,21 +1,21 @@
-//! Questions and answers about the tables of packs: the sixth part of the store contract.
+//! The part of the store contract about tables of packs.
 
 use async_trait::async_trait;
 
 use crate::StoreError;
 use crate::pack::{PackMigration, PackStep};
 
-/// Steps are applied and taken back as those of the schema are: each in a transaction of its own, from any number of processes,
-/// giving way to statements under way. The schema has to be there.
+/// Pack migrations work like those of the schema: each step has its own transaction, several processes may migrate at
+/// once, and a step yields to running statements. The schema must exist.
 #[async_trait]
 pub trait PackStore: Send + Sync {
-    /// Every step that is applied, also of packs that this binary does not have: by pack, oldest first.
+    /// All applied steps by pack, oldest first, including packs this binary does not have.
     async fn pack_migrations(&self) -> Result<Vec<PackMigration>, StoreError>;
 
-    /// Applies what is missing, returns the versions applied.
+    /// Applies missing steps and returns their versions.
     async fn migrate_pack_up(&self, pack: &str, steps: &[PackStep]) -> Result<Vec<i64>, StoreError>;
 
-    /// Takes back every step above `to`, returns their versions.
+    /// Reverts every step above `to` and returns their versions.
     async fn migrate_pack_down(
         &self,
         pack: &str,
@@ -23,6 +23,6 @@ pub trait PackStore: Send + Sync {
         to: i64,
     ) -> Result<Vec<i64>, StoreError>;
 
-    /// Fails with the remedy when the pack's tables are missing, older or newer than this binary can use.
+    /// Fails, and says what to do, when the pack's tables are missing, too old or too new for this binary.
     async fn check_pack(&self, pack: &str, steps: &[PackStep]) -> Result<(), StoreError>;
 }

@@ -1,4 +1,4 @@
-//! Questions and answers about schedules: the third part of the store contract.
+//! The schedule part of the store contract.
 
 use async_trait::async_trait;
 
@@ -8,23 +8,23 @@ use crate::{NewJob, StoreError, Time};
 
 #[async_trait]
 pub trait ScheduleStore: Send + Sync {
-    /// By the bytes of the name.
+    /// By name, in byte order.
     async fn schedules(&self, after: Option<&str>, limit: u32) -> Result<Vec<ScheduleRecord>, StoreError>;
 
     async fn schedule(&self, name: &str) -> Result<Option<ScheduleRecord>, StoreError>;
 
-    /// Adds a schedule or describes one anew; where it then stands is [`ScheduleSpec::stand`]'s, under the row's lock. A
-    /// pause and what was missed stay. The same description again writes nothing. The specification was checked above.
+    /// Creates or replaces a schedule. [`ScheduleSpec::position`] computes its next tick under the row's lock. The pause
+    /// flag and the missed ticks are kept. An unchanged specification writes nothing. The caller has validated it.
     async fn put_schedule(
         &self,
         spec: &ScheduleSpec,
         actor: Option<&Actor>,
     ) -> Result<SchedulePut, StoreError>;
 
-    /// False when there is no such schedule. Its jobs stay.
+    /// False if there is no such schedule. Its jobs stay.
     async fn delete_schedule(&self, name: &str, actor: Option<&Actor>) -> Result<bool, StoreError>;
 
-    /// A paused schedule is never due. Once it goes on it is late, and its ticks meanwhile are missed ones.
+    /// A paused schedule is never due. After it is resumed, the ticks during the pause count as missed.
     async fn pause_schedule(
         &self,
         name: &str,
@@ -32,42 +32,42 @@ pub trait ScheduleStore: Send + Sync {
         actor: Option<&Actor>,
     ) -> Result<Option<ScheduleRecord>, StoreError>;
 
-    /// Those due at `now`, the one due longest first, at most `limit`.
+    /// Schedules due at `now`, longest due first.
     async fn due_schedules(&self, now: Time, limit: u32) -> Result<DueSchedules, StoreError>;
 
-    /// Moves schedules on and enqueues the jobs of their ticks, all in one transaction. A schedule that is no longer as it
-    /// was read, or that somebody else is moving at this moment, stays as it is and enqueues nothing: false. Each
-    /// schedule is in `ticks` once.
+    /// Advances schedules and enqueues the jobs of their ticks, all in one transaction. The result is false for a
+    /// schedule that changed since it was read or that another process is advancing; it stays as it is. A schedule
+    /// occurs in `ticks` at most once.
     async fn tick(&self, ticks: &[Tick]) -> Result<Vec<bool>, StoreError>;
 }
 
-/// A schedule as it is stored.
+/// A stored schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScheduleRecord {
     pub name: String,
     /// [`ScheduleSpec::to_kept`].
     pub kept: String,
     pub payload: Vec<u8>,
-    /// Grows with each change but a tick.
+    /// Grows with each change except a tick.
     pub revision: i64,
     pub paused: bool,
-    /// The latest tick that was dealt with; the time of its making while there was none.
+    /// The latest tick processed, or the creation time before the first one.
     pub last_tick: Time,
-    /// `None`: it never ticks again.
+    /// `None` if it never ticks again.
     pub next_at: Option<Time>,
-    /// Ticks that passed without a job, by the policy or because there were too many.
+    /// Ticks without a job, because of the policy or because there were too many.
     pub missed: u64,
     pub created_at: Time,
     pub updated_at: Time,
 }
 
 impl ScheduleRecord {
-    /// Fails for one that a newer binary wrote.
+    /// Fails if a newer binary wrote it.
     pub fn spec(&self) -> Result<ScheduleSpec, StoreError> {
         ScheduleSpec::from_kept(&self.name, &self.kept, &self.payload)
     }
 
-    /// The latest tick, if there was one yet.
+    /// The latest tick, if any.
     pub fn ticked(&self) -> Option<Time> {
         (self.last_tick > self.created_at).then_some(self.last_tick)
     }
@@ -83,29 +83,29 @@ pub struct SchedulePut {
 pub enum Put {
     Created,
     Changed,
-    /// It was described like this already.
+    /// Nothing changed.
     Same,
 }
 
 #[derive(Clone, Debug, Default)]
 pub struct DueSchedules {
     pub due: Vec<ScheduleRecord>,
-    /// When the next one after those that are due will be.
+    /// When the first schedule that is not due yet will be.
     pub next_at: Option<Time>,
 }
 
-/// What becomes of one schedule.
+/// The update of one schedule.
 #[derive(Clone, Debug)]
 pub struct Tick {
     pub name: String,
-    /// As it was read.
+    /// As read; the update applies only if it still matches.
     pub revision: i64,
-    /// The last tick as it was read.
+    /// The last tick as read.
     pub from: Time,
-    /// The last tick from now on.
+    /// The new last tick.
     pub last_tick: Time,
     pub next_at: Option<Time>,
-    /// To be added to those missed so far.
+    /// Added to the missed ticks so far.
     pub missed: u64,
     pub jobs: Vec<NewJob>,
 }

@@ -1,4 +1,4 @@
-//! Statements of packs: the same text and plain values on both databases.
+//! SQL statements of packs: the same text and values for both databases.
 
 use std::sync::Arc;
 
@@ -6,23 +6,23 @@ use async_trait::async_trait;
 
 use crate::{StoreError, Time};
 
-/// A value as both databases take and give it.
+/// A value of a parameter or a column.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SqlValue {
-    /// Of whichever type the place wants.
+    /// Takes the type its position requires.
     Null,
     Int(i64),
     Real(f64),
     Text(String),
     Bytes(Vec<u8>),
-    /// An integer on SQLite, 0 or 1.
+    /// 0 or 1 on SQLite.
     Bool(bool),
-    /// Microseconds in an integer on SQLite, `timestamptz` on Postgres.
+    /// Microseconds as an integer on SQLite, `timestamptz` on Postgres.
     Time(Time),
 }
 
 impl SqlValue {
-    /// As an error names it.
+    /// For error messages.
     fn kind(&self) -> &'static str {
         match self {
             SqlValue::Null => "null",
@@ -64,13 +64,13 @@ impl<T: Into<SqlValue>> From<Option<T>> for SqlValue {
     }
 }
 
-/// What a column can be read as. SQLite has no booleans and no times, and a sum of nothing is an integer there, so an integer is
-/// read as what is asked for.
+/// A type a column can be read as. SQLite has no booleans or times, and an empty sum is an integer there. So integers
+/// are converted to the requested type.
 pub trait FromSql: Sized {
-    /// As an error names it.
+    /// For error messages.
     const WANTED: &'static str;
 
-    /// None when the value is of another type.
+    /// `None` if the value has another type.
     fn from_sql(value: &SqlValue) -> Option<Self>;
 }
 
@@ -93,7 +93,7 @@ from_sql! {
     i64, "an integer", { SqlValue::Int(number) => Some(*number), };
     f64, "a real number", {
         SqlValue::Real(number) => Some(*number),
-        // Not one that would come out as another.
+        // Larger integers would lose precision.
         SqlValue::Int(number) if number.unsigned_abs() <= 1 << 53 => Some(*number as f64),
     };
     String, "text", { SqlValue::Text(text) => Some(text.clone()), };
@@ -119,7 +119,7 @@ impl<T: FromSql> FromSql for Option<T> {
     }
 }
 
-/// One row of an answer. An expression has the name that `as` gives it; without one each database has its own.
+/// A result row. Name expressions with `as`: the databases choose different default names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SqlRow {
     columns: Arc<[String]>,
@@ -127,7 +127,7 @@ pub struct SqlRow {
 }
 
 impl SqlRow {
-    /// One value for each column; the names are shared by all rows of an answer.
+    /// One value per column. All rows of a result share the names.
     pub fn new(columns: Arc<[String]>, values: Vec<SqlValue>) -> SqlRow {
         SqlRow { columns, values }
     }
@@ -136,7 +136,6 @@ impl SqlRow {
         &self.columns
     }
 
-    /// As the database gave it.
     pub fn value(&self, column: &str) -> Option<&SqlValue> {
         let at = self.columns.iter().position(|name| name == column)?;
         self.values.get(at)
@@ -155,17 +154,17 @@ impl SqlRow {
     }
 }
 
-/// Statements inside a transaction, or reads. Both databases take the same text: `$1` for values, tables as
-/// `windlass.<pack>_x`, `returning`, `on conflict`, JSON as text, `cast(x as bigint)`. One statement at a time.
+/// Statements in a transaction, or read-only ones. Both databases take the same text: `$1` for values, tables as
+/// `windlass.<pack>_x`, `returning`, `on conflict`, JSON as text, `cast(x as bigint)`. One statement per call.
 ///
-/// After an error the transaction has to be rolled back: Postgres takes no more in it. Where a conflict is expected, say
-/// `on conflict`.
+/// After an error the transaction must be rolled back: Postgres accepts no further statements. Use `on conflict` where
+/// a conflict is expected.
 #[async_trait]
 pub trait Sql: Send {
-    /// Runs one statement, answers the rows changed.
+    /// Runs a statement and returns the number of rows changed.
     async fn run(&mut self, text: &str, values: &[SqlValue]) -> Result<u64, StoreError>;
 
-    /// The rows of a `select`, or those that `returning` names.
+    /// Returns the rows of a `select` or a `returning` clause.
     async fn rows(&mut self, text: &str, values: &[SqlValue]) -> Result<Vec<SqlRow>, StoreError>;
 }
 
@@ -182,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn an_integer_is_what_is_asked_for() {
+    fn an_integer_is_converted_to_the_requested_type() {
         assert_eq!(row(7).get::<i64>("x").unwrap(), 7);
         assert_eq!(row(7).get::<Time>("x").unwrap(), Time(7));
         assert_eq!(row(7).get::<f64>("x").unwrap(), 7.0);
@@ -190,13 +189,13 @@ mod tests {
         assert!(why::<bool>(&row(2), "x").contains("`x` is an integer, not a boolean"));
         assert!(
             why::<f64>(&row((1_i64 << 53) + 1), "x").contains("not a real number"),
-            "it would be another"
+            "it would lose precision"
         );
         assert!(row(i64::MAX).get::<f64>("x").is_err());
     }
 
     #[test]
-    fn a_wrong_type_and_an_unknown_column_are_named() {
+    fn errors_name_the_wrong_type_or_unknown_column() {
         assert!(why::<i64>(&row("7"), "x").contains("`x` is text, not an integer"));
         assert!(why::<String>(&row(None::<i64>), "x").contains("`x` is null, not text"));
         assert_eq!(row(None::<i64>).get::<Option<String>>("x").unwrap(), None);

@@ -1,4 +1,4 @@
-//! A caller's transaction, opaque here: each store knows the connection type it takes.
+//! A caller's transaction. Its connection type is known only to the store.
 
 use std::any::Any;
 
@@ -14,13 +14,13 @@ impl<'a> TxRef<'a> {
         TxRef(connection)
     }
 
-    /// The connection, if it is of the type the store works with.
+    /// `None` if the connection has another type.
     pub fn connection<C: Any + Send>(self) -> Option<&'a mut C> {
         self.0.downcast_mut()
     }
 }
 
-/// A transaction the store opened for a caller. Dropped without a commit, it rolls back.
+/// A transaction opened for a caller. It rolls back if dropped without a commit.
 #[async_trait]
 pub trait StoreTx: Send {
     fn tx(&mut self) -> TxRef<'_>;

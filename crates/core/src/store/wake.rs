@@ -1,7 +1,7 @@
-//! Whom a store tells that work may be due.
+//! Notifies listeners that work may be due.
 //!
-//! Owns the hint and the list of those who want it: several workers may share one handle, and each hears everything.
-//! Never keeps one that no longer listens, and never carries facts: a lost hint costs at most a poll interval.
+//! Several workers may share one store handle; each gets every hint. A listener is dropped once it returns false. Hints
+//! carry no data, and losing one delays work by at most a poll interval.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,13 +10,13 @@ use crate::QueueId;
 /// A hint that work may be due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// A job of the queue, now or later.
+    /// The queue got a job, due now or later.
     Queue(QueueId),
-    /// A job of the queue that is due: whoever claims next finds it, and need not ask what comes when.
+    /// The queue got a job that is due now: a claim will find it, no poll is needed first.
     Due(QueueId),
-    /// Some job somewhere, a setting, or a cancel.
+    /// A job in some queue, a changed setting, or a cancel.
     Any,
-    /// An operator asked for a cancel that may concern us.
+    /// A cancel was requested that may affect this process.
     Cancel,
 }
 
@@ -28,16 +28,16 @@ impl Wake {
         }
     }
 
-    /// Whether a worker that serves the queue has reason to look.
+    /// Whether a worker of the queue should poll.
     pub fn concerns(self, queue: QueueId) -> bool {
         self == Wake::Any || self.queue() == Some(queue)
     }
 }
 
-/// Answers whether it wants further hints. It must not block, and must not come back to the store.
+/// Returns whether it wants further hints. It must not block or call the store.
 pub type OnWake = Box<dyn Fn(Wake) -> bool + Send + Sync>;
 
-/// Everybody who listens at one handle.
+/// All listeners of one store handle.
 #[derive(Default)]
 pub struct Wakers {
     listening: Mutex<Vec<OnWake>>,
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_hears_everything_until_it_has_had_enough() {
+    fn each_listener_gets_every_hint_until_it_returns_false() {
         let (wakers, patient, brief) = (Wakers::default(), Arc::new(AtomicU32::new(0)), Arc::default());
         let counts: [(&Arc<AtomicU32>, u32); 2] = [(&brief, 1), (&patient, 9)];
         for (heard, enough) in counts {

@@ -1,4 +1,4 @@
-//! Questions and answers about workers, queues and what is due.
+//! Parameters and results about workers, queues and due jobs.
 
 use std::time::Duration;
 
@@ -17,29 +17,29 @@ pub struct QueueKinds {
 #[derive(Clone, Debug)]
 pub struct Poll {
     pub now: Time,
-    /// One per question about a queue that exists, in the order asked.
+    /// One per [`QueueKinds`] whose queue exists, in that order.
     pub queues: Vec<QueueDue>,
-    /// Of the kinds asked about, those that have any, by number.
+    /// Limits of the kinds polled for, by kind id. Kinds without any are left out.
     pub limits: Vec<KindLimits>,
-    /// When the next schedule is due; one that is paused is not.
+    /// When the next schedule is due. Paused ones do not count.
     pub next_tick: Option<Time>,
-    /// Jobs leased by the asking worker that somebody wants cancelled.
+    /// Jobs leased by this worker that are to be cancelled.
     pub cancel: Vec<JobId>,
 }
 
-/// One queue in the floor query. Only waiting jobs of the kinds asked about count.
+/// One queue's part of [`Poll`]. Counts only waiting jobs of the kinds polled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueDue {
-    /// The place of the question this answers.
+    /// Index of the [`QueueKinds`] this belongs to.
     pub asked: usize,
     pub queue: QueueId,
     /// The earliest `run_at`; due when not after [`Poll::now`].
     pub next_due: Option<Time>,
-    /// A suspect waits to be run alone.
+    /// A suspect is waiting to run alone.
     pub suspect: bool,
     pub paused: bool,
     pub concurrency: u32,
-    /// Claims get no more than is left of it; the end of each lease makes room.
+    /// Bounds the leases of all workers together. Each lease that ends makes room.
     pub global_concurrency: Option<u32>,
     pub bounds: Option<Bounds>,
     pub boost_after: Option<Duration>,
@@ -48,26 +48,26 @@ pub struct QueueDue {
 #[derive(Clone, Debug)]
 pub struct QueueState {
     pub id: QueueId,
-    /// The figures in force: configuration, overlaid by what an operator set live.
+    /// The values in force: a live value overrides the configured one.
     pub spec: QueueSpec,
     pub paused: bool,
     /// Leased jobs.
     pub running: u64,
-    /// Due jobs, counted no further than [`DEPTH_SHOWN`].
+    /// Due jobs, counted up to [`DEPTH_SHOWN`].
     pub depth: u64,
-    /// Jobs whose `run_at` lies ahead, counted no further than [`DEPTH_SHOWN`].
+    /// Jobs whose `run_at` is in the future, counted up to [`DEPTH_SHOWN`].
     pub scheduled: u64,
     /// How long the oldest due job has been due.
     pub oldest: Option<Duration>,
 }
 
-/// No list or gauge counts waiting jobs further than this.
+/// Lists and gauges stop counting waiting jobs here.
 pub const DEPTH_SHOWN: u64 = 10_000;
 
-/// Dead letters and failed jobs are shown as counted among the newest so many of all queues.
+/// Failed jobs and dead letters are counted among this many of the newest.
 pub const DEAD_SHOWN: u64 = 10_000;
 
-/// Jobs of one queue that nobody will run again by themselves.
+/// Jobs of one queue that will not run again unless an operator retries them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeadCount {
     pub queue: QueueId,
@@ -80,7 +80,7 @@ pub struct WorkerInfo {
     /// For people: `host:pid`.
     pub label: String,
     pub queues: Vec<QueueId>,
-    /// How long the worker may be silent.
+    /// The worker is considered dead after this long without a heartbeat.
     pub lease: Duration,
 }
 
@@ -92,7 +92,7 @@ pub struct WorkerRow {
     pub started_at: Time,
     pub heartbeat_at: Time,
     pub running: u64,
-    /// Runs at once per queue, as the worker said last.
+    /// Concurrency per queue, as last reported.
     pub concurrency: Vec<(QueueId, u32)>,
     pub resources: Vec<ResourceUse>,
 }
@@ -104,22 +104,22 @@ pub struct Beat {
     /// Grows with each heartbeat.
     pub beats: i64,
     pub lease: Duration,
-    /// The database's clock says the lease is over.
+    /// By the database clock.
     pub expired: bool,
-    /// Proof of death that needs no clock: the incarnation's file lock is free (SQLite).
+    /// The worker's file lock is free, which proves its death without a clock (SQLite).
     pub gone: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reclaimed {
     pub suspects: u64,
-    /// One by one, because no worker is left to count them.
+    /// Listed, because the worker that would have counted them is dead.
     pub dead_letters: Vec<DeadLetter>,
     pub cancelled: u64,
     pub superseded: u64,
 }
 
-/// A job whose last crash was one too many.
+/// A job that crashed its process once too often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeadLetter {
     pub id: JobId,
@@ -129,7 +129,7 @@ pub struct DeadLetter {
     pub ended_at: Time,
 }
 
-/// What one settled attempt counts as. Snoozed, handed back, cancelled and superseded ones count as nothing.
+/// How a settled attempt is counted. Attempts that were snoozed, handed back, cancelled or superseded are not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
     Completed,
@@ -138,7 +138,7 @@ pub enum Counted {
 }
 
 impl Counted {
-    /// From what was asked and what the store answered: a stale settlement wrote nothing.
+    /// From the verdict and the store's response: a stale settlement wrote nothing.
     pub fn of(verdict: &Verdict, answer: Settled) -> Option<Counted> {
         match (answer, verdict) {
             (Settled::Accepted, Verdict::End { state: JobState::Completed, .. }) => Some(Counted::Completed),
@@ -150,7 +150,7 @@ impl Counted {
         }
     }
 
-    /// From what stands in the attempt's row.
+    /// From the outcome stored with the attempt.
     pub fn written(outcome: &str) -> Option<Counted> {
         if outcome == ReturnWhy::Retry.name() {
             return Some(Counted::Retried);
@@ -163,8 +163,8 @@ impl Counted {
     }
 }
 
-/// What was counted of one kind during one minute, by a worker or by the sweeper that took back a dead one's jobs.
-/// Appended, never updated.
+/// Statistics of one kind in one minute, counted by a worker, or by the sweeper for a dead worker's jobs. Rows are
+/// appended, never updated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rollup {
     /// Start of the minute.
@@ -174,16 +174,16 @@ pub struct Rollup {
     pub completed: u64,
     pub retried: u64,
     pub dead: u64,
-    /// Due-to-finished of finished jobs: counts per bucket, [`latency_bucket`].
+    /// Time from due to finished: counts per [`latency_bucket`].
     pub latency: Vec<u32>,
-    /// Sum of the handler's own time in the attempts counted here.
+    /// Total handler time of these attempts.
     pub run: Duration,
 }
 
 const MINUTE_MICROS: i64 = 60_000_000;
 
 impl Rollup {
-    /// Of the minute that holds `at`, with nothing counted yet.
+    /// An empty one for the minute that contains `at`.
     pub fn new(at: Time, queue: QueueId, kind: KindId) -> Rollup {
         Rollup {
             minute: Time(at.0 - at.0.rem_euclid(MINUTE_MICROS)),
@@ -197,7 +197,7 @@ impl Rollup {
         }
     }
 
-    /// `latency` is due to finished; a retried job has none yet.
+    /// `latency` is the time from due to finished; it is ignored for a retry.
     pub fn count(&mut self, counted: Counted, latency: Duration, ran: Duration) {
         self.run += ran;
         match counted {
@@ -217,7 +217,7 @@ pub fn latency_bucket(latency: Duration) -> usize {
     (u64::BITS - millis.leading_zeros()).min(LATENCY_BUCKETS as u32 - 1) as usize
 }
 
-/// Upper bound of the bucket that holds the given share of `counts`; `None` when there are none.
+/// Upper bound of the bucket that contains the quantile `share`. `None` without counts.
 pub fn latency_quantile(counts: &[u64], share: f64) -> Option<Duration> {
     let total: u64 = counts.iter().sum();
     if total == 0 {
@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_was_written_counts_and_as_what_it_says() {
+    fn only_accepted_settlements_are_counted() {
         let end = |state| Verdict::End { state, result: None, error: None };
         let back = |why| {
             let run_at = crate::outcome::ReturnAt::Place(Time(0));

@@ -1,32 +1,33 @@
-//! Questions and answers about workflows: the fourth part of the store contract.
+//! The workflow part of the store contract.
 
 use async_trait::async_trait;
 
 use super::{Bulk, TxRef};
 use crate::audit::Actor;
 use crate::id::WorkflowId;
-use crate::workflow::{NewWorkflow, OnFailure, Standing, WorkflowState};
+use crate::workflow::{MemberStatus, NewWorkflow, OnFailure, WorkflowState};
 use crate::{JobId, JobState, StoreError, Time};
 
-/// However a job of a workflow ends, in [`super::Store::settle`], [`super::Store::act`] or [`super::Store::reclaim`], what
-/// follows from that ([`crate::workflow::advance`]) is written in the same transaction: children go into their queues, are
-/// cancelled, or the next job is undone. A retry of one of its jobs is [`crate::workflow::again`]'s. Those that wait are shown
-/// as scheduled, have no `run_at`, and cannot be hurried.
+/// When a job of a workflow ends, its consequences ([`crate::workflow::advance`]) are written in the same transaction:
+/// children are enqueued or cancelled, or the next job is undone. This holds in [`super::Store::settle`],
+/// [`super::Store::act`] and [`super::Store::reclaim`]. [`crate::workflow::again`] decides what a retry does. Jobs that
+/// wait for parents are listed as scheduled, have no `run_at`, and cannot be made to run early.
 #[async_trait]
 pub trait WorkflowStore: Send + Sync {
-    /// All of it or nothing. The jobs are in the order of the members.
+    /// All or nothing. The jobs are in the order of the members.
     async fn enqueue_workflow(&self, workflow: &NewWorkflow) -> Result<Started, StoreError>;
 
-    /// The same inside the caller's transaction: nothing is visible, and nobody is woken, before its commit.
+    /// Like [`WorkflowStore::enqueue_workflow`], in the caller's transaction. Until that commits, nothing is visible
+    /// and no worker is woken.
     async fn enqueue_workflow_in(&self, tx: TxRef<'_>, workflow: &NewWorkflow)
     -> Result<Started, StoreError>;
 
     async fn workflow(&self, id: WorkflowId) -> Result<Option<WorkflowDetail>, StoreError>;
 
-    /// Newest first; `before` is the last one of the page before.
+    /// Newest first.
     async fn workflows(&self, filter: &WorkflowFilter) -> Result<Vec<WorkflowRecord>, StoreError>;
 
-    /// Cancels all of its jobs that have not ended; those that run are asked to stop. `None` when there is no such
+    /// Cancels all jobs that have not ended; workers of running ones are asked to stop. `None` if there is no such
     /// workflow.
     async fn cancel_workflow(
         &self,
@@ -34,16 +35,16 @@ pub trait WorkflowStore: Send + Sync {
         actor: Option<&Actor>,
     ) -> Result<Option<Bulk>, StoreError>;
 
-    /// Retries all of its jobs that failed, died or were cancelled; completed ones stay. `None` when there is no such workflow.
+    /// Retries all jobs that failed, died or were cancelled. `None` if there is no such workflow.
     async fn retry_workflow(&self, id: WorkflowId, actor: Option<&Actor>)
     -> Result<Option<Bulk>, StoreError>;
 
-    /// Those a job ran after, or the one that it undoes, with their results; empty for a job that has none.
+    /// The parents of a job, or the job it undoes, with their results. Empty if there are none.
     async fn parents(&self, job: JobId) -> Result<Vec<Parent>, StoreError>;
 
-    /// Workflows that stand otherwise than their jobs do, such as when a process of an older version ended one of them, put
-    /// right; some hundreds at most. Returns how many.
-    async fn mend_workflows(&self) -> Result<u64, StoreError>;
+    /// Repairs workflows whose state does not match their jobs, for example after a process of an older version ended
+    /// one. Handles some hundreds per call and returns how many.
+    async fn repair_workflows(&self) -> Result<u64, StoreError>;
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +61,6 @@ pub struct WorkflowFilter {
     pub limit: u32,
 }
 
-/// A workflow as it is listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkflowRecord {
     pub id: WorkflowId,
@@ -72,7 +72,7 @@ pub struct WorkflowRecord {
     pub counts: Counts,
 }
 
-/// Jobs of a workflow by how they stand, those that undo others included.
+/// Number of jobs by status, including compensating jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub waiting: u64,
@@ -85,14 +85,14 @@ pub struct Counts {
 }
 
 impl Counts {
-    pub fn add(&mut self, standing: Standing, jobs: u64) {
-        let place = match standing {
-            Standing::Waits => &mut self.waiting,
-            Standing::Live => &mut self.live,
-            Standing::Ended(JobState::Completed) => &mut self.completed,
-            Standing::Ended(JobState::Failed) => &mut self.failed,
-            Standing::Ended(JobState::DeadLetter) => &mut self.dead_letter,
-            Standing::Ended(_) => &mut self.cancelled,
+    pub fn add(&mut self, status: MemberStatus, jobs: u64) {
+        let place = match status {
+            MemberStatus::Waits => &mut self.waiting,
+            MemberStatus::Live => &mut self.live,
+            MemberStatus::Ended(JobState::Completed) => &mut self.completed,
+            MemberStatus::Ended(JobState::Failed) => &mut self.failed,
+            MemberStatus::Ended(JobState::DeadLetter) => &mut self.dead_letter,
+            MemberStatus::Ended(_) => &mut self.cancelled,
         };
         *place += jobs;
     }
@@ -106,24 +106,24 @@ impl Counts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkflowDetail {
     pub workflow: WorkflowRecord,
-    /// Parents before their children, those that undo others last.
+    /// Parents before their children, compensating jobs last.
     pub members: Vec<MemberRecord>,
 }
 
-/// A job of a workflow as it is shown.
+/// A job of a workflow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberRecord {
     pub name: String,
     pub job: JobId,
     pub kind: String,
-    /// Of the job, not of its place: pending and running are told apart.
+    /// State of the job. Unlike its status in the workflow, it distinguishes pending from running.
     pub state: JobState,
     /// It waits for its parents.
     pub waits: bool,
-    /// Places in [`WorkflowDetail::members`].
+    /// Indexes into [`WorkflowDetail::members`].
     pub parents: Vec<usize>,
     pub undoes: Option<usize>,
-    /// Its failure is passed over.
+    /// If it fails, the workflow continues.
     pub goes_on: bool,
 }
 
@@ -132,6 +132,6 @@ pub struct Parent {
     pub name: String,
     pub job: JobId,
     pub state: JobState,
-    /// As it was stored; `None` without one, and once the job was deleted.
+    /// `None` if it has no result or the job was deleted.
     pub result: Option<Vec<u8>>,
 }

@@ -1,97 +1,97 @@
-//! What follows from how the jobs of a workflow stand.
+//! What to do next, given the status of every job of a workflow.
 
 use super::{OnFailure, WorkflowState};
 use crate::JobState;
 
-/// One job of a workflow. Parents stand before their children; jobs that undo others stand behind all.
+/// One job of a workflow. Parents come before their children; compensating jobs come last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    pub standing: Standing,
-    /// Places of its parents.
+    pub status: MemberStatus,
+    /// Indexes of its parents.
     pub parents: Vec<usize>,
-    /// Its failure is passed over.
+    /// If it fails, the workflow continues.
     pub goes_on: bool,
-    /// It can be undone.
+    /// Another job can undo it.
     pub has_undo: bool,
-    /// The place of the job it undoes.
+    /// The index of the job it undoes.
     pub undoes: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// For its parents, in no queue.
+pub enum MemberStatus {
+    /// Waits for its parents, in no queue.
     Waits,
     /// In its queue or running.
     Live,
     Ended(JobState),
 }
 
-impl Standing {
-    /// What the `state` column of a workflow's job holds: 0 waits, 1 live, else the state it ended in.
+impl MemberStatus {
+    /// Stored in the `state` column of a workflow's jobs: 0 waits, 1 live, else the state it ended in.
     pub fn code(self) -> i16 {
         match self {
-            Standing::Waits => 0,
-            Standing::Live => 1,
-            Standing::Ended(state) => state.code(),
+            MemberStatus::Waits => 0,
+            MemberStatus::Live => 1,
+            MemberStatus::Ended(state) => state.code(),
         }
     }
 
-    pub fn from_code(code: i16) -> Option<Standing> {
+    pub fn from_code(code: i16) -> Option<MemberStatus> {
         match code {
-            0 => Some(Standing::Waits),
-            1 => Some(Standing::Live),
-            code => JobState::from_code(code).filter(|state| state.is_finished()).map(Standing::Ended),
+            0 => Some(MemberStatus::Waits),
+            1 => Some(MemberStatus::Live),
+            code => JobState::from_code(code).filter(|state| state.is_finished()).map(MemberStatus::Ended),
         }
     }
 
     pub fn is_ended(self) -> bool {
-        matches!(self, Standing::Ended(_))
+        matches!(self, MemberStatus::Ended(_))
     }
 
     /// Ended without success.
     pub(super) fn is_bad(self) -> bool {
-        matches!(self, Standing::Ended(state) if state != JobState::Completed)
+        matches!(self, MemberStatus::Ended(state) if state != JobState::Completed)
     }
 }
 
-/// Whether the end of a job that was released can do no more than let its children go, once none of their parents is open:
-/// [`advance`] has to see the whole workflow only for other ends, and when nothing of it is open any more.
+/// Whether the end of a released job can only release children whose parents have all ended. [`advance`] needs the
+/// whole workflow only for other ends, and when no job is open any more.
 pub fn only_releases(ended: JobState, goes_on: bool) -> bool {
     match ended {
         JobState::Completed => true,
-        // Only an attempt ends so, and no job is attempted below one that blocks.
+        // Only an attempt ends this way, and no job below a blocking one is attempted.
         JobState::Failed | JobState::DeadLetter => goes_on,
         _ => false,
     }
 }
 
-/// What has to be written.
+/// What to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Advance {
-    /// Into their queues.
+    /// To enqueue.
     pub release: Vec<usize>,
     pub cancel: Vec<usize>,
     /// To be undone now.
     pub undo: Option<usize>,
-    /// How the workflow stands once that is written.
+    /// The state of the workflow after that.
     pub state: WorkflowState,
 }
 
 pub fn advance(members: &[Member], on_failure: OnFailure) -> Advance {
-    let mut now: Vec<Standing> = members.iter().map(|member| member.standing).collect();
+    let mut now: Vec<MemberStatus> = members.iter().map(|member| member.status).collect();
     let compensates = on_failure == OnFailure::Compensate && blocks(members, &now).contains(&true);
     let mut release = Vec::new();
     let mut cancel = Vec::new();
     let mut blocking = vec![false; members.len()];
     for (n, member) in members.iter().enumerate() {
         let blocked = member.parents.iter().any(|parent| blocking[*parent]);
-        if now[n] == Standing::Waits {
+        if now[n] == MemberStatus::Waits {
             let stopped = blocked || (compensates && member.undoes.is_none());
             if stopped {
-                now[n] = Standing::Ended(JobState::Cancelled);
+                now[n] = MemberStatus::Ended(JobState::Cancelled);
                 cancel.push(n);
             } else if member.parents.iter().all(|parent| now[*parent].is_ended()) {
-                now[n] = Standing::Live;
+                now[n] = MemberStatus::Live;
                 release.push(n);
             }
         }
@@ -101,8 +101,9 @@ pub fn advance(members: &[Member], on_failure: OnFailure) -> Advance {
     Advance { release, cancel, undo, state }
 }
 
-/// Jobs whose children cannot run. What was cancelled because of a parent blocks, whatever its own failure would mean.
-fn blocks(members: &[Member], now: &[Standing]) -> Vec<bool> {
+/// Jobs whose children cannot run. A job cancelled because of a parent always blocks, even if its own failure would
+/// not.
+fn blocks(members: &[Member], now: &[MemberStatus]) -> Vec<bool> {
     let mut blocking = vec![false; members.len()];
     for (n, member) in members.iter().enumerate().filter(|(_, member)| member.undoes.is_none()) {
         let blocked = member.parents.iter().any(|parent| blocking[*parent]);
@@ -113,17 +114,18 @@ fn blocks(members: &[Member], now: &[Standing]) -> Vec<bool> {
 
 fn outcome(
     members: &[Member],
-    now: &[Standing],
+    now: &[MemberStatus],
     blocking: &[bool],
     compensates: bool,
 ) -> (Option<usize>, WorkflowState) {
     let work = || members.iter().zip(now).zip(blocking).filter(|((member, _), _)| member.undoes.is_none());
-    let undoing: Vec<(usize, Standing)> =
+    let undoing: Vec<(usize, MemberStatus)> =
         members.iter().zip(now).filter_map(|(member, now)| Some((member.undoes?, *now))).collect();
     if work().any(|((_, now), _)| !now.is_ended()) {
         return (None, WorkflowState::Running);
     }
-    let is = |now: &Standing, states: &[JobState]| matches!(now, Standing::Ended(s) if states.contains(s));
+    let is =
+        |now: &MemberStatus, states: &[JobState]| matches!(now, MemberStatus::Ended(s) if states.contains(s));
     let failed =
         work().any(|((_, now), blocks)| *blocks && is(now, &[JobState::Failed, JobState::DeadLetter]));
     let cancelled = work().any(|((_, now), _)| is(now, &[JobState::Cancelled, JobState::Superseded]));
@@ -145,7 +147,7 @@ fn outcome(
     let open = |n: &usize| {
         let member = &members[*n];
         let can = member.has_undo && member.undoes.is_none() && !undone(*n);
-        can && now[*n] == Standing::Ended(JobState::Completed)
+        can && now[*n] == MemberStatus::Ended(JobState::Completed)
     };
     match (0..members.len()).rev().find(open) {
         Some(next) => (Some(next), WorkflowState::Compensating),
@@ -158,17 +160,17 @@ fn outcome(
 pub(super) mod tests {
     use super::*;
 
-    pub(in crate::workflow) const DONE: Standing = Standing::Ended(JobState::Completed);
-    pub(in crate::workflow) const DEAD: Standing = Standing::Ended(JobState::DeadLetter);
-    pub(in crate::workflow) const CANCELLED: Standing = Standing::Ended(JobState::Cancelled);
-    use Standing::{Live, Waits};
+    pub(in crate::workflow) const DONE: MemberStatus = MemberStatus::Ended(JobState::Completed);
+    pub(in crate::workflow) const DEAD: MemberStatus = MemberStatus::Ended(JobState::DeadLetter);
+    pub(in crate::workflow) const CANCELLED: MemberStatus = MemberStatus::Ended(JobState::Cancelled);
+    use MemberStatus::{Live, Waits};
 
-    pub(in crate::workflow) fn member(standing: Standing, parents: &[usize]) -> Member {
-        Member { standing, parents: parents.to_vec(), goes_on: false, has_undo: true, undoes: None }
+    pub(in crate::workflow) fn member(status: MemberStatus, parents: &[usize]) -> Member {
+        Member { status, parents: parents.to_vec(), goes_on: false, has_undo: true, undoes: None }
     }
 
     /// a → b, c → d.
-    pub(in crate::workflow) fn diamond(states: [Standing; 4]) -> Vec<Member> {
+    pub(in crate::workflow) fn diamond(states: [MemberStatus; 4]) -> Vec<Member> {
         let [a, b, c, d] = states;
         vec![member(a, &[]), member(b, &[0]), member(c, &[0]), member(d, &[1, 2])]
     }
@@ -180,13 +182,13 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_new_workflow_begins_with_those_that_wait_for_nobody() {
+    fn a_new_workflow_starts_with_jobs_that_have_no_parents() {
         let got = wants(&diamond([Waits; 4]), OnFailure::Stop);
         assert_eq!(got, (vec![0], vec![], WorkflowState::Running));
     }
 
     #[test]
-    fn a_child_starts_with_the_end_of_its_last_parent() {
+    fn a_child_starts_when_its_last_parent_ends() {
         let running = WorkflowState::Running;
         assert_eq!(
             wants(&diamond([DONE, Waits, Waits, Waits]), OnFailure::Stop),
@@ -198,7 +200,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn stop_cancels_what_is_downstream_and_lets_the_rest_go_on() {
+    fn stop_cancels_what_is_downstream_and_the_rest_continues() {
         let got = wants(&diamond([DONE, DEAD, Live, Waits]), OnFailure::Stop);
         assert_eq!(got, (vec![], vec![3], WorkflowState::Running));
         let got = wants(&diamond([DONE, DEAD, DONE, CANCELLED]), OnFailure::Stop);
@@ -210,11 +212,11 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn continue_passes_over_a_failure_but_not_over_one_above() {
+    fn continue_ignores_a_failure_but_not_one_of_an_ancestor() {
         let mut members = diamond([DONE, DEAD, DONE, Waits]);
         members[1].goes_on = true;
         assert_eq!(wants(&members, OnFailure::Stop), (vec![3], vec![], WorkflowState::Running));
-        members[3].standing = DONE;
+        members[3].status = DONE;
         assert_eq!(wants(&members, OnFailure::Stop), (vec![], vec![], WorkflowState::Completed));
         let mut members = diamond([DEAD, Waits, Waits, Waits]);
         members[1].goes_on = true;
@@ -223,7 +225,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn compensate_stops_all_that_waits_then_undoes_from_the_end() {
+    fn compensate_cancels_waiting_jobs_then_undoes_the_last_first() {
         let policy = OnFailure::Compensate;
         let mut members = diamond([DONE, DEAD, Live, Waits]);
         members.push(member(Waits, &[2]));
@@ -233,14 +235,14 @@ pub(super) mod tests {
         assert_eq!(undo(&members), (Some(2), WorkflowState::Compensating));
         members.push(Member { undoes: Some(2), ..member(Live, &[]) });
         assert_eq!(undo(&members), (None, WorkflowState::Compensating));
-        members[4].standing = DONE;
+        members[4].status = DONE;
         assert_eq!(undo(&members), (Some(0), WorkflowState::Compensating));
         members.push(Member { undoes: Some(0), ..member(DONE, &[]) });
         assert_eq!(undo(&members), (None, WorkflowState::Compensated));
-        members[5].standing = DEAD;
+        members[5].status = DEAD;
         assert_eq!(undo(&members), (None, WorkflowState::Failed));
-        // Retried, it waits for nobody.
-        members[5].standing = Waits;
+        // When retried, it waits for no other job.
+        members[5].status = Waits;
         let again = advance(&members, policy);
         assert_eq!(
             (again.release, again.cancel, again.state),
@@ -249,7 +251,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn without_a_failure_or_something_to_undo_nothing_is_undone() {
+    fn nothing_is_undone_without_a_failure_or_a_compensating_job() {
         let completed = (vec![], vec![], WorkflowState::Completed);
         assert_eq!(wants(&diamond([DONE; 4]), OnFailure::Compensate), completed);
         let mut members = diamond([DONE, DEAD, DONE, CANCELLED]);
@@ -261,16 +263,16 @@ pub(super) mod tests {
 
     #[test]
     fn codes_are_one_to_one() {
-        for standing in [Waits, Live, DONE, DEAD, CANCELLED] {
-            assert_eq!(Standing::from_code(standing.code()), Some(standing));
+        for status in [Waits, Live, DONE, DEAD, CANCELLED] {
+            assert_eq!(MemberStatus::from_code(status.code()), Some(status));
         }
-        assert_eq!(Standing::from_code(2), None);
+        assert_eq!(MemberStatus::from_code(2), None);
     }
 
-    /// Random graphs run to their end in random order under random failures: no child starts before its parents ended, and
-    /// every workflow ends.
+    /// Runs random graphs in random order with random failures. No child starts before its parents ended, and every
+    /// workflow ends.
     #[test]
-    fn every_graph_comes_to_an_end_and_no_child_is_early() {
+    fn every_graph_ends_and_no_child_starts_early() {
         let mut seed = 0x2545_f491_4f6c_dd1d_u64;
         let mut below = move |n: usize| {
             seed ^= seed << 13;
@@ -293,31 +295,31 @@ pub(super) mod tests {
                 for n in step.release {
                     let parents = &members[n].parents;
                     assert!(
-                        parents.iter().all(|p| members[*p].standing.is_ended()),
+                        parents.iter().all(|p| members[*p].status.is_ended()),
                         "round {round}: {members:?}"
                     );
-                    members[n].standing = Live;
+                    members[n].status = Live;
                 }
                 for n in step.cancel {
-                    assert_eq!(members[n].standing, Waits);
-                    members[n].standing = CANCELLED;
+                    assert_eq!(members[n].status, Waits);
+                    members[n].status = CANCELLED;
                 }
                 if let Some(n) = step.undo {
                     members.push(Member { undoes: Some(n), has_undo: false, ..member(Live, &[]) });
                 }
-                let live: Vec<usize> = (0..members.len()).filter(|n| members[*n].standing == Live).collect();
+                let live: Vec<usize> = (0..members.len()).filter(|n| members[*n].status == Live).collect();
                 assert_eq!(step.state.is_ended(), live.is_empty(), "round {round}: {members:?}");
                 if live.is_empty() {
                     break step.state;
                 }
                 let n = live[below(live.len())];
-                members[n].standing = [DONE, DONE, DONE, DEAD, CANCELLED][below(5)];
+                members[n].status = [DONE, DONE, DONE, DEAD, CANCELLED][below(5)];
                 near += usize::from(follows_from_the_children(&members, n, policy));
                 steps += 1;
                 assert!(steps < 100, "round {round} does not end: {members:?}");
             };
-            assert!(members.iter().all(|member| member.standing.is_ended()), "round {round}: {members:?}");
-            if members.iter().all(|member| member.standing == DONE) {
+            assert!(members.iter().all(|member| member.status.is_ended()), "round {round}: {members:?}");
+            if members.iter().all(|member| member.status == DONE) {
                 assert_eq!(end, WorkflowState::Completed);
             }
             assert_eq!(advance(&members, policy).state, end, "deciding again changes nothing");
@@ -325,18 +327,18 @@ pub(super) mod tests {
         assert!(near > 1_000, "{near} ends were judged by their children");
     }
 
-    /// Where [`only_releases`] says so of the end of `n`, its children tell all there is to do.
+    /// If [`only_releases`] holds for the end of `n`, its children alone determine what to do.
     fn follows_from_the_children(members: &[Member], n: usize, policy: OnFailure) -> bool {
-        let Standing::Ended(state) = members[n].standing else { return false };
+        let MemberStatus::Ended(state) = members[n].status else { return false };
         if members[n].undoes.is_some() || !only_releases(state, members[n].goes_on) {
             return false;
         }
         let next = advance(members, policy);
-        let ended = |p: &usize| members[*p].standing.is_ended();
-        let ripe = |m: &Member| m.standing == Waits && m.parents.contains(&n) && m.parents.iter().all(ended);
+        let ended = |p: &usize| members[*p].status.is_ended();
+        let ripe = |m: &Member| m.status == Waits && m.parents.contains(&n) && m.parents.iter().all(ended);
         let children: Vec<usize> = (0..members.len()).filter(|c| ripe(&members[*c])).collect();
         assert_eq!((next.release, next.cancel), (children, vec![]), "after {n}: {members:?}");
-        if !members.iter().all(|member| member.standing.is_ended()) {
+        if !members.iter().all(|member| member.status.is_ended()) {
             assert_eq!((next.undo, next.state), (None, WorkflowState::Running), "after {n}: {members:?}");
         }
         true

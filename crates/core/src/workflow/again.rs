@@ -1,42 +1,42 @@
-//! What a retry wakes up again.
+//! Which jobs of a workflow a retry brings back.
 
-use super::{Member, OnFailure, Standing, advance};
+use super::{Member, MemberStatus, OnFailure, advance};
 use crate::JobState;
 
-/// What has to be written for a retry, before [`advance`] looks at what came of it.
+/// What to write for a retry, before [`advance`] is applied to the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Again {
-    /// From their end back to waiting.
+    /// Ended jobs that return to waiting.
     pub revive: Vec<usize>,
 }
 
-/// `wanted` are retried: those among them that failed, died or were cancelled, and with them what was cancelled below
-/// them. One whose parents cannot end well any more stays as it is. Once undoing has begun only what undoes can be retried:
-/// completed jobs were taken back, and the rest cannot be built on them.
+/// Retries those of `wanted` that failed, died or were cancelled, together with the jobs cancelled below them. A job
+/// stays as it is if one of its parents can no longer succeed. Once compensation has begun, only compensating jobs can
+/// be retried: completed jobs were undone, so others cannot build on them.
 pub fn again(members: &[Member], on_failure: OnFailure, wanted: &[usize]) -> Again {
     let undoing = members.iter().any(|member| member.undoes.is_some());
     let mut chosen = vec![false; members.len()];
     for n in wanted {
         let may = !undoing || members[*n].undoes.is_some();
-        chosen[*n] = may && can_return(members[*n].standing);
+        chosen[*n] = may && can_return(members[*n].status);
     }
     let mut below = chosen.clone();
     for (n, member) in members.iter().enumerate() {
-        let cancelled = member.standing == Standing::Ended(JobState::Cancelled);
+        let cancelled = member.status == MemberStatus::Ended(JobState::Cancelled);
         below[n] |= cancelled && !undoing && member.parents.iter().any(|parent| below[*parent]);
     }
     let mut then = members.to_vec();
     for (n, member) in then.iter_mut().enumerate() {
         if below[n] {
-            member.standing = Standing::Waits;
+            member.status = MemberStatus::Waits;
         }
     }
     let stopped = advance(&then, on_failure).cancel;
     Again { revive: (0..members.len()).filter(|n| below[*n] && !stopped.contains(n)).collect() }
 }
 
-fn can_return(standing: Standing) -> bool {
-    matches!(standing, Standing::Ended(state) if state.can_replay())
+fn can_return(status: MemberStatus) -> bool {
+    matches!(status, MemberStatus::Ended(state) if state.can_replay())
 }
 
 #[cfg(test)]
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn what_still_cannot_run_stays_cancelled() {
+    fn jobs_that_still_cannot_run_stay_cancelled() {
         let members = diamond([DONE, DEAD, DEAD, CANCELLED]);
         assert_eq!(revived(&members, &[3]), Vec::<usize>::new());
         assert_eq!(revived(&members, &[1]), [1]);
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn once_undoing_began_only_that_is_retried() {
+    fn once_compensation_began_only_compensating_jobs_are_retried() {
         let mut members = diamond([DONE, DEAD, DONE, CANCELLED]);
         members.push(Member { undoes: Some(2), ..member(DEAD, &[]) });
         let got = again(&members, OnFailure::Compensate, &[0, 1, 2, 3, 4]);

@@ -1,17 +1,18 @@
-//! Which sets of names and parents are a workflow: every rule that is broken, with the field, before anything is written.
+//! Validates names and parents of a workflow. Reports every problem with its field.
 
 use std::collections::{BTreeSet, HashMap};
 
 use crate::Invalid;
 use crate::input::shown;
 
-/// Jobs of one workflow, undoing ones not counted.
+/// Maximum number of jobs, not counting compensating ones.
 pub const MAX_JOBS: usize = 1_000;
-/// Entries of all its jobs' `after` together. Each is kept with both of its jobs and read whenever one of them ends.
+/// Maximum total length of all `after` lists. Each entry is stored with both of its jobs and read whenever one of them
+/// ends.
 pub const MAX_EDGES: usize = 10_000;
 
-/// A job by its name with those of the jobs it runs after. The answer is an order in which parents stand before their
-/// children and, apart from that, jobs as they were given: for each place the job and the places of its parents.
+/// Takes each job's name and the names of its parents. Returns an order with parents before children that otherwise
+/// keeps the given order: for each position, the job and the positions of its parents.
 pub fn check(jobs: &[(&str, Vec<&str>)]) -> Result<Vec<(usize, Vec<usize>)>, Invalid> {
     let mut invalid = Invalid::default();
     if jobs.is_empty() {
@@ -56,7 +57,7 @@ pub fn check(jobs: &[(&str, Vec<&str>)]) -> Result<Vec<(usize, Vec<usize>)>, Inv
     order(jobs, &parents)
 }
 
-/// The first job whose parents are all placed is next.
+/// Next is the first job whose parents are all placed.
 fn order(
     jobs: &[(&str, Vec<&str>)],
     parents: &[BTreeSet<usize>],
@@ -87,11 +88,11 @@ fn order(
     let cycle = cycle(parents, &place);
     let names: Vec<&str> = cycle.iter().map(|n| jobs[*n].0).collect();
     let first = cycle.first().copied().unwrap_or(0);
-    let rule = format!("goes in a circle: {}", names.join(" after "));
+    let rule = format!("has a cycle: {}", names.join(" after "));
     Err(Invalid::one(format!("jobs[{first}].after"), rule))
 }
 
-/// Every job without a place has a parent without one: going from parent to parent must come back.
+/// Every unplaced job has an unplaced parent, so following parents must lead back to a job already visited.
 fn cycle(parents: &[BTreeSet<usize>], place: &[usize]) -> Vec<usize> {
     let unplaced = |n: &usize| place[*n] == usize::MAX;
     let mut way: Vec<usize> = Vec::new();
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_workflow_is_refused_with_field_and_rule() {
+    fn an_invalid_workflow_is_refused_with_field_and_rule() {
         assert_eq!(refused(&[]), "jobs: must not be empty");
         let twice = refused(&[("a", vec![]), ("a", vec![])]);
         assert_eq!(twice, "jobs[1].name: is also the name of jobs[0]");
@@ -160,9 +161,9 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_is_named() {
+    fn a_cycle_is_named() {
         let circle =
             [("in", vec![]), ("a", vec!["in", "c"]), ("b", vec!["a"]), ("c", vec!["b"]), ("z", vec!["a"])];
-        assert_eq!(refused(&circle), "jobs[1].after: goes in a circle: a after c after b after a");
+        assert_eq!(refused(&circle), "jobs[1].after: has a cycle: a after c after b after a");
     }
 }

@@ -1,11 +1,11 @@
 //! Workflows: jobs that wait for others.
 //!
-//! A **workflow** is a set of jobs written together, each of which may name others it runs after: its **parents**. A job that
-//! waits for parents stands in no queue; the transaction that ends its last parent puts it into its own. What the end of a job
-//! means for the others is [`advance`]'s, what a retry wakes up again is [`again`]'s, and what may be written at all is
-//! [`check`]'s. All of it is decided from how every job of the workflow stands, so deciding twice changes nothing.
+//! A **workflow** is a set of jobs enqueued together. Each may run after others, its **parents**. A job that waits for
+//! parents is in no queue; the transaction that ends its last parent enqueues it. [`advance`] decides what the end of a
+//! job means for the others, [`again`] what a retry brings back, and [`check`] which workflows are valid. All three
+//! depend only on the status of every job, so applying them twice changes nothing.
 //!
-//! Owns the rules and the words; the stores ask under the workflow's lock and write down the answer.
+//! Pure: a store calls them under the workflow's lock and writes the result.
 
 mod advance;
 mod again;
@@ -13,7 +13,7 @@ mod check;
 mod new;
 mod state;
 
-pub use advance::{Advance, Member, Standing, advance, only_releases};
+pub use advance::{Advance, Member, MemberStatus, advance, only_releases};
 pub use again::{Again, again};
 pub use check::{MAX_EDGES, MAX_JOBS, check};
 pub use new::{NewMember, NewWorkflow, Undo};

@@ -1,4 +1,4 @@
-//! A workflow on its way into a store.
+//! A workflow before it is stored.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::OnFailure;
 use crate::time::micros;
 use crate::{KindId, NewJob, QueueId, RunAt, StoreError};
 
-/// Checked: parents stand before their children.
+/// Validated: parents come before their children.
 #[derive(Clone, Debug)]
 pub struct NewWorkflow {
     pub name: Option<String>,
@@ -17,7 +17,7 @@ pub struct NewWorkflow {
 }
 
 impl NewWorkflow {
-    /// For each place those of its children, ascending.
+    /// The indexes of each member's children, ascending.
     pub fn children(&self) -> Vec<Vec<usize>> {
         let mut children = vec![Vec::new(); self.members.len()];
         for (no, member) in self.members.iter().enumerate() {
@@ -32,16 +32,16 @@ impl NewWorkflow {
 #[derive(Clone, Debug)]
 pub struct NewMember {
     pub name: String,
-    /// Without unique and idempotency key: the place of a job in its workflow cannot be taken by another.
+    /// Without unique and idempotency keys: no other job can take its place in the workflow.
     pub job: NewJob,
-    /// Places of its parents, all of them before its own.
+    /// Indexes of its parents, all smaller than its own.
     pub parents: Vec<usize>,
-    /// Its failure is passed over: children run all the same.
+    /// If it fails, its children run anyway.
     pub goes_on: bool,
     pub undo: Option<Undo>,
 }
 
-/// The job that undoes another once that has completed.
+/// The compensating job for another that has completed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undo {
     pub kind: KindId,
@@ -52,7 +52,7 @@ pub struct Undo {
     pub payload: Vec<u8>,
 }
 
-/// An [`Undo`] but its payload, as it is kept. Rows outlive the process: fields may be added, none renamed.
+/// [`Undo`] as stored, without its payload. Rows outlive the binary: add fields, never rename them.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     kind: i32,
@@ -94,7 +94,7 @@ impl Undo {
             max_attempts: self.max_attempts,
             timeout_us: self.timeout.map(micros),
         };
-        // A struct of plain values cannot fail to be written.
+        // Serializing plain values cannot fail.
         serde_json::to_string(&kept).unwrap_or_default()
     }
 
@@ -111,9 +111,9 @@ impl Undo {
 mod tests {
     use super::*;
 
-    /// Rows written by an older binary are read by this one.
+    /// Rows of an older binary must stay readable.
     #[test]
-    fn a_kept_undo_comes_back() {
+    fn a_stored_undo_is_read_back() {
         let undo = Undo {
             kind: KindId(3),
             queue: QueueId(1),

@@ -1,17 +1,17 @@
-//! The words for how a workflow stands and for what a failure does to it.
+//! The states of a workflow, and the policies for a failed job.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What a job that ends without success means for the rest.
+/// What a job that ends without success means for the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
-    /// What waits for it, directly or not, is cancelled.
+    /// Jobs that wait for it, directly or indirectly, are cancelled.
     #[default]
     Stop,
-    /// Its children run all the same and are told.
+    /// Its children run anyway and can see its state.
     Continue,
-    /// Whatever waits is cancelled; when the rest has ended, completed jobs are undone, the last one first.
+    /// All waiting jobs are cancelled. When the rest has ended, completed jobs are undone, the last one first.
     Compensate,
 }
 
@@ -26,7 +26,7 @@ impl OnFailure {
         }
     }
 
-    /// What the `on_failure` column holds.
+    /// Stored in the `on_failure` column.
     pub fn code(self) -> i16 {
         self as i16
     }
@@ -55,16 +55,16 @@ impl FromStr for OnFailure {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkflowState {
-    /// Something of it waits, stands in a queue or runs.
+    /// A job waits, is queued or runs.
     Running,
     Completed,
-    /// A job failed, and its failure was not to be passed over.
+    /// A job failed that must not.
     Failed,
-    /// Nothing failed, but something was cancelled.
+    /// No job failed, but some were cancelled.
     Cancelled,
     /// Completed jobs are being undone.
     Compensating,
-    /// All that could be undone was.
+    /// Everything that can be undone has been.
     Compensated,
 }
 
@@ -84,7 +84,7 @@ impl WorkflowState {
         }
     }
 
-    /// What the `state` column holds.
+    /// Stored in the `state` column.
     pub fn code(self) -> i16 {
         self as i16
     }
@@ -93,7 +93,7 @@ impl WorkflowState {
         WorkflowState::ALL.into_iter().find(|state| state.code() == code)
     }
 
-    /// Nothing of it will run unless somebody retries it.
+    /// No job will run unless an operator retries it.
     pub fn is_ended(self) -> bool {
         !matches!(self, Running | Compensating)
     }

@@ -1,7 +1,7 @@
 //! Budgets with their figures, and an operator's changes of one month.
 
 use windlass_core::audit::Actor;
-use windlass_core::budget::{Amount, BudgetChange, BudgetSpec, Month, Standing};
+use windlass_core::budget::{Amount, BudgetChange, BudgetMonth, BudgetSpec, Month};
 use windlass_core::input::shown;
 use windlass_core::store::{Budget, Changed, Costs, Live};
 use windlass_core::{Invalid, StoreError};
@@ -23,7 +23,7 @@ impl Client {
     pub async fn budgets(&self) -> Result<Vec<(Budget, Costs)>, StoreError> {
         let mut budgets = Vec::new();
         for budget in self.store().budgets().await? {
-            let costs = self.store().costs(&budget.spec.name, budget.standing.month).await?;
+            let costs = self.store().costs(&budget.spec.name, budget.figures.month).await?;
             budgets.push((budget, costs));
         }
         Ok(budgets)
@@ -34,7 +34,7 @@ impl Client {
         &self,
         name: &str,
         months: u32,
-    ) -> Result<(BudgetSpec, Vec<Standing>), OperateError> {
+    ) -> Result<(BudgetSpec, Vec<BudgetMonth>), OperateError> {
         let budget = self.known_budget(name).await?;
         let standings = self.store().history(name, months).await?.unwrap_or_default();
         Ok((budget.spec, standings))
@@ -48,7 +48,7 @@ impl Client {
         said: &MonthChange,
         found: Invalid,
         actor: &Actor,
-    ) -> Result<(BudgetSpec, Standing), OperateError> {
+    ) -> Result<(BudgetSpec, BudgetMonth), OperateError> {
         let MonthChange { limit, tokens, reset } = *said;
         // Without a month the rest is checked all the same; any month does for that.
         let checked = month.unwrap_or(Month::of(windlass_core::Time(0)));
@@ -65,7 +65,7 @@ impl Client {
             EngineError::Store(error) => OperateError::Store(error),
         })?;
         match changed {
-            Changed::Done { standing, .. } => Ok((budget.spec, standing)),
+            Changed::Done { figures, .. } => Ok((budget.spec, figures)),
             Changed::Unknown => Err(missing(name, &[])),
             Changed::Over => {
                 let why = format!("{month} is over and its books are closed; nothing was written");

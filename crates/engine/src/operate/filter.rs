@@ -88,7 +88,7 @@ impl Client {
 /// Sorted, each once.
 fn ids(words: &[String], refuse: &mut impl FnMut(&str, String)) -> Vec<JobId> {
     if words.len() > MAX_BATCH {
-        refuse("ids", format!("has {} entries; at most {MAX_BATCH} are taken", words.len()));
+        refuse("ids", format!("has {} entries; at most {MAX_BATCH} are allowed", words.len()));
     }
     let mut ids: Vec<JobId> = words.iter().filter_map(|id| id.parse().ok()).collect();
     if ids.len() < words.len() {

@@ -1,8 +1,8 @@
 //! Reads, as the store answers them.
 
 use windlass_core::store::{
-    Act, ActFilter, BackupNote, DEAD_SHOWN, DeadCount, JobDetail, JobFilter, Overruled, Page, QueueState,
-    Rollup, ScheduleRecord, WorkerRow, WorkflowDetail, WorkflowFilter, WorkflowRecord,
+    AuditFilter, AuditRecord, BackupNote, DEAD_SHOWN, DeadCount, JobDetail, JobFilter, LiveOverride, Page,
+    QueueState, Rollup, ScheduleRecord, WorkerRow, WorkflowDetail, WorkflowFilter, WorkflowRecord,
 };
 use windlass_core::{JobId, JobRecord, KindSpec, StoreError, Time, WorkflowId};
 
@@ -47,8 +47,8 @@ impl Client {
     }
 
     /// Values that an operator set live, in place of configured ones.
-    pub async fn overruled(&self) -> Result<Vec<Overruled>, StoreError> {
-        self.store().overruled().await
+    pub async fn live_overrides(&self) -> Result<Vec<LiveOverride>, StoreError> {
+        self.store().live_overrides().await
     }
 
     /// Statistics per minute since then.
@@ -108,7 +108,7 @@ impl Client {
     }
 
     /// Audit lines, newest first.
-    pub async fn audit(&self, filter: &ActFilter) -> Result<Vec<Act>, StoreError> {
+    pub async fn audit(&self, filter: &AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
         self.store().audit(filter).await
     }
 }

@@ -1,7 +1,7 @@
 //! What a caller does with schedules: put, pause, run now, delete. A call of the application itself has no actor and
 //! leaves no audit line.
 
-use windlass_core::audit::{Actor, Note};
+use windlass_core::audit::{Actor, NewAudit};
 use windlass_core::schedule::{ScheduleSpec, check_free};
 use windlass_core::store::{Enqueued, SchedulePut, ScheduleRecord};
 use windlass_core::{Invalid, StoreError};
@@ -72,7 +72,7 @@ impl Client {
         let mut tx = self.store().begin().await?;
         let enqueued = self.watched(self.store().enqueue_in(tx.tx(), &jobs).await)?.pop();
         if let Some(note) =
-            enqueued.filter(|job| !job.duplicate).and_then(|job| Note::schedule_run(name, job.id))
+            enqueued.filter(|job| !job.duplicate).and_then(|job| NewAudit::schedule_run(name, job.id))
         {
             self.store().note_in(tx.tx(), actor, &note).await?;
         }

@@ -248,7 +248,7 @@ impl Dispatcher {
             if suspect == Some(false)
                 && let Ok(claimed) = &result
                 && let Some(job) = claimed.jobs.first()
-                && let Err(error) = store.in_company(job.token).await
+                && let Err(error) = store.clear_alone(job.token).await
             {
                 result = Err(error);
             }
@@ -336,7 +336,9 @@ impl Dispatcher {
         known.dedup();
         self.claims.disowning = true;
         let (store, worker) = (self.client.store().clone(), self.worker_id());
-        self.spawn(async move { Event::Disowned(answered("disown", store.disown(worker, &known)).await) });
+        self.spawn(async move {
+            Event::Disowned(answered("release_unknown", store.release_unknown(worker, &known)).await)
+        });
     }
 
     pub(super) fn disowned(&mut self, result: Result<u64, StoreError>, now: Instant) {
@@ -354,7 +356,7 @@ impl Dispatcher {
     fn release(&mut self, token: Token) {
         let store = self.client.store().clone();
         tokio::spawn(async move {
-            if let Err(error) = store.in_company(token).await {
+            if let Err(error) = store.clear_alone(token).await {
                 tracing::warn!(error = error.chain(), "a suspect could not be released from quarantine");
             }
         });

@@ -318,7 +318,7 @@ fn told(event: &Event) -> Option<String> {
         Event::Measured { result: answer, .. } => result("measure".to_owned(), answer),
         Event::LimitsReported(answer) => result("limits".to_owned(), answer),
         Event::Ticked { result: answer, .. } => result("tick".to_owned(), answer),
-        Event::Disowned(answer) => result("disown".to_owned(), answer),
+        Event::Disowned(answer) => result("release_unknown".to_owned(), answer),
         Event::Reported => Some("reports".to_owned()),
     }
 }

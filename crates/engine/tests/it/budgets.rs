@@ -59,8 +59,8 @@ async fn budget(client: &Client) -> Budget {
 }
 
 async fn sums(client: &Client) -> (i64, i64) {
-    let standing = budget(client).await.standing;
-    (standing.settled.amount.cents(), standing.reserved.amount.cents())
+    let figures = budget(client).await.figures;
+    (figures.settled.amount.cents(), figures.reserved.amount.cents())
 }
 
 /// State, counted runs, and the time of the next run.
@@ -164,7 +164,7 @@ on_both! {
         let mut sweeper = Sweeper::new(place.store.clone(), Duration::from_secs(60));
         sweeper.tick(Instant::now()).await.unwrap();
         assert_eq!(sums(&client).await, (30, 0));
-        let month = budget(&client).await.standing.month;
+        let month = budget(&client).await.figures.month;
         let ledger = place.store.ledger("ai", month, 10).await.unwrap();
         assert_eq!((ledger.len(), ledger[0].how), (1, Booked::Leaked));
     }
@@ -191,7 +191,7 @@ on_both! {
     async fn an_operators_change_is_checked_and_raises_its_alerts(place: Place) {
         let client = client(place).await;
         run(&client, r#"{"asks": 80, "costs": 80}"#).await;
-        let nothing = BudgetChange::new("ai", budget(&client).await.standing.month, None);
+        let nothing = BudgetChange::new("ai", budget(&client).await.figures.month, None);
         assert!(matches!(client.change_budget(&nothing).await, Err(EngineError::Invalid(_))));
         let lower = BudgetChange { limit: Some(Live::Set(Some(Amount::from_cents(100)))), ..nothing };
         assert!(matches!(client.change_budget(&lower).await.unwrap(), Changed::Done { .. }));

@@ -1,4 +1,4 @@
-//! Budgets among the metrics: where each stands, what each kind has cost, which alerts fired, and what this process refused.
+//! Metrics of budgets: usage, cost per kind, alerts, and refusals in this process.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use windlass_engine::Meter;
 
 use super::text::Text;
 
-/// Read for one scrape: a budget and what its money of this month went to.
+/// A budget and its costs this month, read for one scrape.
 pub(super) type Figure = (Budget, Costs);
 
-/// Nothing where no budget is configured.
+/// Writes nothing if no budget is configured.
 pub(super) fn database(text: &mut Text, figures: &[Figure]) {
     if figures.is_empty() {
         return;
@@ -19,19 +19,19 @@ pub(super) fn database(text: &mut Text, figures: &[Figure]) {
     type Read = fn(&Budget) -> Option<f64>;
     let per_budget: [(&str, &str, Read); 5] = [
         ("windlass_budget_percent_used", "Settled plus reserved, of this month's limit.", |b| {
-            Some(b.standing.percent())
+            Some(b.figures.percent())
         }),
         ("windlass_budget_limit_units", "This month's limit in units of its currency.", |b| {
-            b.standing.limits.amount.map(|limit| limit.units())
+            b.figures.limits.amount.map(|limit| limit.units())
         }),
         ("windlass_budget_used_units", "Settled plus reserved this month.", |b| {
-            Some(b.standing.used().amount.units())
+            Some(b.figures.used().amount.units())
         }),
         ("windlass_budget_limit_tokens", "This month's limit of tokens.", |b| {
-            b.standing.limits.tokens.map(|limit| limit as f64)
+            b.figures.limits.tokens.map(|limit| limit as f64)
         }),
         ("windlass_budget_used_tokens", "Tokens settled and reserved this month.", |b| {
-            Some(b.standing.used().tokens as f64)
+            Some(b.figures.used().tokens as f64)
         }),
     ];
     for (name, help, read) in per_budget {
@@ -51,7 +51,7 @@ pub(super) fn database(text: &mut Text, figures: &[Figure]) {
         }
     }
     let name = "windlass_budget_alerts";
-    text.gauge(name, "Alerts of this month that stand, whichever process set them off.");
+    text.gauge(name, "Active alerts of this month, fired by any process.");
     for (budget, _) in figures {
         for level in Level::ALL {
             let count = budget.alerts.iter().filter(|fired| fired.threshold.level == level).count();
@@ -66,7 +66,7 @@ const DOLLARS: &str = "USD";
 /// Under legacy names.
 fn documents(text: &mut Text, figures: &[Figure]) {
     let name = "job_budget_consumed_dollars";
-    text.counter(name, "Dollars booked this month by kind of job; begins anew with each month.");
+    text.counter(name, "Dollars booked this month by kind of job; restarts each month.");
     let mut kinds = BTreeMap::<&str, f64>::new();
     let dollars = figures.iter().filter(|(budget, _)| budget.spec.currency == DOLLARS);
     for cost in dollars.flat_map(|(_, costs)| &costs.by_kind) {
@@ -78,14 +78,14 @@ fn documents(text: &mut Text, figures: &[Figure]) {
     if let Some((budget, _)) = figures.iter().find(|(budget, _)| budget.spec.name == AI) {
         let name = "ai_budget_percent_used";
         text.gauge(name, "Settled plus reserved of the budget `ai`, of this month's limit.");
-        text.sample(name, &[], budget.standing.percent());
+        text.sample(name, &[], budget.figures.percent());
     }
 }
 
-/// What was counted in this process.
+/// Counted in this process.
 pub(super) fn process(text: &mut Text, meter: &Meter) {
     let name = "windlass_budget_alerts_total";
-    text.counter(name, "Alerts that fired since this process started, whichever process set them off.");
+    text.counter(name, "Alerts fired by any process since this process started.");
     for ((budget, level), count) in meter.alerts() {
         text.sample(name, &[("budget", &budget), ("level", level.name())], count as f64);
     }

@@ -1,8 +1,8 @@
-//! `/metrics`: what this process and its database look like, as Prometheus text.
+//! `/metrics`: this process and its database, in Prometheus text format.
 //!
-//! Owns names, types and help of every series. Canonical ones start with `windlass_`; legacy names, which existing
-//! dashboards read, stand beside them. A figure that cannot be read is left out, and `windlass_store_up` says so: a scrape never fails because
-//! the database does.
+//! Owns the name, type and help text of every series. Canonical names start with `windlass_`. Legacy names, which
+//! existing dashboards use, are served too. Values that cannot be read are left out and `windlass_store_up` is 0: a
+//! scrape never fails because of the database.
 
 mod budgets;
 mod names;
@@ -47,7 +47,7 @@ pub(crate) async fn render(app: &App) -> String {
     text.into_string()
 }
 
-/// Everything that is asked of the database for one scrape.
+/// Everything read from the database for one scrape.
 struct Figures {
     queues: Vec<Figure>,
     workers: usize,
@@ -84,7 +84,7 @@ fn database(text: &mut Text, figures: &Figures) {
     let per_queue: [(&str, &str, Read); 11] = [
         ("windlass_queue_depth", "Jobs that are due, counted up to 10000.", |f| Some(f.queue.depth as f64)),
         ("windlass_queue_running", "Jobs that are leased.", |f| Some(f.queue.running as f64)),
-        ("windlass_queue_scheduled", "Jobs whose time lies ahead, counted up to 10000.", |f| {
+        ("windlass_queue_scheduled", "Jobs whose run_at is in the future, counted up to 10000.", |f| {
             Some(f.queue.scheduled as f64)
         }),
         ("windlass_queue_oldest_due_age_seconds", "How long the oldest due job has been due.", |f| {
@@ -98,10 +98,10 @@ fn database(text: &mut Text, figures: &Figures) {
         }),
         (
             "windlass_queue_latency_p95_seconds",
-            "Due-to-finished of 95 % of the last hour's jobs, at most.",
+            "Upper bound of the time from due to finished for 95 % of the last hour's jobs.",
             |f| f.p95,
         ),
-        ("windlass_queue_sla_seconds", "Due-to-finished bound for 95 % of jobs.", |f| {
+        ("windlass_queue_sla_seconds", "Target time from due to finished for 95 % of jobs.", |f| {
             f.queue.spec.sla.map(|sla| sla.as_secs_f64())
         }),
         (
@@ -127,7 +127,7 @@ fn database(text: &mut Text, figures: &Figures) {
         }
     }
     let name = "windlass_dead_letters";
-    let help = "Jobs that nobody will run again by themselves, counted among the newest 10000 of all queues.";
+    let help = "Failed jobs and dead letters, counted among the newest 10000 of all queues.";
     text.gauge(name, help);
     for figure in &figures.queues {
         for (state, count) in [(FAILED, figure.failed), (DEAD, figure.dead)] {
@@ -140,7 +140,7 @@ fn database(text: &mut Text, figures: &Figures) {
     budgets::database(text, &figures.budgets);
 }
 
-/// Over all workers: those that only work have no metrics of their own.
+/// Across all workers, because processes that only work serve no metrics.
 fn permits(text: &mut Text, resources: &[ResourceTotal]) {
     type Read = fn(&ResourceTotal) -> u64;
     let gauges: [(&str, &str, Read); 2] = [
@@ -162,7 +162,7 @@ fn permits(text: &mut Text, resources: &[ResourceTotal]) {
     }
 }
 
-/// What the workers of this process ran, under canonical and legacy names.
+/// Runs of this process's workers, under canonical and legacy names.
 fn runs(text: &mut Text, app: &App) {
     let catalog = app.client.catalog();
     let series = app.client.meter().runs();
@@ -183,7 +183,7 @@ fn runs(text: &mut Text, app: &App) {
         }
     }
     for (name, kind_label) in [("windlass_job_retries_total", "kind"), ("job_retry_total", "job_type")] {
-        text.counter(name, "Runs that ended in another try, in this process.");
+        text.counter(name, "Runs in this process that ended with a retry.");
         for (kind, queue, series) in named.iter().filter(|(_, _, series)| series.status == "retry") {
             text.sample(name, &[(kind_label, *kind), ("queue", *queue)], series.runs.count as f64);
         }

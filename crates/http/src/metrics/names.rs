@@ -1,4 +1,4 @@
-//! The engine's own series by name, so that no part takes one of them.
+//! Names of the engine's own series, so that no part can use one of them.
 
 const NAMES: &[&str] = &[
     "ai_budget_percent_used",
@@ -52,9 +52,9 @@ pub(crate) fn names() -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// Every literal that the other files of this folder give to a family stands in the list, and nothing else does.
+    /// The list equals the literals that the other files of this folder pass to metric families.
     #[test]
-    fn the_list_is_what_is_written() {
+    fn the_list_equals_the_series_in_the_source() {
         let sources = [include_str!("mod.rs"), include_str!("budgets.rs"), include_str!("process.rs")];
         let mut written: Vec<&str> = Vec::new();
         for word in sources.iter().flat_map(|source| source.split('"')) {

@@ -1,10 +1,10 @@
-//! Series that parts bring.
+//! Metrics of parts.
 
 use windlass_pack::metrics::{Measure, Metrics};
 
 use super::text::Text;
 
-/// Every declared series, also one without samples. A part that cannot read its figures is left out of this scrape.
+/// Writes every declared series, even without samples. A part that cannot read its values is left out of this scrape.
 pub(super) async fn add(text: &mut Text, metrics: &Metrics) {
     let samples = match (metrics.collect)().await {
         Ok(samples) => samples.0,

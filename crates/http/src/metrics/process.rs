@@ -1,15 +1,16 @@
-//! What Linux says about this process. Elsewhere, or where a file cannot be read, the series are left out.
+//! Process metrics from Linux. Left out on other systems, or if a file cannot be read.
 
 use std::fs;
 
 use super::text::Text;
 
-/// What `/proc` counts in: fixed by the kernel's interface on every architecture we build for.
+/// The unit of times in `/proc`; the same on every architecture we build for.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 pub(super) fn add(text: &mut Text) {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name may hold spaces and brackets, so fields are counted from its last bracket: the third comes first.
+    // The process name may contain spaces and parentheses, so fields are counted after the last one: the third field
+    // comes first.
     let fields: Vec<&str> =
         stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect()).unwrap_or_default();
     let field = |number: usize| fields.get(number - 3).and_then(|text| text.parse::<f64>().ok());
@@ -31,7 +32,7 @@ pub(super) fn add(text: &mut Text) {
     }
     if let Ok(open) = fs::read_dir("/proc/self/fd") {
         text.gauge("process_open_fds", "Open file handles.");
-        // One of them is the folder that is being read.
+        // One of them is the directory being read.
         text.sample("process_open_fds", &[], open.count().saturating_sub(1) as f64);
     }
     if let Some(most) = most_files() {

@@ -1,4 +1,4 @@
-//! The Prometheus text format: HELP and TYPE before each family, values escaped, one label on every series.
+//! The Prometheus text format: HELP and TYPE before each family, escaped values, one label on every series.
 
 use std::fmt::Write;
 
@@ -45,7 +45,7 @@ impl Text {
         let _ = writeln!(self.out, "}} {value}");
     }
 
-    /// `counts` per bucket, the open one last; the format wants them summed up.
+    /// `counts` per bucket, the open one last. The format requires cumulative counts.
     pub(super) fn buckets(
         &mut self,
         name: &str,

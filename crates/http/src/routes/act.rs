@@ -1,4 +1,4 @@
-//! Retry, cancel and delete: one job by its id, many by a filter.
+//! Retry, cancel and delete: one job by id, or many by a filter.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::{Table, job_id, jobs, route};
 use crate::app::App;
 use crate::view::{BulkView, DetailView, State};
 
-/// A filter may name this many ids: twenty bytes each.
+/// A filter may contain this many ids, at twenty bytes each.
 const BULK_BODY: usize = 20 * SMALL_BODY;
 
 pub(super) fn routes(app: &Table) -> Vec<Route> {
@@ -30,7 +30,7 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
         )
         .needs(Scope::Operate)
         .path("id", "Id of the job")
-        .json::<DetailView>(200, "The job; superseded when it met a waiting twin"),
+        .json::<DetailView>(200, "The job; superseded if a waiting job has its unique key"),
         route(
             app,
             Method::POST,
@@ -48,12 +48,12 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
             Method::DELETE,
             "/v1/jobs/{id}",
             "delete_job",
-            "Delete a finished job with everything it left",
+            "Delete a finished job with its attempts and logs",
             delete,
         )
         .needs(Scope::Operate)
         .path("id", "Id of the job")
-        .answers(204, "It is gone", Answered::Nothing),
+        .answers(204, "Deleted", Answered::Nothing),
         route(
             app,
             Method::POST,
@@ -65,7 +65,7 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
         .needs(Scope::Operate)
         .example(json!({ "action": "retry", "filter": { "state": ["dead_letter"], "kind": "FAIL" } }))
         .body::<BulkOf>(BULK_BODY)
-        .json::<BulkView>(200, "What became of them"),
+        .json::<BulkView>(200, "Counts of what was done"),
     ]
 }
 
@@ -81,7 +81,7 @@ async fn delete(app: Arc<App>, call: Call) -> Answer {
     act(&app, &call, Action::Delete, &[]).await
 }
 
-/// `only` narrows the states a route is about; a job in another one is not found there.
+/// `only` limits the route to some states; a job in another state is not found.
 pub(super) async fn act(app: &App, call: &Call, action: Action, only: &[JobState]) -> Answer {
     let id = job_id(call)?;
     let (status, detail) = match app.client.act_on_job(id, only, action, call.actor()).await? {
@@ -103,8 +103,8 @@ struct BulkOf;
 impl Shape for BulkOf {
     fn schema(schemas: &mut Schemas) -> Value {
         schemas.object("BulkAction", "One action on every job that matches.", |bulk| {
-            bulk.required::<ActionOf>("action", "retry also replays dead letters");
-            bulk.required::<FilterOf>("filter", "All conditions hold; at least one has to be given");
+            bulk.required::<ActionOf>("action", "retry also applies to dead letters");
+            bulk.required::<FilterOf>("filter", "All conditions must hold; at least one is required");
         })
     }
 }

@@ -1,11 +1,11 @@
-//! What operators did.
+//! The audit.
 
 use std::sync::Arc;
 
 use axum::http::Method;
 use serde_json::json;
 use windlass_core::Time;
-use windlass_core::store::ActFilter;
+use windlass_core::store::AuditFilter;
 use windlass_pack::paging::{Paging, paged};
 use windlass_pack::{Answer, Call, Problem, Route, Scope, ok};
 
@@ -16,12 +16,12 @@ use crate::view::{ActView, ListView};
 pub(super) fn routes(app: &Table) -> Vec<Route> {
     let (text, time) =
         (|| json!({ "type": "string" }), || json!({ "type": "string", "format": "date-time" }));
-    let about = "What operators did, newest first";
+    let about = "Actions of operators, newest first";
     let list = route(app, Method::GET, "/v1/audit", "list_audit", about, list)
         .needs(Scope::Read)
-        .query("actor", "Only what this one did", text())
-        .query("act", "Only this act, such as `job.cancel`, or every act of a family: `job`", text())
-        .query("subject", "Only what was done to this: `job/123`, `queue/LOW`", text())
+        .query("actor", "Only actions of this actor", text())
+        .query("act", "Only this action, such as `job.cancel`, or all actions with a prefix: `job`", text())
+        .query("subject", "Only actions on this subject: `job/123`, `queue/LOW`", text())
         .query("from", "At this time or later", time())
         .query("to", "Before this time", time());
     vec![paged(list, "Most acts on a page").json::<ListView<ActView>>(200, "A page of acts")]
@@ -36,7 +36,7 @@ async fn list(app: Arc<App>, call: Call) -> Answer {
     let (from, to) = (time("from"), time("to"));
     invalid.into_result().map_err(Problem::parameter)?;
     let text = |name: &str| call.query(name).map(str::to_owned);
-    let filter = ActFilter {
+    let filter = AuditFilter {
         actor: text("actor"),
         act: text("act"),
         subject: text("subject"),

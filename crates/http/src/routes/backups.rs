@@ -1,4 +1,4 @@
-//! Copies of the database that were made.
+//! Backups of the database.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,40 +11,40 @@ use super::{Table, route};
 use crate::app::App;
 use crate::view::{ListView, Stamp};
 
-/// Copies are few; rotation keeps them so.
+/// Rotation keeps their number small.
 const SHOWN: u32 = 1_000;
 
 pub(super) fn routes(app: &Table) -> Vec<Route> {
-    let about = "Copies of the database that were made and not rotated away, newest first";
+    let about = "Backups that were not rotated away, newest first";
     vec![
         route(app, Method::GET, "/v1/backups", "list_backups", about, list)
             .needs(Scope::Read)
-            .json::<ListView<BackupView>>(200, "The newest 1,000 copies"),
+            .json::<ListView<BackupView>>(200, "The newest 1,000 backups"),
     ]
 }
 
 shape! {
-    /// A copy of the database.
+    /// A backup of the database.
     pub struct BackupView as "Backup" {
-        /// Where it was put, by the process that made it.
+        /// Path on the machine that made it.
         pub file: String,
         pub taken_at: Stamp,
         pub rows: u64,
         pub bytes: u64,
         pub sha256: String,
-        /// When it was restored to scratch and found equal.
+        /// When it was restored to a scratch database and found equal.
         pub verified_at: Option<Stamp>,
-        /// Whether the file is where it was put, seen from the process that answers.
+        /// Whether the file exists, as seen by the process that answers.
         pub there: bool,
     }
 }
 
 async fn list(app: Arc<App>, _: Call) -> Answer {
     let notes = app.client.backups(SHOWN).await?;
-    // Looking at files may take a while on a disk that is far away.
+    // File access may be slow on a network disk.
     let views = tokio::task::spawn_blocking(move || notes.into_iter().map(view).collect());
     let views: Vec<BackupView> = views.await.map_err(|error| {
-        Problem::internal("the files of the backups could not be looked at", &error.to_string())
+        Problem::internal("the files of the backups could not be checked", &error.to_string())
     })?;
     ok(&ListView::whole(views))
 }

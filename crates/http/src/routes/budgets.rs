@@ -1,4 +1,4 @@
-//! Budgets with their figures, and what an operator changes about them live.
+//! Budgets with their figures, and live changes by operators.
 
 use std::sync::Arc;
 
@@ -37,20 +37,20 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
             Method::GET,
             "/v1/budgets/{name}/history",
             "budget_history",
-            "The months of a budget that have figures, and those ahead whose limits were set",
+            "The months of a budget that have figures, and future ones with live limits",
             history,
         )
         .needs(Scope::Read)
         .path_example("name", "ai")
         .path("name", "Name of the budget")
-        .query("months", "How far back, this month included", months)
+        .query("months", "How many months, including this one", months)
         .json::<ListView<BudgetMonthView>>(200, "The months, newest first"),
         route(
             app,
             Method::PATCH,
             "/v1/budgets/{name}/{month}",
             "change_budget",
-            "Change a month's limits or begin it anew, live",
+            "Change a month's limits or reset it, live",
             change,
         )
         .needs(Scope::Operate)
@@ -58,7 +58,7 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
         .path_example("name", "ai")
         .path_example("month", "2099-12")
         .path("name", "Name of the budget")
-        .path("month", "This month or one ahead, such as 2026-11")
+        .path("month", "This month or a future one, such as 2026-11")
         .body::<ChangeOf>(SMALL_BODY)
         .json::<BudgetMonthView>(200, "The month after the change"),
     ]
@@ -82,7 +82,7 @@ async fn history(app: Arc<App>, call: Call) -> Answer {
         },
     };
     let (spec, standings) = app.client.budget_history(call.path("name"), months).await?;
-    let view = |standing| BudgetMonthView::new(&spec, standing);
+    let view = |figures| BudgetMonthView::new(&spec, figures);
     ok(&ListView::whole(standings.iter().map(view).collect()))
 }
 
@@ -96,7 +96,7 @@ impl Shape for ChangeOf {
             change.optional::<AmountOf>("limit", about);
             let about = "Tokens, input and output together; null and `configured` as for limit. One of the two stays";
             change.optional::<TokensOf>("tokens", about);
-            change.optional::<bool>("reset", "Forget what was used; calls under way stay reserved");
+            change.optional::<bool>("reset", "Set what was used to zero; running calls stay reserved");
         })
     }
 }
@@ -138,12 +138,12 @@ async fn change(app: Arc<App>, call: Call) -> Answer {
     }
     let found = found.and(fields.end().err().unwrap_or_default());
     let changed = app.client.change_month(call.path("name"), month.ok(), &change, found, call.actor()).await;
-    let (spec, standing) = changed.map_err(|error| match error {
-        // The month alone is no field of the body.
+    let (spec, figures) = changed.map_err(|error| match error {
+        // Only the month is wrong, which is not a field of the body.
         OperateError::Invalid(wrong) if wrong.problems.iter().all(|problem| problem.field == "month") => {
             Problem::parameter(wrong)
         }
         other => other.into(),
     })?;
-    ok(&BudgetMonthView::new(&spec, &standing))
+    ok(&BudgetMonthView::new(&spec, &figures))
 }

@@ -1,5 +1,5 @@
-//! Whether jobs would be taken, without enqueueing them: a file that is longer than one request is checked as a whole before
-//! its first part is written.
+//! Validates jobs without enqueueing them. A file that is longer than one request is validated as a whole before its
+//! first part is enqueued.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use super::{Table, route};
 use crate::app::App;
 use crate::request::NewJob;
 
-/// Ten thousand wrong jobs are answered with the first of them and the number of all.
+/// Of ten thousand invalid jobs, only the first problems are listed.
 const SHOWN: usize = 100;
 
 pub(super) fn routes(app: &Table) -> Vec<Route> {
-    let about = "Whether an array of jobs would be taken, as `POST /v1/jobs` reads it; nothing is written";
+    let about = "Validate an array of jobs as `POST /v1/jobs` would; nothing is written";
     vec![
         route(app, Method::POST, "/v1/jobs/check", "check_jobs", about, check)
             .needs(Scope::Write)
@@ -25,18 +25,18 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
             .body::<Vec<NewJob>>(app.as_ref().map_or(usize::MAX, |app| app.options.body_limit))
             .json::<CheckView>(
                 200,
-                "What is wrong with them; depth caps and keys are looked at when they are enqueued",
+                "The problems; depth caps and keys are checked only when jobs are enqueued",
             ),
     ]
 }
 
 shape! {
-    /// What was found in jobs that were looked at.
+    /// The result of validating jobs.
     pub struct CheckView as "JobCheck" {
         pub jobs: u64,
-        /// Broken rules; 0 is good.
+        /// Number of problems; 0 is good.
         pub problems: u64,
-        /// The first 100 of them.
+        /// The first 100 problems.
         pub errors: Vec<FieldError>,
     }
 }
@@ -44,7 +44,7 @@ shape! {
 async fn check(app: Arc<App>, call: Call) -> Answer {
     let (requests, wrong) = requests(call.body())?;
     if requests.is_empty() {
-        // No array of jobs at all.
+        // The body is not an array of jobs.
         wrong.into_result().map_err(Problem::invalid)?;
         return Err(Problem::malformed("there are no jobs in it"));
     }
@@ -57,7 +57,7 @@ async fn check(app: Arc<App>, call: Call) -> Answer {
     ok(&CheckView { jobs, problems, errors })
 }
 
-/// The number of the job that a field belongs to: 3 of `[3].kind`.
+/// The index of the job a field belongs to: 3 in `[3].kind`.
 fn place(field: &str) -> usize {
     let number = field.trim_start_matches('[').split(']').next().unwrap_or_default();
     number.parse().unwrap_or_default()

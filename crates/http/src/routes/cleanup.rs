@@ -1,4 +1,4 @@
-//! Clean-up tasks: what each would remove, and removing it.
+//! Cleanup tasks: what each would remove, and running one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,34 +15,30 @@ use crate::app::App;
 use crate::view::ListView;
 
 pub(super) fn routes(app: &Table) -> Vec<Route> {
-    let about = "Every clean-up task with the rows it would remove now";
+    let about = "All cleanup tasks with the rows each would remove now";
     let list = route(app, Method::GET, "/v1/cleanup", "list_cleanup", about, list);
-    let about = "Remove what a task is about, or count it";
+    let about = "Run a cleanup task, or only count its rows";
     let run = route(app, Method::POST, "/v1/cleanup/{task}", "run_cleanup", about, run);
     vec![
         list.needs(Scope::Read).json::<ListView<TaskView>>(200, "The tasks"),
         run.needs(Scope::Operate)
-            .looks_at_all()
+            .reports_all_mistakes()
             .path("task", "Name of the task")
             .path_example("task", "finished")
             .query("dry_run", "true: count, remove nothing", json!({ "type": "boolean", "default": false }))
-            .query(
-                "older_than",
-                "Another age than the configured one, such as 7d",
-                json!({ "type": "string" }),
-            )
-            .json::<TaskView>(200, "What was removed, or would be"),
+            .query("older_than", "Overrides the configured age, such as 7d", json!({ "type": "string" }))
+            .json::<TaskView>(200, "Rows removed, or that would be"),
     ]
 }
 
 shape! {
-    /// A clean-up task and what it found.
+    /// A cleanup task and what it found.
     pub struct TaskView as "CleanupTask" {
         pub task: &'static str,
         pub description: &'static str,
-        /// The age at which rows go.
+        /// The age at which rows are removed.
         pub older_than: String,
-        /// Removed, or on a dry run what would be. null: they could not be counted.
+        /// Rows removed, or on a dry run rows that would be. null if they could not be counted.
         pub rows: Option<u64>,
         pub dry_run: bool,
         /// Why the rows could not be counted.
@@ -54,7 +50,7 @@ async fn list(app: Arc<App>, _: Call) -> Answer {
     let mut items = Vec::new();
     for task in &app.parts.cleanup {
         let run = CleanupRun { older_than: task.older_than, dry_run: true, actor: None };
-        // One broken part must not hide the others.
+        // A failing part must not hide the others.
         let counted = (task.remove)(run).await;
         let error = counted.as_ref().err().map(|error| error.detail().to_owned());
         items.push(view(task, task.older_than, counted.ok(), true, error));

@@ -1,4 +1,4 @@
-//! How many jobs match, exactly. A list shows a page; a caller who wants to know before a bulk act asks here.
+//! The exact number of matching jobs, for example before a bulk action. Lists only show a page.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use super::{Table, jobs, route};
 use crate::app::App;
 
 pub(super) fn routes(app: &Table) -> Vec<Route> {
-    let about = "How many jobs match, counted one by one: on a big table it takes its time";
+    let about = "The exact number of matching jobs; slow on a large table";
     let count = route(app, Method::GET, "/v1/jobs/count", "count_jobs", about, count).needs(Scope::Read);
     vec![jobs::conditions(count).json::<CountView>(200, "The number")]
 }
 
 shape! {
-    /// How many there are.
+    /// The number of matching jobs.
     pub struct CountView as "Count" {
         pub count: u64,
     }

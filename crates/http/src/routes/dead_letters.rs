@@ -1,4 +1,4 @@
-//! Failed jobs and dead letters: those nobody will run again by themselves.
+//! Failed jobs and dead letters: jobs that will not run again unless an operator retries them.
 
 use std::sync::Arc;
 
@@ -39,21 +39,21 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
         .needs(Scope::Read)
         .path("id", "Id of the job")
         .json::<DetailView>(200, "The job"),
-        route(app, Method::DELETE, one, "delete_dead_letter", "Delete it with everything it left", delete)
+        route(app, Method::DELETE, one, "delete_dead_letter", "Delete it with its attempts and logs", delete)
             .needs(Scope::Operate)
             .path("id", "Id of the job")
-            .answers(204, "It is gone", Answered::Nothing),
+            .answers(204, "Deleted", Answered::Nothing),
         route(
             app,
             Method::POST,
             "/v1/dead-letters/{id}/replay",
             "replay_dead_letter",
-            "Back to its queue with fresh attempts",
+            "Return it to its queue with fresh attempts",
             replay,
         )
         .needs(Scope::Operate)
         .path("id", "Id of the job")
-        .json::<DetailView>(200, "The job; superseded when it met a waiting twin"),
+        .json::<DetailView>(200, "The job; superseded if a waiting job has its unique key"),
     ]
 }
 

@@ -1,4 +1,4 @@
-//! `POST /v1/jobs`: one job or an array of them, checked as a whole before anything is written.
+//! `POST /v1/jobs`: one job or an array, validated as a whole before anything is written.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,8 +35,8 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
             )
             .body::<OneOrMore>(app.as_ref().map_or(usize::MAX, |app| app.options.body_limit))
             .json::<OneOrMoreEnqueued>(201, "The job, or the jobs in the order of the array")
-            .json::<OneOrMoreEnqueued>(200, "Every job was there already: `duplicate` is true")
-            .json::<EnqueuedView>(202, "The awaited job is not finished yet; it goes on"),
+            .json::<OneOrMoreEnqueued>(200, "All jobs existed already: `duplicate` is true")
+            .json::<EnqueuedView>(202, "The job has not finished yet and continues"),
     ]
 }
 
@@ -74,13 +74,13 @@ async fn one(app: &App, call: &Call) -> Answer {
         )),
     })?;
     let mut headers = Invalid::default();
-    let wait = taken(call.read_wait(), &mut headers);
-    let key = taken(call.read_key(), &mut headers);
+    let wait = header(call.read_wait(), &mut headers);
+    let key = header(call.read_key(), &mut headers);
     let (mut request, mut body) = read_job(fields);
     if let Some(key) = key {
-        // The header is the field by another name.
+        // The header is an alternative to the field.
         if request.idempotency_key.as_deref().is_some_and(|field| field != key) {
-            body.add("idempotency_key", "is not what the header Idempotency-Key says; give one of them");
+            body.add("idempotency_key", "differs from the header Idempotency-Key; give only one of them");
         }
         request.idempotency_key = Some(key.to_owned());
     }
@@ -92,15 +92,15 @@ async fn one(app: &App, call: &Call) -> Answer {
     shown_job(app, enqueued, wait).await
 }
 
-/// What a header says, or what is wrong with it.
-fn taken<T>(said: Result<Option<T>, Invalid>, invalid: &mut Invalid) -> Option<T> {
-    said.unwrap_or_else(|wrong| {
+/// The value of a header. Adds its problems to `invalid`.
+fn header<T>(value: Result<Option<T>, Invalid>, invalid: &mut Invalid) -> Option<T> {
+    value.unwrap_or_else(|wrong| {
         invalid.problems.extend(wrong.problems);
         None
     })
 }
 
-/// The job as it is, or as it is once it has finished.
+/// The job now, or once it has finished.
 pub(super) async fn shown_job(app: &App, enqueued: Enqueued, wait: Option<Duration>) -> Answer {
     match wait {
         Some(patience) => awaited(app, enqueued, patience).await,
@@ -148,7 +148,7 @@ async fn many(app: &App, call: &Call) -> Answer {
     json(status(enqueued.iter().all(|job| job.duplicate)), &ListView::whole(items))
 }
 
-/// What could be read, and what could not. One that is no job keeps its place.
+/// What could be read, and the problems with the rest. An unreadable job keeps its index.
 pub(super) fn requests(body: &[u8]) -> Result<(Vec<JobRequest>, Invalid), Problem> {
     let items: Vec<&RawValue> = serde_json::from_slice(body).map_err(|error| Problem::syntax(&error))?;
     let mut invalid = Invalid::default();

@@ -1,4 +1,4 @@
-//! For whoever watches the process: is it up, can it work, what does it count.
+//! Health, readiness and metrics for monitoring.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -19,16 +19,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(super) fn routes(app: &Table) -> Vec<Route> {
     let plain = || Answered::Media("text/plain");
     vec![
-        route(
-            app,
-            Method::GET,
-            "/v1/health",
-            "get_health",
-            "What is well and what is not, with remedies",
-            health,
-        )
-        .needs(Scope::Read)
-        .json::<HealthView>(200, "Every finding, the worst first"),
+        route(app, Method::GET, "/v1/health", "get_health", "All health checks, with remedies", health)
+            .needs(Scope::Read)
+            .json::<HealthView>(200, "All findings, worst first"),
         route(app, Method::GET, "/healthz", "is_alive", "The process is up", alive)
             .needs(Scope::Open)
             .answers(200, "It is", plain()),
@@ -42,26 +35,26 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
 }
 
 shape! {
-    /// How the system is.
+    /// The health of the system.
     pub struct HealthView as "Health" {
-        /// ok, degraded or failing: the worst finding's.
+        /// ok, degraded or failing: that of the worst finding.
         pub status: &'static str,
         pub findings: Vec<FindingView>,
     }
 }
 
 shape! {
-    /// Something that was looked at.
+    /// The result of one check.
     pub struct FindingView as "Finding" {
         pub check: String,
         /// ok, warning or failing.
         pub level: &'static str,
         pub what: String,
-        /// Since when it is so, where that is known.
+        /// Since when, if known.
         pub since: Option<Stamp>,
-        /// How to mend it.
+        /// What to do about it.
         pub remedy: Option<String>,
-        /// Where to look.
+        /// A page with more details.
         pub link: Option<String>,
     }
 }
@@ -97,7 +90,7 @@ async fn ready(app: Arc<App>, _: Call) -> Answer {
         Ok(Ok(())) => Ok(text("text/plain; charset=utf-8", "ready\n")),
         Ok(Err(error)) => {
             tracing::warn!(causes = error.chain(), "not ready");
-            Err(not_ready("the database cannot be used; the log tells more"))
+            Err(not_ready("the database cannot be used; see the log"))
         }
         Err(_) => Err(not_ready("the database does not answer")),
     }

@@ -1,4 +1,4 @@
-//! Jobs as they are shown, and the two things that can be changed about a waiting one.
+//! Listing jobs, and changing priority and time of a waiting one.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::app::App;
 use crate::request::{Moment, Priority};
 use crate::view::{DetailView, JobView, ListView, State};
 
-/// Each is a list of its own to read.
+/// Each queue is a separate query.
 const MAX_QUEUES: usize = 32;
 
 pub(super) fn routes(app: &Table) -> Vec<Route> {
@@ -53,21 +53,21 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
     ]
 }
 
-/// The parameters every list of jobs takes.
+/// The parameters of every list of jobs.
 pub(super) fn filtered(route: Route) -> Route {
     paged(conditions(route), "Most jobs on a page")
 }
 
-/// Those that say which jobs are meant.
+/// The filter parameters.
 pub(super) fn conditions(route: Route) -> Route {
     let text = || json!({ "type": "string" });
     route
         .queries(
             "state",
-            "Only these states; may be repeated or a list with commas",
+            "Only these states; repeat it or separate by commas",
             State::schema(&mut Schemas::default()),
         )
-        .queries("queue", "Only these queues; may be repeated or a list with commas", text())
+        .queries("queue", "Only these queues; repeat it or separate by commas", text())
         .query("kind", "Only this kind", text())
         .query("entity", "Only jobs about this entity, as TYPE:ID", text())
         .query("tag", "Only jobs with this tag", text())
@@ -77,7 +77,7 @@ async fn list(app: Arc<App>, call: Call) -> Answer {
     listed(&app, &call, &[]).await
 }
 
-/// `only` narrows the states a route is about; empty means any.
+/// `only` limits the route to some states; empty means any.
 pub(super) async fn listed(app: &App, call: &Call, only: &[JobState]) -> Answer {
     let (paging, wrong) = Paging::look(call, |text| text.parse().ok().map(JobId));
     let (filters, invalid) = filters(app, call, only).await?;
@@ -93,7 +93,7 @@ pub(super) async fn listed(app: &App, call: &Call, only: &[JobState]) -> Answer 
     ok(&paging.list(jobs, |job| job.id.to_string(), |job| JobView::from(&job)))
 }
 
-/// One filter for each queue that is named, or one for all: a job is in one queue, so their lists share nothing.
+/// One filter per queue given, or one for all queues. A job is in one queue, so the lists do not overlap.
 pub(super) async fn filters(
     app: &App,
     call: &Call,
@@ -109,7 +109,7 @@ pub(super) async fn filters(
     }
     let mut invalid = Invalid::default();
     if queues.len() > MAX_QUEUES {
-        invalid.add("queue", format!("names {} queues; at most {MAX_QUEUES} are taken", queues.len()));
+        invalid.add("queue", format!("names {} queues; at most {MAX_QUEUES} are allowed", queues.len()));
         queues.clear();
     }
     let meant = |queue: Option<String>| FilterWords {
@@ -139,7 +139,7 @@ async fn get(app: Arc<App>, call: Call) -> Answer {
     show(&app, &call, &[]).await
 }
 
-/// A job in another state is not found under a route that is not about it.
+/// A job in a state the route is not about is not found.
 pub(super) async fn show(app: &App, call: &Call, only: &[JobState]) -> Answer {
     let id = job_id(call)?;
     let detail = app.client.job(id).await?;
@@ -147,7 +147,7 @@ pub(super) async fn show(app: &App, call: &Call, only: &[JobState]) -> Answer {
     ok(&view(app, &detail.ok_or_else(|| no_job(call))?).await?)
 }
 
-/// With its workflow.
+/// Includes the job's workflow.
 pub(super) async fn view(app: &App, detail: &JobDetail) -> Result<DetailView, Problem> {
     Ok(DetailView::new(detail, app.client.workflow_of(detail).await?.as_ref()))
 }

@@ -30,7 +30,7 @@ use crate::app::App;
 
 pub(crate) use pages::asset;
 
-/// What handlers have at hand; without it the routes are only described.
+/// The state for handlers. Without it, routes are only described.
 pub(crate) type Table = Option<Arc<App>>;
 
 pub(crate) fn all(app: &Table) -> Vec<Route> {
@@ -58,7 +58,7 @@ pub(crate) fn all(app: &Table) -> Vec<Route> {
     parts.into_iter().flatten().collect()
 }
 
-/// A route whose handler has the app at hand.
+/// A route whose handler gets the app.
 fn route<A>(
     app: &Table,
     method: Method,
@@ -82,7 +82,7 @@ where
     })
 }
 
-/// An id is a text to callers: one that is no number names nothing.
+/// An id is text to callers, so one that is not a number is simply not found.
 fn job_id(call: &Call) -> Result<JobId, Problem> {
     call.path("id").parse().map_err(|_| no_job(call))
 }

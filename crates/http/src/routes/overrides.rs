@@ -1,9 +1,9 @@
-//! What operators set live instead of the configuration.
+//! Live values that override the configuration.
 
 use std::sync::Arc;
 
 use axum::http::Method;
-use windlass_core::store::Overruled;
+use windlass_core::store::LiveOverride;
 use windlass_pack::{Answer, Call, Route, Scope, ok, shape};
 
 use super::{Table, route};
@@ -11,26 +11,26 @@ use crate::app::App;
 use crate::view::ListView;
 
 pub(super) fn routes(app: &Table) -> Vec<Route> {
-    let about = "Values that an operator set live, where the configuration says something else";
+    let about = "Live values that override the configuration";
     vec![
         route(app, Method::GET, "/v1/overrides", "list_overrides", about, list)
             .needs(Scope::Read)
-            .json::<ListView<OverrideView>>(200, "The values; `configured` in their place takes each back"),
+            .json::<ListView<OverrideView>>(200, "The overrides; set a value to `configured` to remove one"),
     ]
 }
 
 shape! {
-    /// A value that holds instead of the configuration's.
+    /// A live value that overrides the configured one.
     pub struct OverrideView as "Override" {
-        /// As the configuration calls it, such as queues.LOW.concurrency.
+        /// The configuration key, such as queues.LOW.concurrency.
         pub key: String,
-        /// What holds now.
+        /// The value in force.
         pub live: String,
         pub configured: String,
     }
 }
 
 async fn list(app: Arc<App>, _: Call) -> Answer {
-    let view = |Overruled { key, live, configured }| OverrideView { key, live, configured };
-    ok(&ListView::whole(app.client.overruled().await?.into_iter().map(view).collect()))
+    let view = |LiveOverride { key, live, configured }| OverrideView { key, live, configured };
+    ok(&ListView::whole(app.client.live_overrides().await?.into_iter().map(view).collect()))
 }

@@ -1,5 +1,4 @@
-//! The dashboard and the readable document: files that are part of the binary, with no script or style written into the
-//! page.
+//! The dashboard and the API reference: files in the binary, without inline scripts or styles.
 
 use std::sync::Arc;
 
@@ -19,16 +18,9 @@ const STYLE: &str = "text/css; charset=utf-8";
 pub(super) fn routes(app: &Table) -> Vec<Route> {
     let script = |path, name, about, content| page(path, name, about, SCRIPT, content);
     vec![
-        route(
-            app,
-            Method::GET,
-            "/v1/pages",
-            "list_pages",
-            "The pages that parts bring to the dashboard",
-            list,
-        )
-        .needs(Scope::Read)
-        .json::<ListView<PageView>>(200, "Each as data: route, columns, filters, acts"),
+        route(app, Method::GET, "/v1/pages", "list_pages", "Dashboard pages of parts", list)
+            .needs(Scope::Read)
+            .json::<ListView<PageView>>(200, "Each as data: route, columns, filters, acts"),
         page("/", "dashboard", "The dashboard", HTML, include_str!("../page/index.html")),
         page("/docs", "documentation", "This document, readable", HTML, include_str!("../page/docs.html")),
         script("/assets/app.js", "script_app", "The dashboard's script", include_str!("../page/app.js")),
@@ -42,7 +34,7 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
     ]
 }
 
-/// A page as [`windlass_pack::page::Page`] writes it.
+/// A page as serialized by [`windlass_pack::page::Page`].
 struct PageView;
 
 impl Shape for PageView {
@@ -55,7 +47,7 @@ async fn list(app: Arc<App>, _: Call) -> Answer {
     ok(&ListView::whole(app.parts.pages.iter().collect()))
 }
 
-/// A file that a part brings.
+/// A file from a part.
 pub(crate) fn asset(asset: Asset) -> Route {
     page(asset.path, asset.name, "A file of a part's page", asset.content_type, asset.content)
 }

@@ -1,4 +1,4 @@
-//! Queues with their figures, and what an operator changes about them live.
+//! Queues with their statistics, and live changes by operators.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
             Method::GET,
             "/v1/queues",
             "list_queues",
-            "Every queue with its figures, most urgent first",
+            "All queues with their statistics, most urgent first",
             list,
         )
         .needs(Scope::Read)

@@ -1,4 +1,4 @@
-//! Who and what there is: the kinds of job with their limits, and the workers alive now.
+//! The kinds with their limits, and the workers alive now.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
         .path_example("kind", "NOOP")
         .path("kind", "Name of the kind")
         .body::<PutOf>(SMALL_BODY)
-        .json::<KindView>(200, "The kind after the change; what was not named stays")
+        .json::<KindView>(200, "The kind after the change; other values stay")
         .json::<KindView>(201, "It is new"),
         route(app, Method::GET, "/v1/workers", "list_workers", "The worker processes alive now", workers)
             .needs(Scope::Read)
@@ -47,8 +47,8 @@ struct PutOf;
 
 impl Shape for PutOf {
     fn schema(schemas: &mut Schemas) -> Value {
-        schemas.object("KindPut", "What to say about a kind; at least one field. The text `configured` goes back to what the configuration says.", |put| {
-            put.optional::<String>("queue", "Where its jobs wait, for good; a new kind needs it");
+        schemas.object("KindPut", "Values of a kind; at least one field. The text `configured` resets a value to the configured one.", |put| {
+            put.optional::<String>("queue", "The queue of its jobs; permanent, and required for a new kind");
             put.limits::<KindSpec>();
         })
     }

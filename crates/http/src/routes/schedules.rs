@@ -1,4 +1,4 @@
-//! Schedules: what they are, where they stand, and what an operator does to them.
+//! Schedules: their definition and state, and actions of operators.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use crate::app::App;
 use crate::schedule::{NewSchedule, read_schedule};
 use crate::view::{EnqueuedView, ListView, ScheduleView};
 
-/// A description grows when it is written with spaces; what counts is checked afterwards.
+/// Whitespace makes the text longer; the actual size is checked later.
 const BODY: usize = 2 * MAX_SCHEDULE_BYTES;
 const NAME: &str = "Name of the schedule";
-/// Before the last name of a page in its cursor: a word that nobody was given is known as such.
+/// Prefix of the last name in a page's cursor, so that an invalid cursor is recognized.
 const AFTER: &str = "after:";
 
 pub(super) fn routes(app: &Table) -> Vec<Route> {
@@ -45,7 +45,7 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
             Method::PUT,
             "/v1/schedules/{name}",
             "put_schedule",
-            "Add a schedule, or describe one anew: it keeps its last tick",
+            "Create or replace a schedule; it keeps its last tick",
             put,
         )
         .needs(Scope::Operate)
@@ -56,26 +56,26 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
             "Name of the schedule: at most 55 of A–Z a–z 0–9 _ - . :, and not beginning with windlass-",
         )
         .body::<NewSchedule>(BODY)
-        .json::<ScheduleView>(200, "The schedule as it is now")
-        .json::<ScheduleView>(201, "It is new, and starts now"),
+        .json::<ScheduleView>(200, "The schedule")
+        .json::<ScheduleView>(201, "Created; it starts now"),
         route(
             app,
             Method::DELETE,
             "/v1/schedules/{name}",
             "delete_schedule",
-            "Take a schedule away; its jobs stay",
+            "Delete a schedule; its jobs stay",
             delete,
         )
         .needs(Scope::Operate)
         .path_example("name", "nightly")
         .path("name", NAME)
-        .answers(204, "It is gone", Answered::Nothing),
+        .answers(204, "Deleted", Answered::Nothing),
         route(
             app,
             Method::POST,
             "/v1/schedules/{name}/run",
             "run_schedule",
-            "Enqueue one job of it now; its ticks go on as if nothing had happened",
+            "Enqueue one job now, without affecting the ticks",
             run,
         )
         .needs(Scope::Operate)
@@ -83,32 +83,32 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
         .path("name", NAME)
         .header("Prefer", "`wait=N`: answer when the job is finished, or after N (at most 60) seconds")
         .json::<EnqueuedView>(201, "The job, with the tag `trigger:manual`")
-        .json::<EnqueuedView>(200, "A job of its unique key waits already: `duplicate` is true")
-        .json::<EnqueuedView>(202, "The awaited job is not finished yet; it goes on"),
+        .json::<EnqueuedView>(200, "A job with its unique key exists already: `duplicate` is true")
+        .json::<EnqueuedView>(202, "The job has not finished yet and continues"),
         route(
             app,
             Method::POST,
             "/v1/schedules/{name}/pause",
             "pause_schedule",
-            "It does not tick until it is resumed",
+            "Stop ticking until it is resumed",
             pause,
         )
         .needs(Scope::Operate)
         .path_example("name", "nightly")
         .path("name", NAME)
-        .json::<ScheduleView>(200, "The schedule as it is now"),
+        .json::<ScheduleView>(200, "The schedule"),
         route(
             app,
             Method::POST,
             "/v1/schedules/{name}/resume",
             "resume_schedule",
-            "It ticks again; what it missed is made up for by its policy",
+            "Tick again; missed ticks are handled by its misfire policy",
             resume,
         )
         .needs(Scope::Operate)
         .path_example("name", "nightly")
         .path("name", NAME)
-        .json::<ScheduleView>(200, "The schedule as it is now"),
+        .json::<ScheduleView>(200, "The schedule"),
     ]
 }
 

@@ -1,4 +1,4 @@
-//! The figures of the moment, and the stream of them.
+//! Current statistics, once or as a stream.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::view::StatsView;
 
 pub(super) fn routes(app: &Table) -> Vec<Route> {
     vec![
-        route(app, Method::GET, "/v1/stats", "get_stats", "Every queue at this moment", get)
+        route(app, Method::GET, "/v1/stats", "get_stats", "Current statistics of all queues", get)
             .needs(Scope::Read)
             .json::<StatsView>(200, "The figures"),
         route(
@@ -21,7 +21,7 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
             Method::GET,
             "/v1/stream",
             "stream_stats",
-            "The same as server-sent events, one `stats` event a second",
+            "Statistics as server-sent events, one `stats` event per second",
             stream,
         )
         .needs(Scope::Read)

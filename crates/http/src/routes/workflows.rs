@@ -1,4 +1,4 @@
-//! Workflows: writing one, how it stands, cancel and retry of the whole.
+//! Workflows: start, status, cancel and retry.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
             Method::POST,
             "/v1/workflows",
             "start_workflow",
-            "Enqueue jobs of which some run after others, all or nothing",
+            "Enqueue jobs of which some run after others; all or nothing",
             start,
         )
         .needs(Scope::Write)
@@ -42,7 +42,7 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
             ],
         }))
         .body::<NewWorkflow>(limit)
-        .json::<WorkflowDetailView>(201, "The workflow; jobs that wait for nobody are in their queues"),
+        .json::<WorkflowDetailView>(201, "The workflow; jobs without parents are enqueued"),
         paged(list, "Most workflows on a page").json::<ListView<WorkflowView>>(200, "A page of workflows"),
         route(app, Method::GET, "/v1/workflows/{id}", "get_workflow", "One workflow with its jobs", get)
             .needs(Scope::Read)
@@ -53,23 +53,23 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
             Method::POST,
             "/v1/workflows/{id}/cancel",
             "cancel_workflow",
-            "Cancel what has not ended; workers of running jobs are asked to stop",
+            "Cancel all jobs that have not ended; workers of running ones are asked to stop",
             cancel,
         )
         .needs(Scope::Operate)
         .path("id", ID)
-        .json::<WorkflowDetailView>(200, "The workflow as it is now"),
+        .json::<WorkflowDetailView>(200, "The workflow"),
         route(
             app,
             Method::POST,
             "/v1/workflows/{id}/retry",
             "retry_workflow",
-            "Run again what failed, died or was cancelled; completed jobs stay",
+            "Retry all jobs that failed, died or were cancelled",
             retry,
         )
         .needs(Scope::Operate)
         .path("id", ID)
-        .json::<WorkflowDetailView>(200, "The workflow as it is now"),
+        .json::<WorkflowDetailView>(200, "The workflow"),
     ]
 }
 
@@ -114,7 +114,7 @@ async fn find(app: &App, call: &Call, id: WorkflowId) -> Result<WorkflowDetail, 
     app.client.workflow(id).await?.ok_or_else(|| missing(call))
 }
 
-/// An id is a text to callers: one that is no number names nothing.
+/// An id is text to callers, so one that is not a number is simply not found.
 fn id(call: &Call) -> Result<WorkflowId, Problem> {
     call.path("id").parse().map_err(|_| missing(call))
 }

@@ -1,8 +1,8 @@
-//! A budget with its figures. Money is a decimal text, so that no reader rounds it, with whole cents beside it.
+//! A budget with its figures. Money is a decimal text, so that no reader rounds it, plus a number of whole cents.
 
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
-use windlass_core::budget::{Amount, BudgetSpec, BudgetState, Level, Standing, Threshold, Trigger};
+use windlass_core::budget::{Amount, BudgetMonth, BudgetSpec, BudgetState, Level, Threshold, Trigger};
 use windlass_core::store::{Budget, Cost, Costs, Fired};
 use windlass_pack::{Schemas, Shape, shape};
 
@@ -42,25 +42,24 @@ impl Shape for BudgetStateName {
 shape! {
     /// One budget in one month.
     pub struct BudgetMonthView as "BudgetMonth" {
-        /// The budget.
         pub name: String,
         /// UTC, such as 2026-11.
         pub month: String,
         pub currency: String,
         pub state: BudgetStateName,
-        /// The greater share of money and tokens; above 100 when calls cost more than they had reserved.
+        /// The larger of the shares of money and tokens. Above 100 if calls cost more than was reserved.
         pub percent_used: f64,
-        /// null bounds no money.
+        /// null if money is not limited.
         pub limit: Option<Money>,
         pub limit_cents: Option<i64>,
         /// Settled plus reserved.
         pub used: Money,
         pub used_cents: i64,
-        /// Calls that ended.
+        /// Completed calls.
         pub settled: Money,
-        /// Calls under way, at their estimates.
+        /// Running calls, at their estimates.
         pub reserved: Money,
-        /// Input and output together; null bounds no tokens.
+        /// Input and output together; null if tokens are not limited.
         pub tokens_limit: Option<u64>,
         pub tokens_used: u64,
         pub tokens_settled: u64,
@@ -69,43 +68,43 @@ shape! {
 }
 
 impl BudgetMonthView {
-    pub fn new(budget: &BudgetSpec, standing: &Standing) -> BudgetMonthView {
-        let (used, limits) = (standing.used(), standing.limits);
+    pub fn new(budget: &BudgetSpec, figures: &BudgetMonth) -> BudgetMonthView {
+        let (used, limits) = (figures.used(), figures.limits);
         BudgetMonthView {
             name: budget.name.clone(),
-            month: standing.month.to_string(),
+            month: figures.month.to_string(),
             currency: budget.currency.clone(),
-            state: BudgetStateName(standing.state()),
-            percent_used: standing.percent(),
+            state: BudgetStateName(figures.state()),
+            percent_used: figures.percent(),
             limit: limits.amount.map(Money),
             limit_cents: limits.amount.map(Amount::cents),
             used: Money(used.amount),
             used_cents: used.amount.cents(),
-            settled: Money(standing.settled.amount),
-            reserved: Money(standing.reserved.amount),
+            settled: Money(figures.settled.amount),
+            reserved: Money(figures.reserved.amount),
             tokens_limit: limits.tokens,
             tokens_used: used.tokens,
-            tokens_settled: standing.settled.tokens,
-            tokens_reserved: standing.reserved.tokens,
+            tokens_settled: figures.settled.tokens,
+            tokens_reserved: figures.reserved.tokens,
         }
     }
 }
 
 shape! {
-    /// A budget with this month's figures and what the money went to.
+    /// A budget with this month's figures and costs.
     pub struct BudgetView as "Budget" {
         #[serde(flatten)]
         pub figures: BudgetMonthView,
-        /// An operator changed this month's limits.
+        /// An operator set this month's limits.
         pub limits_are_live: bool,
         /// When the next month begins.
         pub resets_at: Stamp,
-        /// Items a scheduled run takes at once; 0 waits.
+        /// Items a scheduled run processes at once; 0 means it waits.
         pub batch_size: u32,
-        /// Items a run that a person asked for takes at once.
+        /// Items a manual run processes at once.
         pub manual_batch_size: u32,
         pub thresholds: Vec<ThresholdView>,
-        /// Those that fired this month.
+        /// Alerts that fired this month.
         pub alerts: Vec<AlertView>,
         pub costs: CostsView,
     }
@@ -114,9 +113,9 @@ shape! {
 impl BudgetView {
     pub fn new(budget: &Budget, costs: Costs) -> BudgetView {
         BudgetView {
-            figures: BudgetMonthView::new(&budget.spec, &budget.standing),
+            figures: BudgetMonthView::new(&budget.spec, &budget.figures),
             limits_are_live: budget.live,
-            resets_at: Stamp(budget.standing.month.next().start()),
+            resets_at: Stamp(budget.figures.month.next().start()),
             batch_size: budget.batch_size(Trigger::Scheduled),
             manual_batch_size: budget.batch_size(Trigger::Manual),
             thresholds: budget.spec.thresholds.iter().map(ThresholdView::from).collect(),
@@ -127,7 +126,7 @@ impl BudgetView {
 }
 
 shape! {
-    /// Where an alert fires.
+    /// The percentage at which an alert fires.
     pub struct ThresholdView as "BudgetThreshold" {
         pub percent: u16,
         pub level: LevelName,
@@ -141,7 +140,7 @@ impl From<&Threshold> for ThresholdView {
 }
 
 shape! {
-    /// An alert that fired; each does once a month.
+    /// An alert that fired. Each fires once a month.
     pub struct AlertView as "BudgetAlert" {
         pub percent: u16,
         pub level: LevelName,
@@ -172,7 +171,7 @@ impl Shape for LevelName {
 }
 
 shape! {
-    /// What the money went to, the largest sums first, at most 100 of each; `unknown` where nobody named a user or provider.
+    /// Costs, largest first, at most 100 of each; `unknown` if no user or provider was given.
     pub struct CostsView as "BudgetCosts" {
         pub by_kind: Vec<CostView>,
         pub by_user: Vec<CostView>,
@@ -192,7 +191,7 @@ impl From<Costs> for CostsView {
 }
 
 shape! {
-    /// The sum of some calls.
+    /// Total of some calls.
     pub struct CostView as "BudgetCost" {
         /// The kind, user or provider.
         pub key: String,

@@ -1,19 +1,19 @@
-//! What an action on many jobs came to.
+//! The result of a bulk action.
 
 use windlass_core::store::Bulk;
 use windlass_pack::shape;
 
 shape! {
-    /// What an action on many jobs came to.
+    /// The result of a bulk action.
     pub struct BulkView as "BulkResult" {
         pub done: u64,
         /// Running jobs whose worker was asked to stop.
         pub requested: u64,
-        /// Replayed jobs that met a waiting twin.
+        /// Retried jobs whose unique key is held by a waiting job.
         pub superseded: u64,
-        /// Matched, but in a state the action does not fit.
+        /// Matched, but in a state that does not allow the action.
         pub skipped: u64,
-        /// Named by id and not there.
+        /// Given by id but not found.
         pub missing: u64,
     }
 }

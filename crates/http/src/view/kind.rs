@@ -1,4 +1,4 @@
-//! A kind of job as the registry has it.
+//! A kind of job.
 
 use windlass_core::KindSpec;
 use windlass_pack::shape;
@@ -8,20 +8,20 @@ shape! {
     pub struct KindView as "Kind" {
         pub name: String,
         pub queue: String,
-        /// null takes the queue's.
+        /// null means the queue's.
         pub priority: Option<u8>,
-        /// All runs, the first included.
+        /// All runs, including the first.
         pub max_attempts: u16,
         pub timeout_seconds: Option<f64>,
         pub backoff_base_seconds: f64,
         pub backoff_cap_seconds: f64,
-        /// Jobs with one concurrency key that are ready or running at once, over all processes.
+        /// Jobs with one concurrency key that may be ready or running at once, in all processes together.
         pub key_concurrency: u16,
-        /// Starts of all processes together, such as `500/s`; null is no bound.
+        /// Starts in all processes together, such as `500/s`; null means no limit.
         pub rate: Option<String>,
         /// What each of its jobs holds while it runs.
         pub resource: Option<String>,
-        /// How many of the resource one worker process has.
+        /// Permits of the resource per worker process.
         pub permits: Option<u32>,
         pub description: String,
     }

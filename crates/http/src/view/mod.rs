@@ -1,6 +1,6 @@
-//! What the interface shows, as programs read it: one set of objects for HTTP and for the command line's `--json`.
+//! The JSON objects of the HTTP interface and of `--json` on the command line.
 //!
-//! Owns names and forms of fields; ids are strings and times RFC 3339 out here. Never decides anything.
+//! Owns names and formats of fields: ids are strings, times are RFC 3339. Contains no rules.
 
 mod audit;
 mod budget;

@@ -1,4 +1,4 @@
-//! A queue with its figures, and all of them together.
+//! A queue with its statistics, and all queues together.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,44 +12,45 @@ use windlass_pack::{Schemas, Shape, shape};
 use super::Stamp;
 
 shape! {
-    /// A queue (family) with its figures.
+    /// A queue (family) with its statistics.
     pub struct QueueView as "Queue" {
         pub name: String,
         /// Default priority of its jobs, 0 is most urgent.
         pub priority: u8,
         pub paused: bool,
-        /// Jobs one worker process runs at once; with bounds, what it starts with.
+        /// Jobs one worker process runs at once; with bounds, the starting value.
         pub concurrency: u32,
-        /// Jobs all worker processes together run at once; null is no bound.
+        /// Jobs all worker processes together run at once; null means no limit.
         pub global_concurrency: Option<u32>,
-        /// Between which each worker moves its concurrency by itself; null keeps it. The workers say where they are.
+        /// Bounds within which each worker adjusts its concurrency; null keeps it fixed. Workers report their current
+        /// value.
         pub concurrency_min: Option<u32>,
         pub concurrency_max: Option<u32>,
-        /// What each of its jobs holds while it runs, unless its kind names something else.
+        /// What each of its jobs holds while it runs, unless its kind names another resource.
         pub resource: Option<String>,
-        /// How many of the resource one worker process has.
+        /// Permits of the resource per worker process.
         pub permits: Option<u32>,
         pub cadence_seconds: f64,
-        /// Jobs that are due.
+        /// Due jobs.
         pub depth: u64,
-        /// The depth is at least this; no big table is counted.
+        /// True if the depth is only a lower bound, because counting stopped there.
         pub depth_is_capped: bool,
         pub running: u64,
-        /// Jobs whose time lies ahead.
+        /// Jobs whose run_at is in the future.
         pub scheduled: u64,
         /// How long the oldest due job has been due.
         pub oldest_age_seconds: Option<f64>,
-        /// 95 % of the jobs of the last hour took at most this from due to finished; the upper bound of a bucket.
+        /// 95 % of the last hour's jobs took at most this long from due to finished; the upper bound of a bucket.
         pub p95_seconds: Option<f64>,
-        /// What the figure before should not exceed; null is best effort.
+        /// Target for p95_seconds; null is best effort.
         pub sla_seconds: Option<f64>,
-        /// Jobs due for longer get a quarter of the slots whatever their priority; null is never.
+        /// Jobs due for longer get a quarter of the slots regardless of priority; null turns this off.
         pub boost_after_seconds: Option<f64>,
-        /// Waiting jobs above which enqueues are refused.
+        /// Enqueues are refused above this number of waiting jobs.
         pub depth_cap: Option<u64>,
         pub owner: String,
         pub colour: String,
-        /// Worker processes that would be through with what is due within half the SLA and keep up with what comes in.
+        /// Worker processes needed to finish the due jobs within half the SLA while keeping up with new ones.
         pub desired_workers: u64,
     }
 }
@@ -85,37 +86,34 @@ impl QueueView {
     }
 }
 
-/// Every queue at one moment.
+/// All queues at one moment.
 #[derive(Debug, Serialize)]
 pub struct StatsView {
     pub at: Stamp,
     pub queues: Vec<QueueView>,
     pub workers: u64,
     pub resources: Vec<ResourceTotal>,
-    /// What parts count.
+    /// Figures of parts.
     #[serde(flatten)]
     pub figures: BTreeMap<&'static str, Option<u64>>,
 }
 
 impl Shape for StatsView {
     fn schema(schemas: &mut Schemas) -> Value {
-        let reference = schemas.object("Stats", "Every queue at one moment.", |stats| {
+        let reference = schemas.object("Stats", "All queues at one moment.", |stats| {
             stats.required::<Stamp>("at", "");
             stats.required::<Vec<QueueView>>("queues", "");
             stats.required::<u64>("workers", "");
             stats.required::<Vec<ResourceTotal>>("resources", "Resources of all workers together.");
         });
-        // Which figures there are depends on the parts of the process.
-        schemas.open(
-            "Stats",
-            json!({ "type": ["integer", "null"], "description": "A figure that a part brings" }),
-        );
+        // Which figures exist depends on the parts of the process.
+        schemas.open("Stats", json!({ "type": ["integer", "null"], "description": "A figure from a part" }));
         reference
     }
 }
 
 shape! {
-    /// A resource over all worker processes.
+    /// A resource across all worker processes.
     pub struct ResourceTotal as "ResourceTotal" {
         pub resource: String,
         /// Worker processes that have it.
@@ -127,7 +125,7 @@ shape! {
 }
 
 impl ResourceTotal {
-    /// By name.
+    /// Sorted by name.
     pub fn of(workers: &[WorkerRow]) -> Vec<ResourceTotal> {
         let mut totals: BTreeMap<&str, ResourceTotal> = BTreeMap::new();
         for used in workers.iter().flat_map(|worker| &worker.resources) {

@@ -1,4 +1,4 @@
-//! A schedule with where it stands.
+//! A schedule and its state.
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -9,27 +9,27 @@ use windlass_pack::shape;
 
 use super::{Stamp, raw};
 
-/// Ticks that are shown ahead.
+/// Number of future ticks shown.
 const AHEAD: usize = 5;
 
 shape! {
-    /// When a job is enqueued again and again, and how far that is.
+    /// A recurring job and its next ticks.
     pub struct ScheduleView as "Schedule" {
         pub name: String,
         pub kind: String,
-        /// Of each of its jobs, byte for byte.
+        /// For each of its jobs, byte for byte.
         pub payload: Option<Box<RawValue>>,
         /// It ticks whenever one of them does.
         pub rules: Vec<RuleView>,
-        /// Of the rules that name none; null is their calendar's, else UTC.
+        /// For rules without a zone; null means their calendar's, else UTC.
         pub zone: Option<String>,
-        /// Its own, by name.
+        /// Its own calendars by name.
         pub calendars: Value,
         /// skip, once or all.
         pub misfire: &'static str,
-        /// Most ticks made up for at once under `all`.
+        /// Most ticks caught up at once under `all`.
         pub catch_up: u32,
-        /// null is the kind's.
+        /// null means the kind's.
         pub priority: Option<i64>,
         pub max_attempts: Option<i64>,
         pub timeout: Option<String>,
@@ -37,23 +37,23 @@ shape! {
         pub concurrency_key: Option<String>,
         pub tags: Vec<String>,
         pub paused: bool,
-        /// The latest tick that was dealt with.
+        /// The latest tick processed.
         pub last_tick: Option<Stamp>,
-        /// null when it is paused or never ticks again.
+        /// null if it is paused or never ticks again.
         pub next_tick: Option<Stamp>,
         /// The next few.
         pub next_ticks: Vec<Stamp>,
-        /// Ticks that passed without a job, by the policy or because there were too many.
+        /// Ticks without a job, because of the policy or because there were too many.
         pub missed: u64,
         pub created_at: Stamp,
         pub updated_at: Stamp,
-        /// Why this server cannot tick it.
+        /// Why this server cannot evaluate it.
         pub error: Option<String>,
     }
 }
 
 shape! {
-    /// One expression, and where on a calendar it counts.
+    /// One expression, optionally restricted to phases of a calendar.
     pub struct RuleView as "Rule" {
         pub expr: String,
         pub zone: Option<String>,

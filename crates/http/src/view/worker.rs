@@ -1,4 +1,4 @@
-//! A worker process as the database knows it.
+//! A worker process.
 
 use windlass_core::QueueId;
 use windlass_core::store::{ResourceUse, WorkerRow};
@@ -8,24 +8,24 @@ use windlass_pack::shape;
 use super::{Id, Stamp};
 
 shape! {
-    /// One incarnation of a worker process.
+    /// One run of a worker process.
     pub struct WorkerView as "Worker" {
         pub id: Id,
-        /// Host and process, for people.
+        /// Host and process id, for people.
         pub label: String,
         pub queues: Vec<String>,
         pub started_at: Stamp,
         pub heartbeat_at: Stamp,
         pub running: u64,
-        /// Jobs it runs at once, queue by queue, as they are now.
+        /// Current concurrency per queue.
         pub concurrency: Vec<SlotsView>,
-        /// What it has few of.
+        /// Resources it has permits for.
         pub resources: Vec<ResourceView>,
     }
 }
 
 shape! {
-    /// Jobs of one queue that a worker runs at once.
+    /// Concurrency of a worker for one queue.
     pub struct SlotsView as "WorkerConcurrency" {
         pub queue: String,
         pub concurrency: u32,
@@ -33,11 +33,11 @@ shape! {
 }
 
 shape! {
-    /// A resource of one worker.
+    /// A worker's use of a resource.
     pub struct ResourceView as "WorkerResource" {
         pub resource: String,
         pub permits: u32,
-        /// Jobs that hold one, from their claim until they are settled.
+        /// Permits held by jobs, from claim to settlement.
         pub in_use: u64,
         pub free: u64,
     }

@@ -76,7 +76,7 @@ on_both! {
 }
 
 #[tokio::test]
-async fn a_bulk_act_needs_an_action_and_a_condition() {
+async fn a_bulk_action_needs_an_action_and_a_condition() {
     let world = World::new().await;
     world.enqueue(json!({ "kind": "NOOP" })).await;
     for (body, expected) in [

@@ -1,4 +1,4 @@
-//! What operators did, newest first, in pages.
+//! The audit: records newest first, in pages.
 
 use serde_json::{Value, json};
 use windlass_core::budget::{Amount, BudgetSpec};
@@ -40,7 +40,7 @@ on_both! {
 }
 
 on_both! {
-    async fn every_act_of_a_route_leaves_its_line(world: World) {
+    async fn every_changing_route_is_audited(world: World) {
         let job = |reply: Value| reply["id"].as_str().unwrap().to_owned();
         let later = json!({ "kind": "NOOP", "delay": "1h" });
         let tagged = json!({ "kind": "NOOP", "delay": "1h", "tags": ["many"] });
@@ -93,7 +93,7 @@ on_both! {
         assert_eq!(of("job.change")["after"], json!({ "priority": 1 }));
         let before = &of("jobs.retry")["before"]["filter"];
         assert_eq!((&before["tag"], &of("jobs.retry")["after"]), (&json!("many"), &json!({ "done": 1 })));
-        // Whoever asks for one of those that were named together finds it.
+        // A record about several named jobs is found by each of them.
         for id in &ids[1..] {
             let found = world.get(&format!("/v1/audit?act=job&subject=job/{id}")).await.is(200);
             let act = &found["items"][0];
@@ -102,7 +102,7 @@ on_both! {
         }
     }
 
-    async fn the_audit_is_asked_by_who_what_whom_and_when(world: World) {
+    async fn the_audit_is_filtered_by_actor_action_subject_and_time(world: World) {
         for (method, path, body) in [
             ("PATCH", "/v1/queues/LOW", json!({ "paused": true })),
             ("PATCH", "/v1/queues/HIGH", json!({ "paused": true })),
@@ -149,7 +149,7 @@ async fn a_wrong_page_of_the_audit_is_refused() {
 }
 
 #[tokio::test]
-async fn types_and_clean_up_leave_their_lines() {
+async fn types_and_cleanup_are_audited() {
     let mut world = World::new().await;
     world.add_entities().await;
     world.with_body("PUT", "/v1/types/product", json!({ "strategy": "batch" })).await.is(200);

@@ -1,4 +1,4 @@
-//! The pages in a real browser: what a person sees and can do.
+//! The pages in a real browser.
 
 use serde_json::{Value, json};
 use windlass_testkit::browser::{Browser, Page};
@@ -16,14 +16,14 @@ fn open<'a>(browser: &'a Browser, world: &World, path: &str, width: u32) -> Page
     browser.open(&format!("http://{}{path}", world.address), width)
 }
 
-/// Nothing on the page is wider than the page.
+/// Nothing is wider than the page.
 fn fits(page: &Page<'_>) {
     let wide = page.eval("document.documentElement.scrollWidth - document.documentElement.clientWidth");
     assert_eq!(wide, json!(0), "the page is wider than the window");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_document_is_readable() {
+async fn the_api_reference_is_readable() {
     let world = world().await;
     let browser = Browser::start();
     let page = open(&browser, &world, "/docs", 360);
@@ -46,7 +46,7 @@ async fn the_document_is_readable() {
     world.end().await;
 }
 
-/// Its parameters, the fields of its body with their descriptions, a command with its example, its answers.
+/// Shows its parameters, the fields of its body with descriptions, a command with an example, and its responses.
 fn shows_operation(page: &Page<'_>, method: &str, path: &str, operation: &Value) {
     let name = operation["operationId"].as_str().unwrap();
     let text = page.text(&format!("document.getElementById('{name}')?.textContent"));
@@ -86,11 +86,11 @@ async fn search(page: &Page<'_>, words: &str, entity_type: &str) {
 const HITS: &str = "document.getElementById('hits').innerText";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn search_says_what_it_found_and_opens_it() {
+async fn search_shows_results_and_opens_one() {
     let world = world().await;
     let kettle = json!({ "title": "Copper kettle", "text": "Boils water on any stove", "price": 40, "maker": { "country": "Japan" } });
     world.with_body("PUT", "/v1/entities/document/kettle?strategy=sync", kettle).await.is(201);
-    // Without a title, and with a character that turns the rest of its line around.
+    // Without a title, and with a character that reverses the direction of text.
     let nameless = json!({ "text": "a kettle \u{202e}elttek a" });
     world.with_body("PUT", "/v1/entities/document/odd?strategy=sync", nameless).await.is(201);
     let browser = Browser::start();
@@ -152,7 +152,7 @@ async fn boxes_do_not_push_jobs_off_the_list() {
         "[...document.querySelectorAll('.card')].filter((card) => card.innerText.startsWith('INDEX_'))
         .map((card) => getComputedStyle(card).borderLeftColor)";
     assert_eq!(page.eval(colours), json!(["rgb(42, 157, 157)", "rgb(138, 143, 60)"]));
-    // Further back the list stands still and says so; there is a way back.
+    // On older pages the list does not update and says so; there is a link back.
     page.eval("document.getElementById('more').click()");
     page.wait("document.querySelectorAll('#jobs tbody tr').length === 41");
     assert!(page.text("document.getElementById('paused').innerText").contains("paused while you look back"));
@@ -179,7 +179,7 @@ async fn a_job_is_followed_to_its_end() {
     let again =
         "[...document.querySelectorAll('#detail button')].find((one) => one.textContent === 'Run now')";
     page.eval(&format!("const again = {again}; again.focus(); again.click()"));
-    // Nobody asks again: the dialog sees by itself that it runs and that it is done.
+    // Without a reload, the dialog shows that the job runs and then that it is done.
     state("running");
     assert_eq!(
         page.text("document.activeElement.id"),

@@ -1,11 +1,11 @@
-//! Budgets: shown, changed live, and counted in the metrics, always as the tables have them.
+//! Budgets: shown, changed live and exported as metrics, equal to the database.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use windlass_core::LeasedJob;
 use windlass_core::budget::{Amount, BudgetSpec, Estimate, Usage};
-use windlass_core::store::{ActFilter, Ask, Charged, Claim, Reserved, WorkerInfo};
+use windlass_core::store::{Ask, AuditFilter, Charged, Claim, Reserved, WorkerInfo};
 
 use crate::on_both;
 use crate::world::World;
@@ -15,7 +15,7 @@ async fn with_budgets(world: &World) {
     world.client.set_budgets(&[BudgetSpec::money("ai", Amount::from_cents(50_000)), words]).await.unwrap();
 }
 
-/// A job of user 42 in the hands of a worker.
+/// A leased job of user 42.
 async fn leased(world: &World) -> LeasedJob {
     world.enqueue(json!({ "kind": "NOOP", "tags": ["user:42"] })).await;
     let store = world.client.store();
@@ -50,11 +50,11 @@ async fn spend(world: &World, job: &LeasedJob, budget: &str, amount: Amount) {
 }
 
 async fn month(world: &World) -> String {
-    world.client.store().budgets().await.unwrap()[0].standing.month.to_string()
+    world.client.store().budgets().await.unwrap()[0].figures.month.to_string()
 }
 
 on_both! {
-    async fn a_budget_shows_what_the_books_hold(world: World) {
+    async fn a_budget_shows_the_figures_of_the_database(world: World) {
         assert_eq!(world.get("/v1/budgets").await.is(200), json!({ "items": [], "next_cursor": null }));
         with_budgets(world).await;
         let job = leased(world).await;
@@ -114,12 +114,12 @@ on_both! {
         let back = json!({ "limit": "configured", "tokens": null });
         let after = world.with_body("PATCH", &path, back).await.is(200);
         assert_eq!((&after["limit"], &after["tokens_limit"]), (&json!("500.00"), &Value::Null));
-        let acts = world.client.store().audit(&ActFilter::newest(10)).await.unwrap();
+        let acts = world.client.store().audit(&AuditFilter::newest(10)).await.unwrap();
         assert_eq!(acts.len(), 5);
         assert!(acts.iter().all(|act| act.actor == "http" && act.subject.starts_with("budget/ai/")));
     }
 
-    async fn metrics_are_those_of_the_books(world: World) {
+    async fn metrics_equal_the_figures_of_the_database(world: World) {
         assert!(!world.get("/metrics").await.body.contains("ai_budget_percent_used"), "no budget, no figure");
         with_budgets(world).await;
         let job = leased(world).await;
@@ -177,7 +177,7 @@ async fn a_wrong_change_of_a_budget_is_refused() {
         world.get(&format!("/v1/budgets/ai/history?months={months}")).await.refuses(400, "invalid_parameter");
     }
     assert!(
-        world.client.store().audit(&ActFilter::newest(10)).await.unwrap().is_empty(),
+        world.client.store().audit(&AuditFilter::newest(10)).await.unwrap().is_empty(),
         "nothing was changed"
     );
     world.end().await;

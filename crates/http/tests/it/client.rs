@@ -1,4 +1,4 @@
-//! Just enough of an HTTP client to say exactly what goes over the wire.
+//! A minimal HTTP client that controls exactly what goes over the wire.
 
 use std::net::SocketAddr;
 
@@ -31,13 +31,13 @@ impl Reply {
             .unwrap_or_else(|error| panic!("{error} in {} {}", self.head, self.body))
     }
 
-    /// The body of an answer with this status.
+    /// The body of a response with this status.
     pub(crate) fn is(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}\n{}", self.head, self.body);
         if self.body.is_empty() { Value::Null } else { self.json() }
     }
 
-    /// A problem with this status and code; every field of the shape is there.
+    /// A problem with this status and code, with all fields of the schema.
     pub(crate) fn refuses(&self, status: u16, code: &str) -> Value {
         let problem = self.is(status);
         assert_eq!(self.header("content-type"), Some("application/problem+json"), "{}", self.head);
@@ -68,7 +68,7 @@ impl Reply {
     }
 }
 
-/// One request on a connection of its own.
+/// One request on its own connection.
 pub(crate) async fn send(
     address: SocketAddr,
     method: &str,
@@ -89,7 +89,7 @@ pub(crate) async fn send(
     Reply::read(&raw(address, &format!("{head}\r\n{body}")).await)
 }
 
-/// Everything the server says until it closes.
+/// Everything the server sends until it closes.
 pub(crate) async fn raw(address: SocketAddr, text: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     // A server that refuses early may close before it has read everything.

@@ -32,7 +32,7 @@ const FIELDS: [&str; 22] = [
 ];
 
 on_both! {
-    async fn one_job_is_answered_whole(world: World) {
+    async fn enqueueing_returns_the_whole_job(world: World) {
         let body = r#"{"kind":"NOOP","payload":{"n":12345678901234567890123},"priority":3,"delay":"1h","unique_key":"u",
                        "concurrency_key":"c","max_attempts":7,"timeout":"PT5M","tags":["a","b"]}"#;
         let reply = world.post("/v1/jobs", body).await;
@@ -66,7 +66,7 @@ on_both! {
         assert_eq!(world.count().await, 700);
     }
 
-    async fn a_key_is_answered_with_its_first_job(world: World) {
+    async fn an_idempotency_key_returns_its_first_job(world: World) {
         let send = |body: &'static str, key: &'static str| {
             let world = &world;
             async move { world.send("POST", "/v1/jobs", &[("Content-Type", "application/json"), ("Idempotency-Key", key)], body).await }
@@ -99,7 +99,7 @@ on_both! {
         assert_eq!(world.get(&format!("/v1/jobs/{first}")).await.is(200)["state"], "superseded");
     }
 
-    async fn a_full_queue_says_when_to_come_again(world: World) {
+    async fn a_full_queue_says_when_to_retry(world: World) {
         let low = world.client.catalog().queue_named("LOW").unwrap().id;
         let update = QueueUpdate { depth_cap: Some(Live::Set(Some(2))), ..QueueUpdate::default() };
         world.client.store().update_queue(low, &update).await.unwrap();
@@ -117,7 +117,7 @@ on_both! {
             let world = &world;
             async move { world.send("POST", "/v1/jobs", &headers(wait), body).await }
         };
-        // Nobody works yet.
+        // No worker is running yet.
         let waiting = send("wait=1", r#"{"kind":"NOOP"}"#).await.is(202);
         assert_eq!(waiting["state"], "pending");
         let mut world = World::new().await;
@@ -131,7 +131,7 @@ on_both! {
 }
 
 #[tokio::test]
-async fn a_wait_has_bounds() {
+async fn the_wait_time_is_limited() {
     let world = World::new().await;
     for wait in ["wait=61", "wait=-1", "wait=soon"] {
         let headers = [("Content-Type", "application/json"), ("Prefer", wait)];
@@ -144,7 +144,7 @@ async fn a_wait_has_bounds() {
 }
 
 #[tokio::test]
-async fn every_broken_rule_is_named_and_nothing_is_written() {
+async fn all_violated_rules_are_reported_and_nothing_is_written() {
     let world = World::new().await;
     let long = "k".repeat(257);
     for (body, expected) in [
@@ -194,7 +194,7 @@ async fn every_broken_rule_is_named_and_nothing_is_written() {
 }
 
 #[tokio::test]
-async fn an_array_has_a_bound() {
+async fn the_size_of_an_array_is_limited() {
     let world = World::new().await;
     let many = |count: usize| format!("[{}]", vec![r#"{"kind":"NOOP"}"#; count].join(","));
     let reply = world.post("/v1/jobs", many(10_001)).await;

@@ -17,7 +17,7 @@ async fn ids(world: &World, question: Value) -> Vec<String> {
 }
 
 on_both! {
-    async fn written_found_changed_and_gone(world: World) {
+    async fn entities_are_written_found_changed_and_deleted(world: World) {
         world.add_entities().await;
         world.work().await;
         let kettle = json!({ "title": "Copper kettle", "text": "Boils water on any stove", "price": 40 });
@@ -43,7 +43,7 @@ on_both! {
         assert_eq!((&stats["pending_entities"], &stats["indexed_entities"]), (&json!(0), &json!(1)));
     }
 
-    async fn a_cancelled_box_is_told_by_its_entity(world: World) {
+    async fn an_entity_shows_that_its_box_was_cancelled(world: World) {
         world.add_entities().await;
         let path = "/v1/entities/document/a";
         let job = world.with_body("PUT", path, json!({ "text": "x" })).await.is(202)["job_id"].as_str().unwrap().to_owned();
@@ -75,7 +75,7 @@ on_both! {
         assert_eq!(history["items"][0]["kind"], "INDEX_BATCH");
     }
 
-    async fn types_are_made_at_run_time(world: World) {
+    async fn types_are_created_at_run_time(world: World) {
         world.add_entities().await;
         for wrong in [json!(-1), json!(1e9), json!("2")] {
             let spec = json!({ "text": ["name", { "name": "about", "weight": wrong }] });
@@ -96,7 +96,7 @@ on_both! {
     }
 }
 
-/// What a search counted: field, then value and count in the order of the answer.
+/// The facets of a search: field, then values and counts in the order of the response.
 async fn counted(world: &World, question: Value) -> (Value, Value) {
     let answer = world.post("/v1/search", question).await.is(200);
     let pairs = |values: &Value| -> Vec<Value> {
@@ -140,7 +140,7 @@ on_both! {
         let towns = facets[0][1].as_array().unwrap();
         assert_eq!((towns.len(), &towns[0], &towns[99]), (100, &json!(["town 000", 4]), &json!(["town 099", 4])), "both types, each once");
         assert_eq!(more, json!(["maker.town"]));
-        // What changed or went is not counted any more.
+        // Changed and deleted entities are no longer counted.
         world.with_body("PATCH", "/v1/entities/document/d0", json!({ "tags": ["gone"], "new": null })).await.is(200);
         world.send("DELETE", "/v1/entities/document/d3", &[], "").await.is(200);
         let facets = counted(world, lamps("keyword")).await.0;
@@ -151,7 +151,7 @@ on_both! {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_wrong_is_named_and_nothing_is_written() {
+async fn problems_are_named_and_nothing_is_written() {
     let mut world = World::new().await;
     world.add_entities().await;
     world.with_body("PUT", "/v1/entities/thing/a", json!({})).await.refuses(404, "unknown_type");

@@ -1,4 +1,4 @@
-//! Requests about entities that are unusual and right, or usual and wrong.
+//! Unusual but valid, and common but invalid requests about entities.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use crate::on_both;
 use crate::world::World;
 
 on_both! {
-    async fn an_entity_may_be_called_like_a_route(world: World) {
+    async fn an_entity_may_have_the_name_of_a_route(world: World) {
         world.add_entities().await;
         let path = "/v1/entities/document/bulk";
         world.with_body("PUT", path, json!({ "text": "of many" })).await.is(202);
@@ -18,7 +18,7 @@ on_both! {
         assert_eq!(world.send("POST", path, &lines, "{\"id\":\"bulk\"}\n").await.is(200)["accepted"], 1);
     }
 
-    async fn writes_may_ask_that_nothing_is_there(world: World) {
+    async fn a_write_can_require_that_the_entity_does_not_exist(world: World) {
         world.add_entities().await;
         let path = "/v1/entities/document/a";
         let headers = [("Content-Type", "application/json"), ("If-None-Match", "*")];
@@ -40,7 +40,7 @@ on_both! {
         refused.refuses(422, "invalid_input");
     }
 
-    async fn the_id_is_the_paths(world: World) {
+    async fn the_id_comes_from_the_path(world: World) {
         world.add_entities().await;
         let path = "/v1/entities/document/a";
         world.with_body("PUT", path, json!({ "id": "b", "text": "x" })).await.refuses(422, "invalid_input");
@@ -48,7 +48,7 @@ on_both! {
         assert_eq!(world.get(path).await.is(200)["fields"], json!({ "text": "x" }));
     }
 
-    async fn a_question_is_refused_in_its_own_words(world: World) {
+    async fn an_invalid_search_is_refused_with_the_field_names_of_the_request(world: World) {
         world.add_entities().await;
         for (body, field, rule) in [
             (json!({ "query": "x", "limit": -3 }), "limit", "must not be negative, not -3"),
@@ -65,7 +65,7 @@ on_both! {
         }
     }
 
-    async fn totals_are_exact_when_everything_was_looked_at(world: World) {
+    async fn totals_are_exact_if_everything_was_scanned(world: World) {
         world.add_entities().await;
         world.work().await;
         let none = world.with_body("POST", "/v1/search", json!({ "query": "kettle" })).await.is(200);
@@ -81,7 +81,7 @@ on_both! {
         }
     }
 
-    async fn likeness_needs_a_vector(world: World) {
+    async fn similarity_search_needs_a_vector(world: World) {
         world.add_entities().await;
         world.with_body("PUT", "/v1/entities/document/a", json!({ "text": "x" })).await.is(202);
         world.get("/v1/entities/document/a/similar").await.refuses(409, "not_indexed");

@@ -1,4 +1,4 @@
-//! `Idempotency-Key` on writes of entities: the first answer again, and one write.
+//! `Idempotency-Key` on entity writes: one write, and the same response again.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ async fn send(world: &World, method: &str, path: &str, key: &str, body: &str) ->
     world.send(method, path, &headers, body).await
 }
 
-/// Sends a request twice: both answers are the same to the letter.
+/// Sends a request twice; both responses must be identical.
 async fn twice(world: &World, method: &str, path: &str, key: &str, body: &str, status: u16) -> Value {
     let first = send(world, method, path, key, body).await;
     let again = send(world, method, path, key, body).await;
@@ -30,7 +30,7 @@ async fn entities(world: &World) -> Vec<Value> {
 const ONE: &str = "/v1/entities/document/a";
 
 on_both! {
-    async fn every_write_is_answered_again(world: World) {
+    async fn every_repeated_write_gets_the_same_response(world: World) {
         world.add_entities().await;
         let made = twice(world, "POST", "/v1/entities/document", "post", r#"{"text":"made"}"#, 202).await;
         assert_eq!(entities(world).await.len(), 1, "one entity, of one id");
@@ -42,7 +42,7 @@ on_both! {
         assert_eq!(patched["version"], 3);
         let gone = twice(world, "DELETE", ONE, "delete", "", 200).await;
         assert_eq!((&gone["version"], &gone["status"]), (&json!(4), &json!("deleted")));
-        // Long after: the entity has moved on, the answer has not.
+        // Much later, the entity has changed but the response has not.
         world.with_body("PUT", ONE, json!({ "text": "again" })).await.is(202);
         let again = send(world, "PATCH", ONE, "patch", r#"{"price":1}"#).await.is(200);
         assert_eq!(again, patched);
@@ -65,7 +65,7 @@ on_both! {
         }
         assert_eq!(world.get(ONE).await.is(200)["version"], 1);
         assert_eq!((entities(world).await.len(), world.count().await), (1, 1));
-        // What was refused took no key.
+        // A refused request does not use up its key.
         send(world, "PATCH", "/v1/entities/document/c", "free", r#"{"text":"x"}"#).await.refuses(404, "not_found");
         send(world, "PUT", "/v1/entities/document/c", "free", r#"{"text":"x"}"#).await.is(202);
     }
@@ -79,7 +79,7 @@ on_both! {
         assert_eq!((entities(world).await.len(), world.count().await), (1, 1));
     }
 
-    async fn an_awaited_answer_is_the_one_kept(world: World) {
+    async fn the_response_after_waiting_is_the_one_stored(world: World) {
         world.add_entities().await;
         world.work().await;
         let headers = [("Content-Type", "application/json"), ("Idempotency-Key", "k"), ("Prefer", "wait=20")];
@@ -95,7 +95,7 @@ on_both! {
 }
 
 #[tokio::test]
-async fn a_key_has_bounds_and_is_for_one_entity() {
+async fn a_key_is_limited_in_length_and_belongs_to_one_entity() {
     let mut world = World::new().await;
     world.add_entities().await;
     let long = "k".repeat(257);

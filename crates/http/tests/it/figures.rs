@@ -1,4 +1,4 @@
-//! What the command line asks for besides lists: counts, checks, overrides, copies, and the live view.
+//! Routes behind commands other than lists: counts, checks, overrides, backups, and the live view.
 
 use serde_json::json;
 use windlass_core::Time;
@@ -22,7 +22,7 @@ on_both! {
         world.get("/v1/jobs/count?limit=5").await.refuses(400, "invalid_parameter");
     }
 
-    async fn jobs_are_checked_and_not_written(world: World) {
+    async fn jobs_are_validated_without_being_written(world: World) {
         let good = world.post("/v1/jobs/check", json!([{ "kind": "NOOP" }, { "kind": "SLEEP" }])).await.is(200);
         assert_eq!(good, json!({ "jobs": 2, "problems": 0, "errors": [] }));
         let bad = json!([{ "kind": "NOOP" }, { "kind": "NOPE" }, { "kind": "NOOP", "priority": 11, "max_attempts": 0 }, 7, { "prio": 1 }]);
@@ -36,7 +36,7 @@ on_both! {
         assert_eq!(world.get("/v1/jobs/count").await.is(200), json!({ "count": 0 }), "nothing was written");
     }
 
-    async fn what_was_set_live_is_listed(world: World) {
+    async fn live_overrides_are_listed(world: World) {
         assert_eq!(world.get("/v1/overrides").await.is(200)["items"], json!([]));
         world.with_body("PATCH", "/v1/queues/LOW", json!({ "concurrency": 3 })).await.is(200);
         let listed = world.get("/v1/overrides").await.is(200);
@@ -45,7 +45,7 @@ on_both! {
         assert_eq!(world.get("/v1/overrides").await.is(200)["items"], json!([]));
     }
 
-    async fn copies_are_listed_with_whether_they_are_there(world: World) {
+    async fn backups_are_listed_with_whether_the_file_exists(world: World) {
         assert_eq!(world.get("/v1/backups").await.is(200), json!({ "items": [], "next_cursor": null }));
         let here = std::env::current_exe().unwrap().display().to_string();
         for (digest, file, verified_at) in [("aa", "/nowhere/a.backup", None), ("bb", here.as_str(), Some(Time(2_000_000)))] {

@@ -1,4 +1,4 @@
-//! Who is let in.
+//! Which requests are accepted.
 
 use serde_json::json;
 use windlass_core::Store;
@@ -11,7 +11,7 @@ use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 use crate::world::{World, options};
 
 #[tokio::test]
-async fn only_this_machine_by_its_own_name() {
+async fn only_requests_to_a_loopback_name_are_accepted() {
     let world = World::new().await;
     let body = json!({ "kind": "NOOP" }).to_string();
     let port = world.address.port();
@@ -38,7 +38,7 @@ async fn only_this_machine_by_its_own_name() {
 }
 
 #[tokio::test]
-async fn no_other_page_presses_our_buttons() {
+async fn requests_from_pages_of_other_sites_are_refused() {
     let world = World::new().await;
     let id = world.enqueue(json!({ "kind": "NOOP" })).await;
     let cancel = format!("/v1/jobs/{id}/cancel");
@@ -80,7 +80,7 @@ async fn an_address_others_can_reach_is_refused() {
 }
 
 #[tokio::test]
-async fn a_port_in_use_is_said() {
+async fn a_port_in_use_is_reported() {
     let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let error = bind(&taken.local_addr().unwrap().to_string()).await.err().expect("refused");
     assert!(matches!(error, ServerError::InUse { .. }), "{error}");

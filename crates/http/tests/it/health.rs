@@ -1,4 +1,4 @@
-//! `GET /v1/health`: the findings of every part, the worst first.
+//! `GET /v1/health`: findings of all parts, worst first.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ fn found<'a>(health: &'a Value, check: &str) -> Option<&'a Value> {
 }
 
 on_both! {
-    async fn an_entity_that_cannot_be_embedded_is_a_finding_until_it_is_dealt_with(world: World) {
+    async fn an_entity_that_cannot_be_embedded_is_a_finding_until_it_is_fixed(world: World) {
         world.add_entities().await;
         world.work().await;
         assert_eq!(found(&world.get("/v1/health").await.is(200), "index").unwrap()["level"], "ok");
@@ -33,7 +33,7 @@ on_both! {
     }
 }
 
-/// One check finds something bad, another cannot look.
+/// One check reports a failure, another cannot run.
 struct Unwell;
 
 impl Pack for Unwell {
@@ -49,7 +49,7 @@ impl Pack for Unwell {
 }
 
 #[tokio::test]
-async fn the_worst_comes_first_and_a_check_that_cannot_look_says_so() {
+async fn the_worst_finding_comes_first_and_a_check_that_cannot_run_says_so() {
     let world = World::start(Database::Sqlite, options(), vec![Arc::new(Unwell)]).await;
     let health = world.get("/v1/health").await.is(200);
     assert_eq!(health["status"], "failing");

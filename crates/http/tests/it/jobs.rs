@@ -1,4 +1,4 @@
-//! Looking at jobs and changing a waiting one.
+//! Reading jobs, and changing a waiting one.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ on_both! {
         assert_eq!(seen, all, "newest first, each once");
     }
 
-    async fn filters_hold_together(world: World) {
+    async fn filters_are_combined(world: World) {
         let noop = world.enqueue(json!({ "kind": "NOOP", "tags": ["x"] })).await;
         let later = world.enqueue(json!({ "kind": "NOOP", "delay": "1h" })).await;
         let low = world.enqueue(json!({ "kind": "BROKEN" })).await;
@@ -53,7 +53,7 @@ on_both! {
         }
     }
 
-    async fn one_job_tells_everything(world: World) {
+    async fn one_job_is_shown_with_all_details(world: World) {
         world.work().await;
         let headers = [("Content-Type", "application/json"), ("Prefer", "wait=20")];
         let job = world.send("POST", "/v1/jobs", &headers, r#"{"kind":"BROKEN"}"#).await.is(201);
@@ -66,7 +66,7 @@ on_both! {
         assert_eq!(detail["cancel_requested"], false);
     }
 
-    async fn a_waiting_job_can_be_moved(world: World) {
+    async fn a_waiting_job_can_be_rescheduled(world: World) {
         let id = world.enqueue(json!({ "kind": "NOOP", "delay": "1h" })).await;
         let path = format!("/v1/jobs/{id}");
         let body = json!({ "priority": 1, "run_at": "2020-01-01T00:00:00Z" });

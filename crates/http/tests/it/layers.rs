@@ -1,4 +1,4 @@
-//! What this crate leaves to others, read from its own sources.
+//! Checks the layering of this crate in its own sources.
 
 use std::path::Path;
 
@@ -13,9 +13,9 @@ fn sources(folder: &Path, found: &mut Vec<(String, String)>) {
     }
 }
 
-/// A route asks the client, whose use cases own the checks and the audit.
+/// Routes call the client, which does validation and audit.
 #[test]
-fn no_route_talks_to_the_store() {
+fn no_route_calls_the_store() {
     let mut found = Vec::new();
     sources(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")), &mut found);
     assert!(found.len() > 30, "the sources are there");

@@ -1,4 +1,4 @@
-//! Health, and how a server ends.
+//! Health, and shutdown.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ async fn alive_and_ready() {
     world.end().await;
 }
 
-/// A request under way is answered, an idle connection and a stream are closed, nothing new is taken.
+/// A request in progress is answered, idle connections and streams are closed, new ones are refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_lets_open_requests_end() {
     let mut world = World::new().await;
@@ -28,7 +28,7 @@ async fn a_stop_lets_open_requests_end() {
     let mut stream = connect().await.unwrap();
     stream.write_all(b"GET /v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
     assert!(stream.read(&mut buffer).await.unwrap() > 0);
-    // Nobody works, so this waits until the server says it stops.
+    // No worker is running, so this waits until the server stops.
     let mut waiting = connect().await.unwrap();
     let body = json!({ "kind": "NOOP" }).to_string();
     let head =
@@ -50,7 +50,7 @@ async fn a_stop_lets_open_requests_end() {
 }
 
 #[tokio::test]
-async fn connections_have_a_bound() {
+async fn the_number_of_connections_is_limited() {
     let world = World::with(Options { connections: 1, ..options() }).await;
     let mut first = tokio::net::TcpStream::connect(world.address).await.unwrap();
     first.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();

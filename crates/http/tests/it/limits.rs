@@ -1,4 +1,4 @@
-//! Limits over HTTP: shown as the tables have them, changed live, followed by a running worker.
+//! Limits over HTTP: shown as stored, changed live, followed by a running worker.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use windlass_testkit::signal::{Seen, wait_until};
 use crate::on_both;
 use crate::world::World;
 
-/// As long as the catalog may be old.
+/// The catalog may be this old.
 const SOON: Duration = Duration::from_secs(10);
 
 async fn running(world: &World, wanted: u64) {
@@ -101,7 +101,7 @@ on_both! {
         cancel_all(world).await;
     }
 
-    async fn what_runs_of_a_key_is_changed_live(world: World) {
+    async fn key_concurrency_is_changed_live(world: World) {
         world.work().await;
         let put = async |body| world.with_body("PUT", "/v1/kinds/SLEEP", body).await.is(200)["key_concurrency"].clone();
         assert_eq!(put(json!({ "key_concurrency": 2 })).await, json!(2));
@@ -116,15 +116,15 @@ on_both! {
         cancel_all(world).await;
     }
 
-    /// The figures of the last minutes are kept for a few seconds.
+    /// Statistics of the last minutes are cached for a few seconds.
     async fn desired_workers_follow_backlog_run_time_and_sla(world: World) {
         let desired = async || world.get("/v1/queues").await.is(200)["items"][1]["desired_workers"].clone();
         assert_eq!(desired().await, json!(0), "nothing to do");
         let queue = world.client.catalog().queue_named("DEFAULT").unwrap().id;
         let kind = world.client.catalog().kind_named("NOOP").unwrap().id;
         let now = world.client.store().now().await.unwrap();
-        // Sixty runs of ten seconds in the last minute or two, and 300 jobs due: 2 a second on top of up to 1 that comes
-        // in, where one process does 1.
+        // Sixty runs of ten seconds in the last minute or two, and 300 due jobs. That is 2 per second plus up to 1 per
+        // second of new jobs, where one process handles 1.
         let mut minute = windlass_core::store::Rollup::new(now.minus(Duration::from_secs(60)), queue, kind);
         for _ in 0..60 {
             minute.count(windlass_core::store::Counted::Completed, Duration::from_secs(11), Duration::from_secs(10));

@@ -1,6 +1,6 @@
 //! The real server on a real database, driven over a socket.
 
-// The helpers around the tests are tests too.
+// Clippy's allowances for tests do not cover helper functions.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod act;

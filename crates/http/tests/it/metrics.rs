@@ -1,4 +1,4 @@
-//! `/metrics` parses, and its figures are those of the tables.
+//! `/metrics` is valid, and its values equal the database.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use windlass_testkit::signal::{Seen, wait_until};
 use crate::on_both;
 use crate::world::World;
 
-/// Name with labels → value; panics on anything that is not the text format.
+/// Name with labels → value; panics if it is not valid text format.
 fn parse(text: &str) -> HashMap<String, f64> {
     let mut samples = HashMap::new();
     let (mut types, mut helped) = (HashMap::new(), HashSet::new());
@@ -37,7 +37,7 @@ fn parse(text: &str) -> HashMap<String, f64> {
 }
 
 on_both! {
-    async fn figures_are_those_of_the_tables(world: World) {
+    async fn values_equal_those_of_the_tables(world: World) {
         world.work().await;
         let dead = world.dead_letter().await;
         let again = json!({ "kind": "FAIL", "payload": { "times": 1 } });
@@ -77,7 +77,7 @@ on_both! {
     }
 }
 
-/// The gauges of entities and their boxes, each beside a count of the table it is of.
+/// The gauges of entities and boxes, each compared with a count of its table.
 mod boxes {
     use windlass_core::JobState;
     use windlass_core::store::JobFilter;
@@ -93,7 +93,7 @@ mod boxes {
     }
 
     on_both! {
-        async fn gauges_are_those_of_the_tables(world: World) {
+        async fn gauges_equal_the_counts_of_the_tables(world: World) {
             world.add_entities().await;
             world.work().await;
             let broken = json!({ "kind": "BROKEN" });
@@ -134,7 +134,7 @@ mod boxes {
     }
 }
 
-/// Every try is counted under its type, its strategy and its end, whatever became of the call it was in.
+/// Every attempt is counted by type, strategy and result, regardless of the response.
 mod indexed {
     use super::*;
     use crate::world::POISON;
@@ -154,12 +154,12 @@ mod indexed {
     }
 
     on_both! {
-        async fn tries_are_counted_as_they_ended(world: World) {
+        async fn attempts_are_counted_by_result(world: World) {
             world.add_entities().await;
             world.with_body("PUT", "/v1/types/part", json!({ "text": ["name"] })).await.is(200);
             write(world, "document/s1", "sync", json!({ "text": "one" }), &[201]).await;
             write(world, "document/s1", "sync", json!({ "text": "two" }), &[200]).await;
-            // No try: the text has its vector. No try: refused.
+            // No attempt: the text already has its vector. No attempt: refused.
             write(world, "document/s1", "sync", json!({ "text": "two", "price": 1 }), &[200]).await;
             write(world, "document/s1", "sync", json!([]), &[422]).await;
             write(world, "document/s2", "sync", json!({ "text": POISON }), &[500]).await;
@@ -175,7 +175,7 @@ mod indexed {
                 until(world, id, "indexed").await;
             }
             until(world, "document/a3", "failed").await;
-            // What was written is counted a moment after it can be seen.
+            // A write is counted shortly after it becomes visible.
             let body = wait_until("nine tries to be counted", Duration::from_secs(30), || async {
                 let body = world.get("/metrics").await.body;
                 let samples = parse(&body);
@@ -239,7 +239,7 @@ mod parts {
     }
 
     #[tokio::test]
-    async fn figures_and_series_of_a_part_are_shown_and_one_that_fails_is_left_out() {
+    async fn metrics_of_parts_are_shown_and_a_failing_part_is_left_out() {
         let world = World::start(Database::Sqlite, options(), vec![Arc::new(Counting)]).await;
         let stats = world.get("/v1/stats").await.is(200);
         assert_eq!(stats["sheep"], 7);

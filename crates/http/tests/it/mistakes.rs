@@ -1,11 +1,11 @@
-//! Several mistakes in one request are named in one answer.
+//! Several mistakes in one request are reported in one response.
 
 use serde_json::{Value, json};
 use windlass_core::budget::{Amount, BudgetSpec};
 
 use crate::world::World;
 
-/// The fields that an answer refuses, in its order.
+/// The refused fields, in the order of the response.
 fn fields(problem: &Value) -> Vec<&str> {
     problem["errors"].as_array().unwrap().iter().map(|error| error["field"].as_str().unwrap()).collect()
 }
@@ -124,9 +124,9 @@ async fn all_wrong_parameters_are_named_at_once() {
     world.end().await;
 }
 
-/// Of every route: a parameter it does not know is refused, and nothing comes of the call.
+/// For every route: an unknown parameter is refused and nothing happens.
 #[tokio::test]
-async fn no_route_takes_a_parameter_it_does_not_know() {
+async fn every_route_refuses_unknown_parameters() {
     let mut world = World::new().await;
     world.add_entities().await;
     let document = world.get("/openapi.json").await.is(200);
@@ -156,7 +156,7 @@ async fn no_route_takes_a_parameter_it_does_not_know() {
 }
 
 #[tokio::test]
-async fn headers_and_body_are_answered_together() {
+async fn mistakes_in_headers_and_body_are_reported_together() {
     let world = World::new().await;
     let body = json!({ "kind": "NOPE", "priority": "x" }).to_string();
     let headers = [

@@ -1,4 +1,4 @@
-//! The document is the table of routes.
+//! The OpenAPI document matches the routes.
 
 use std::collections::BTreeSet;
 
@@ -52,7 +52,7 @@ fn references(value: &Value, found: &mut BTreeSet<String>) {
 }
 
 #[tokio::test]
-async fn exactly_what_is_served() {
+async fn the_document_lists_exactly_what_is_served() {
     let world = World::new().await;
     let document = world.get("/openapi.json").await.is(200);
     assert_eq!(document["openapi"], "3.1.0");
@@ -61,14 +61,14 @@ async fn exactly_what_is_served() {
     let expected: BTreeSet<String> = ROUTES.split('·').map(|route| route.trim().to_owned()).collect();
     assert_eq!(listed, expected);
     for (method, path, operation) in operations(&document) {
-        // Every documented route answers as itself: neither "no route" nor "no method".
+        // Every documented route is served: neither "no route" nor "no method".
         if !path.ends_with("/stream") {
             let place = path.replace("{id}", "1").replace("{name}", "HIGH").replace("{month}", "2026-11");
             let reply = world.send(&method, &place, &[], "").await;
             assert_ne!(reply.status, 405, "{method} {path}");
             assert!(!reply.body.contains("nothing is served at"), "{method} {path}");
         }
-        // Every hole of the path is a parameter, and the other way round.
+        // Path parameters and documented parameters are the same.
         let holes: BTreeSet<&str> =
             path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')).collect();
         let empty = Vec::new();
@@ -89,7 +89,7 @@ async fn exactly_what_is_served() {
 }
 
 #[tokio::test]
-async fn the_same_document_without_a_server() {
+async fn the_document_is_the_same_without_a_server() {
     let mut world = World::new().await;
     world.add_entities().await;
     let served = world.get("/openapi.json").await;
@@ -112,9 +112,9 @@ async fn every_reference_resolves_and_every_object_is_used() {
     world.end().await;
 }
 
-/// What is answered has exactly the fields the document promises.
+/// A response has exactly the documented fields.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn answers_are_what_the_document_says() {
+async fn responses_match_the_document() {
     let mut world = World::new().await;
     world.work().await;
     let dead = world.dead_letter().await;
@@ -138,9 +138,9 @@ async fn answers_are_what_the_document_says() {
     world.end().await;
 }
 
-/// Whoever pastes an example gets an answer, not a refusal.
+/// Every example can be sent as written.
 #[tokio::test]
-async fn every_example_works_as_it_stands() {
+async fn every_example_is_accepted() {
     let mut world = World::new().await;
     world.add_entities().await;
     let budget = BudgetSpec::money("ai", Amount::from_cents(50_000));

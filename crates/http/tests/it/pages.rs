@@ -1,4 +1,4 @@
-//! The pages: what a browser is told about them, and that they need nothing from elsewhere.
+//! The pages: security headers, and no dependency on other servers.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ const PAGES: [(&str, &str); 10] = [
 ];
 
 #[tokio::test]
-async fn pages_are_sealed() {
+async fn pages_have_security_headers() {
     let world = World::new().await;
     for (path, content_type) in PAGES {
         let reply = world.get(path).await;
@@ -43,9 +43,9 @@ async fn pages_are_sealed() {
     world.end().await;
 }
 
-/// A page the policy would break, or that would run what a job says, is found here and not by its reader.
+/// Catches pages that the policy would break or that would execute content of a job.
 #[tokio::test]
-async fn pages_hold_no_inline_code_and_ask_nobody_else() {
+async fn pages_have_no_inline_code_and_call_no_other_server() {
     let world = World::new().await;
     for (path, _) in PAGES {
         let body = world.get(path).await.body.replace("http://www.w3.org/2000/svg", "");
@@ -71,7 +71,7 @@ async fn pages_hold_no_inline_code_and_ask_nobody_else() {
     world.end().await;
 }
 
-/// A part whose route says a name.
+/// A part with a route that returns a name.
 struct Greet {
     path: &'static str,
     scope: Option<Scope>,
@@ -94,9 +94,9 @@ impl Pack for Greet {
     }
 }
 
-/// A part brings a route: served, documented, guarded and counted like our own.
+/// A part's route is served, documented, guarded and counted like the engine's own.
 #[tokio::test]
-async fn a_part_brings_its_own_route() {
+async fn a_part_can_add_a_route() {
     let greet = Arc::new(Greet { path: "/v1/greet/{name}", scope: Some(Scope::Read) });
     let world = World::start(Database::Sqlite, options(), vec![greet]).await;
     assert_eq!(world.get("/v1/greet/%C3%A4").await.is(200), "ä");
@@ -108,9 +108,9 @@ async fn a_part_brings_its_own_route() {
     world.end().await;
 }
 
-/// Every clash and every route without a scope, together and before anything is opened.
+/// All clashes and routes without a scope are reported together, before anything is opened.
 #[test]
-fn routes_that_clash_or_name_no_scope_are_refused_at_start() {
+fn clashing_routes_and_routes_without_a_scope_are_refused_at_start() {
     let packs: Vec<Arc<dyn Pack>> = vec![
         Arc::new(Greet { path: "/v1/jobs/{name}", scope: None }),
         Arc::new(Greet { path: "/v1/jobs/{other}", scope: Some(Scope::Read) }),

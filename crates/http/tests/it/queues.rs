@@ -6,7 +6,7 @@ use crate::on_both;
 use crate::world::World;
 
 on_both! {
-    async fn queues_tell_what_the_tables_hold(world: World) {
+    async fn queues_show_what_the_tables_hold(world: World) {
         for _ in 0..3 {
             world.enqueue(json!({ "kind": "NOOP" })).await;
         }
@@ -44,7 +44,7 @@ on_both! {
         }
     }
 
-    async fn bounds_are_kept_to_removed_and_left_to_the_configuration(world: World) {
+    async fn bounds_are_enforced_removed_and_reset_to_the_configuration(world: World) {
         let change = async |body: Value| world.with_body("PATCH", "/v1/queues/default", body).await;
         let before = change(json!({ "paused": false })).await.is(200);
         change(json!({ "concurrency_min": 1, "concurrency_max": 20 })).await.is(200);

@@ -1,4 +1,4 @@
-//! What every route refuses in the same way.
+//! Errors that are the same for every route.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ async fn unknown_paths_and_methods_are_problems() {
 }
 
 #[tokio::test]
-async fn malformed_json_says_where() {
+async fn malformed_json_is_refused_with_its_position() {
     let world = World::new().await;
     for (body, place) in [
         ("{\"kind\": \"NOOP\",\n \"payload\": }", "line 2, column 13"),
@@ -45,7 +45,7 @@ async fn malformed_json_says_where() {
     world.end().await;
 }
 
-/// Most clients send everything before they read a word.
+/// Most clients send the whole request before they read the response.
 #[tokio::test]
 async fn a_body_that_is_far_too_large_is_read_to_its_end_and_refused() {
     let world = World::with(Options { body_limit: 1_000, ..options() }).await;
@@ -64,7 +64,7 @@ async fn a_body_that_is_far_too_large_is_read_to_its_end_and_refused() {
 }
 
 #[tokio::test]
-async fn a_body_has_to_be_json_and_no_larger_than_said() {
+async fn a_body_must_be_json_and_within_the_size_limit() {
     let world = World::with(Options { body_limit: 1_000, ..options() }).await;
     let body = json!({ "kind": "NOOP" }).to_string();
     for content_type in ["", "text/plain", "application/x-www-form-urlencoded", "application/jsonp"] {
@@ -74,7 +74,7 @@ async fn a_body_has_to_be_json_and_no_larger_than_said() {
     let large = json!({ "kind": "NOOP", "payload": "x".repeat(1_000) }).to_string();
     let problem = world.post("/v1/jobs", &large).await.refuses(413, "body_too_large");
     assert!(problem["detail"].as_str().unwrap().contains("1000 bytes"), "{problem}");
-    // The same without a word about its length.
+    // The same without a Content-Length.
     let chunked = format!(
         "POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n\
          Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{large}\r\n0\r\n\r\n",
@@ -92,7 +92,7 @@ async fn a_body_has_to_be_json_and_no_larger_than_said() {
 }
 
 #[tokio::test]
-async fn slow_clients_are_let_go() {
+async fn slow_clients_are_disconnected() {
     let quick = Duration::from_millis(200);
     let world = World::with(Options { head_timeout: quick, body_timeout: quick, ..options() }).await;
     let body = "POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{";
@@ -112,7 +112,7 @@ async fn slow_clients_are_let_go() {
 }
 
 #[tokio::test]
-async fn a_failing_store_tells_the_caller_nothing_but_an_id() {
+async fn a_store_error_shows_the_caller_only_an_id() {
     let world = World::new().await;
     world.client.store().close().await;
     for (method, path) in [("GET", "/v1/jobs"), ("GET", "/v1/queues"), ("POST", "/v1/jobs/1/cancel")] {

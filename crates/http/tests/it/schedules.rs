@@ -6,7 +6,7 @@ use crate::on_both;
 use crate::world::World;
 
 on_both! {
-    async fn a_schedule_is_made_changed_and_taken_away(world: World) {
+    async fn a_schedule_is_created_changed_and_deleted(world: World) {
         let body = json!({ "kind": "NOOP", "cron": "30 2 * * *", "zone": "Europe/Berlin", "payload": { "n": 1.50 } });
         let made = world.with_body("PUT", "/v1/schedules/nightly", &body).await.is(201);
         assert_eq!((&made["name"], &made["kind"], &made["misfire"]), (&json!("nightly"), &json!("NOOP"), &json!("once")));
@@ -28,7 +28,7 @@ on_both! {
         world.get("/v1/schedules/nightly").await.refuses(404, "not_found");
     }
 
-    async fn own_calendars_go_with_the_schedule(world: World) {
+    async fn a_schedule_contains_its_own_calendars(world: World) {
         let body = json!({
             "kind": "NOOP",
             "rules": [
@@ -48,7 +48,7 @@ on_both! {
         assert_eq!(world.get("/v1/schedules/tokyo").await.is(200), made);
     }
 
-    async fn what_is_windlass_own_is_not_described(world: World) {
+    async fn a_built_in_schedule_cannot_be_replaced(world: World) {
         let own = windlass_core::schedule::ScheduleSpec {
             name: "windlass-backup".to_owned(),
             kind: "NOOP".to_owned(),
@@ -71,7 +71,7 @@ on_both! {
         world.send("DELETE", "/v1/schedules/windlass-backup", &[], "").await.is(204);
     }
 
-    async fn listed_page_by_page(world: World) {
+    async fn schedules_are_listed_in_pages(world: World) {
         for name in ["c", "a", "b"] {
             let body = json!({ "kind": "NOOP", "cron": "@daily" });
             world.with_body("PUT", &format!("/v1/schedules/{name}"), body).await.is(201);
@@ -107,7 +107,7 @@ on_both! {
         }
     }
 
-    async fn the_server_s_worker_ticks(world: World) {
+    async fn the_worker_of_the_server_ticks(world: World) {
         world.work().await;
         world.with_body("PUT", "/v1/schedules/quick", json!({ "kind": "NOOP", "every": "100ms" })).await.is(201);
         let begun = std::time::Instant::now();
@@ -126,7 +126,7 @@ on_both! {
 }
 
 #[tokio::test]
-async fn a_bad_description_is_refused_with_field_and_rule() {
+async fn an_invalid_schedule_is_refused_with_field_and_rule() {
     let world = World::new().await;
     let kinds = "known kinds: BROKEN, FAIL, NOOP, SLEEP";
     for (name, body, expected) in [

@@ -1,4 +1,4 @@
-//! Clients that do not read what they asked for.
+//! Clients that do not read their response.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use windlass_http::Options;
 use crate::stream::Listener;
 use crate::world::{World, options};
 
-/// More than the system's buffers between the two take up.
+/// More than fits into the socket buffers.
 const ANSWERS: usize = 16;
 
 async fn ask_for_much(world: &World, id: &str) -> TcpStream {
@@ -23,9 +23,9 @@ async fn ask_for_much(world: &World, id: &str) -> TcpStream {
     stream
 }
 
-/// The only seat is free again, and the client hears of it without having read anything.
+/// The only connection slot becomes free, and the client is told without having read anything.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_stops_reading_is_disconnected() {
+async fn a_client_that_stops_reading_is_disconnected() {
     let quick = Duration::from_millis(200);
     let world = World::with(Options { write_timeout: quick, connections: 1, ..options() }).await;
     let big = json!({ "kind": "NOOP", "payload": { "text": "x".repeat(1_000_000) } });
@@ -41,9 +41,9 @@ async fn who_stops_reading_is_disconnected() {
     world.end().await;
 }
 
-/// Figures come once a second, and between two of them nothing waits to be taken.
+/// Statistics come once a second; in between, no bytes are waiting.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_with_nothing_to_say_is_left_alone() {
+async fn an_idle_stream_is_not_disconnected() {
     let world = World::with(Options { write_timeout: Duration::from_millis(50), ..options() }).await;
     let mut listener = Listener::open(&world).await;
     for _ in 0..3 {

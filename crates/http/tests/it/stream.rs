@@ -37,7 +37,7 @@ impl Listener {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn figures_come_every_second_and_are_those_of_the_tables() {
+async fn statistics_come_every_second_and_equal_the_tables() {
     let world = World::new().await;
     let mut listener = Listener::open(&world).await;
     assert_eq!(listener.line("content-type").await, "content-type: text/event-stream");
@@ -48,7 +48,7 @@ async fn figures_come_every_second_and_are_those_of_the_tables() {
         seen = listener.stats().await;
     }
     assert_eq!(seen["queues"][1]["depth"], 1, "{seen}");
-    // The sampler starts again for whoever comes after everybody left.
+    // The sampler starts again for a new listener after all others left.
     drop(listener);
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     assert_eq!(Listener::open(&world).await.stats().await["queues"][1]["depth"], 1);
@@ -56,7 +56,7 @@ async fn figures_come_every_second_and_are_those_of_the_tables() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn listeners_have_a_bound() {
+async fn the_number_of_listeners_is_limited() {
     let world = World::with(Options { listeners: 1, ..options() }).await;
     let mut first = Listener::open(&world).await;
     first.stats().await;

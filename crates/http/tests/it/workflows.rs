@@ -25,7 +25,7 @@ fn states(detail: &Value) -> Vec<String> {
 }
 
 on_both! {
-    async fn a_workflow_runs_and_shows_how_it_stands(world: World) {
+    async fn a_workflow_runs_and_shows_its_state(world: World) {
         let made = world.post("/v1/workflows", diamond()).await.is(201);
         assert_eq!((&made["state"], &made["on_failure"], &made["ended_at"]), (&json!("running"), &json!("stop"), &Value::Null));
         assert_eq!(states(&made), ["a:pending", "b:scheduled", "c:scheduled", "d:scheduled"]);
@@ -54,7 +54,7 @@ on_both! {
         world.send("POST", &format!("{path}/retry"), &[], "").await.refuses(409, "wrong_state");
     }
 
-    async fn the_whole_is_cancelled_and_retried(world: World) {
+    async fn a_whole_workflow_is_cancelled_and_retried(world: World) {
         let made = world.post("/v1/workflows", diamond()).await.is(201);
         let path = format!("/v1/workflows/{}", made["id"].as_str().unwrap());
         let gone = world.send("POST", &format!("{path}/cancel"), &[], "").await.is(200);
@@ -71,7 +71,7 @@ on_both! {
         }
     }
 
-    async fn what_is_no_workflow_is_refused_with_field_and_rule(world: World) {
+    async fn an_invalid_workflow_is_refused_with_field_and_rule(world: World) {
         let refused = async |body: Value| {
             let problem = world.post("/v1/workflows", body).await.refuses(422, "invalid_input");
             problem["errors"].to_string()
@@ -79,7 +79,7 @@ on_both! {
         let circle = json!({ "jobs": [
             { "name": "a", "kind": "NOOP", "after": ["b"] }, { "name": "b", "kind": "NOOP", "after": ["a"] },
         ] });
-        assert!(refused(circle).await.contains("goes in a circle: a after b after a"));
+        assert!(refused(circle).await.contains("has a cycle: a after b after a"));
         let all = refused(json!({ "on_failure": "stop", "jobs": [
             { "name": "a", "kind": "NO", "after": ["zz"] },
             { "name": "a", "kind": "NOOP", "unique_key": "u", "compensate": { "kind": "NOOP" } },

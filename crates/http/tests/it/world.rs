@@ -1,4 +1,4 @@
-//! A server on a database of one test's own.
+//! A server on a database for one test.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -65,10 +65,10 @@ pub(crate) struct World {
     _folder: tempfile::TempDir,
 }
 
-/// No call with this in one of its texts is answered.
+/// An embedding call fails if one of its texts contains this.
 pub(crate) const POISON: &str = "POISON";
 
-/// The embedding that ships, but for [`POISON`].
+/// The built-in embedding, except for [`POISON`].
 struct Particular {
     table: StaticTable,
 }
@@ -94,7 +94,7 @@ pub(crate) fn options() -> Options {
     Options { bind: "127.0.0.1:0".parse().unwrap(), ..Options::default() }
 }
 
-/// A kind that fails for good, with an error that is hostile.
+/// A kind that fails permanently, with a hostile error text.
 struct Broken;
 
 impl Pack for Broken {
@@ -122,7 +122,7 @@ fn usual() -> Vec<Arc<dyn Pack>> {
     vec![Arc::new(EnginePart::default()), Arc::new(Tryout::default()), Arc::new(Broken)]
 }
 
-/// What a world serves: its client, what it can run, and its routes.
+/// The client, handlers and routes of a test server.
 async fn assembled(
     store: Arc<dyn Store>,
     packs: &[Arc<dyn Pack>],
@@ -137,7 +137,7 @@ async fn assembled(
     (client, assembly.handlers(), server)
 }
 
-/// The document of a world with entities, without a server.
+/// The OpenAPI document of a test server with entities, without starting it.
 pub(crate) fn document() -> String {
     let mut packs = usual();
     packs.push(Arc::new(IndexPack::default()));
@@ -158,7 +158,7 @@ impl World {
         World::start(database, options(), Vec::new()).await
     }
 
-    /// With more parts than the usual ones.
+    /// With additional parts.
     pub(crate) async fn start(database: Database, options: Options, more: Vec<Arc<dyn Pack>>) -> World {
         let folder = tempfile::tempdir().unwrap();
         let mut postgres = None;
@@ -190,7 +190,7 @@ impl World {
         }
     }
 
-    /// The same database, served again with entities.
+    /// Serves the same database again, with entities.
     pub(crate) async fn add_entities(&mut self) {
         self.stop().await;
         let embedder = Arc::new(Particular { table: StaticTable::load().unwrap() });
@@ -226,7 +226,7 @@ impl World {
         self.with_body("POST", path, body).await
     }
 
-    /// The id of a fresh job.
+    /// The id of a new job.
     pub(crate) async fn enqueue(&self, body: Value) -> String {
         self.post("/v1/jobs", body).await.is(201)["id"].as_str().unwrap().to_owned()
     }
@@ -248,7 +248,7 @@ impl World {
         self.client.store().count(&JobFilter { states: vec![state], ..JobFilter::default() }).await.unwrap()
     }
 
-    /// Asks the server to stop and waits until it has.
+    /// Stops the server and waits for it.
     pub(crate) async fn stop(&mut self) {
         if let (Some(stop), Some(server)) = (self.stop.take(), self.server.take()) {
             let _ = stop.send(());

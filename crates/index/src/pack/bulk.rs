@@ -23,7 +23,7 @@ pub(super) fn routes(context: &IndexContext) -> Vec<Route> {
     vec![
         route(context, Method::POST, "/v1/entities/{type}/bulk", "save_entities", about, save)
             .needs(Scope::Write)
-            .looks_at_all()
+            .reports_all_mistakes()
             .example(json!(LINES))
             .path_example("type", "document")
             .path("type", "Type of the entities")

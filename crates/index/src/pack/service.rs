@@ -29,7 +29,7 @@ impl Service for Follow {
 
     /// A process that only runs jobs does not search.
     fn runs(&self) -> Runs {
-        Runs::WhereAnswersAreGiven
+        Runs::Serving
     }
 
     async fn tick(&mut self, _: Time) -> Duration {

@@ -48,7 +48,7 @@ pub(super) fn types(settings: &Settings) -> Vec<TypeSpec> {
 }
 
 fn spec(settings: &Settings, name: &str) -> TypeSpec {
-    let said = |key| settings.said(ENTITIES, Some(name), key).map(SettingValue::to_string);
+    let said = |key| settings.configured(ENTITIES, Some(name), key).map(SettingValue::to_string);
     let mut spec = if name == DOCUMENT { TypeSpec::document() } else { TypeSpec::named(name) };
     if let Some(Ok(fields)) = said("text").map(|text| texts(&text)) {
         spec.text = fields;

@@ -100,7 +100,7 @@ pub(super) fn routes(context: &IndexContext) -> Vec<Route> {
 fn options(route: Route) -> Route {
     let text = || json!({ "type": "string" });
     route
-        .looks_at_all()
+        .reports_all_mistakes()
         .path("type", "Type of the entity")
         .query("strategy", "sync, async or batch; the type decides when it is not said", text())
         .query("priority", "0 is most urgent, 10 least", json!({ "type": "integer" }))
@@ -193,7 +193,7 @@ async fn save(context: IndexContext, call: Call, mut request: SaveRequest, body:
     {
         written.state = IndexState::Indexed;
         if let Some(key) = key {
-            context.entities()?.restate(&key, &written).await?;
+            context.entities()?.replace_response(&key, &written).await?;
         }
     }
     let status = match (written.state, written.operation) {

@@ -200,7 +200,7 @@ impl Entities {
         let (mut places, mut writes) = (places.into_iter(), writes.into_iter());
         while writes.len() > 0 {
             let beside = self.inner.follower.is_searched();
-            let most = if beside { SAVED_BESIDE_SEARCHES } else { self.store().saved_together() };
+            let most = if beside { SAVED_BESIDE_SEARCHES } else { self.store().save_batch_size() };
             let together: Arc<[EntityWrite]> = writes.by_ref().take(most).collect();
             let turn = Instant::now();
             let saving = self.store().save(&boxes, together.clone());
@@ -228,8 +228,8 @@ impl Entities {
     }
 
     /// Replaces the stored response for an idempotency key.
-    pub async fn restate(&self, key: &str, written: &Written) -> Result<(), EntityError> {
-        Ok(self.store().restate(key, written).await?)
+    pub async fn replace_response(&self, key: &str, written: &Written) -> Result<(), EntityError> {
+        Ok(self.store().replace_response(key, written).await?)
     }
 
     /// Every rule that a request breaks, for a caller that reports them together with its own problems. Empty when the

@@ -1,4 +1,4 @@
-//! A job, and a job with everything that happened to it.
+//! A job, and a job with its attempts and logs.
 
 use serde_json::value::RawValue;
 use windlass_core::store::{JobDetail, WorkflowDetail};
@@ -16,11 +16,11 @@ shape! {
         pub state: State,
         /// 0 is most urgent, 10 least.
         pub priority: u8,
-        /// Any JSON, byte for byte as it was handed in.
+        /// Any JSON, byte for byte as enqueued.
         pub payload: Option<Box<RawValue>>,
-        /// Runs so far, the one under way included.
+        /// Runs so far, including the current one.
         pub attempt: u16,
-        /// All runs, the first included.
+        /// All runs, including the first.
         pub max_attempts: u16,
         /// When it is due; null once it runs or has finished.
         pub run_at: Option<Stamp>,
@@ -28,7 +28,7 @@ shape! {
         pub started_at: Option<Stamp>,
         pub finished_at: Option<Stamp>,
         pub progress: Option<ProgressView>,
-        /// What the handler left.
+        /// The result from the handler.
         pub result: Option<Box<RawValue>>,
         pub last_error: Option<String>,
         pub unique_key: Option<String>,
@@ -37,13 +37,12 @@ shape! {
         pub concurrency_key: Option<String>,
         pub tags: Vec<String>,
         pub entity: Option<EntityView>,
-        /// The workflow it belongs to.
         pub workflow: Option<Id>,
     }
 }
 
 shape! {
-    /// How far a running job says it is.
+    /// Progress as reported by the handler.
     pub struct ProgressView as "Progress" {
         pub percent: f32,
         pub message: Option<String>,
@@ -52,7 +51,7 @@ shape! {
 }
 
 shape! {
-    /// The application's data a job is about.
+    /// The application data that a job is about.
     pub struct EntityView as "EntityRef" {
         pub r#type: String,
         pub id: String,
@@ -97,35 +96,35 @@ impl From<&JobRecord> for JobView {
     }
 }
 
-/// The stored JSON as it is; bytes that are not JSON as a string.
+/// The stored JSON as is; bytes that are not JSON as a string.
 pub fn raw(bytes: &[u8]) -> Option<Box<RawValue>> {
     let text = String::from_utf8_lossy(bytes);
     RawValue::from_string(text.clone().into_owned()).or_else(|_| serde_json::value::to_raw_value(&text)).ok()
 }
 
 shape! {
-    /// A job as `POST /v1/jobs` answers it.
+    /// A job as returned by `POST /v1/jobs`.
     pub struct EnqueuedView as "EnqueuedJob" {
         #[serde(flatten)]
         pub job: JobView,
-        /// The job was there already.
+        /// The job existed already.
         pub duplicate: bool,
     }
 }
 
 shape! {
-    /// A job with its runs and what its handler wrote.
+    /// A job with its attempts and logs.
     pub struct DetailView as "JobDetail" {
         #[serde(flatten)]
         pub job: JobView,
-        /// A cancel was asked for and the worker has not answered yet.
+        /// A cancel was requested and the worker has not confirmed it yet.
         pub cancel_requested: bool,
         /// Oldest first.
         pub attempts: Vec<AttemptView>,
         pub logs: Vec<LogView>,
-        /// Jobs of its workflow that have to end before it starts.
+        /// Jobs of its workflow that must end before it starts.
         pub waiting_on: Vec<Id>,
-        /// Its workflow: every job, and after which others it runs.
+        /// Its workflow, with all jobs and their dependencies.
         pub graph: Option<WorkflowDetailView>,
     }
 }
@@ -136,7 +135,7 @@ shape! {
         pub attempt: u16,
         pub worker: Option<Id>,
         pub started_at: Stamp,
-        /// null while it is under way.
+        /// null while it is running.
         pub ended_at: Option<Stamp>,
         /// completed, retry, snooze, handed_back, lost, failed, dead_letter, cancelled, superseded or running.
         pub outcome: String,
@@ -145,7 +144,7 @@ shape! {
 }
 
 shape! {
-    /// A line a handler wrote.
+    /// A log line written by a handler.
     pub struct LogView as "LogLine" {
         pub attempt: u16,
         pub at: Stamp,

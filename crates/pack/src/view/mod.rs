@@ -1,6 +1,6 @@
-//! Shapes that routes of every part show: pages of a list, ids, times, jobs and workflows.
+//! Objects shared by routes of all parts: pages of a list, ids, times, jobs and workflows.
 //!
-//! Ids are strings and times RFC 3339 out here. Never decides anything.
+//! Ids are strings and times are RFC 3339. Contains no rules.
 
 mod job;
 mod workflow;
@@ -19,7 +19,7 @@ pub use workflow::{CountsView, WorkflowDetailView, WorkflowJobView, WorkflowStat
 #[derive(Debug, Serialize)]
 pub struct ListView<T> {
     pub items: Vec<T>,
-    /// Where the next page starts; `null` on the last.
+    /// Cursor of the next page; `null` on the last.
     pub next_cursor: Option<String>,
 }
 
@@ -37,7 +37,7 @@ impl<T: Shape> Shape for ListView<T> {
             "additionalProperties": false,
             "properties": {
                 "items": items,
-                "next_cursor": { "type": ["string", "null"], "description": "Where the next page starts; null on the last" },
+                "next_cursor": { "type": ["string", "null"], "description": "Cursor of the next page; null on the last" },
             },
             "required": ["items", "next_cursor"],
         })
@@ -45,7 +45,7 @@ impl<T: Shape> Shape for ListView<T> {
 }
 
 shape! {
-    /// A rule the input breaks.
+    /// A rule that the input violates.
     pub struct FieldError as "FieldError" {
         /// `payload`, `[3].priority`, `filter.state`.
         pub field: String,
@@ -53,7 +53,7 @@ shape! {
     }
 }
 
-/// A number inside, a string outside: no JSON reader rounds it.
+/// A string in JSON, so that no reader rounds it.
 #[derive(Clone, Copy, Debug)]
 pub struct Id(pub i64);
 

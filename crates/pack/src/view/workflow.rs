@@ -1,4 +1,4 @@
-//! A workflow, and a workflow with its jobs and who runs after whom.
+//! A workflow, and a workflow with its jobs and dependencies.
 
 use serde_json::{Value, json};
 use windlass_core::store::{MemberRecord, WorkflowDetail, WorkflowRecord};
@@ -9,7 +9,7 @@ use crate::shape;
 use crate::shape::{Schemas, Shape};
 
 shape! {
-    /// Jobs that were written together, some of which run after others.
+    /// Jobs enqueued together, some of which run after others.
     pub struct WorkflowView as "Workflow" {
         pub id: Id,
         pub name: Option<String>,
@@ -17,17 +17,17 @@ shape! {
         pub on_failure: &'static str,
         pub state: WorkflowStateName,
         pub created_at: Stamp,
-        /// null while something of it waits or runs.
+        /// null while a job waits or runs.
         pub ended_at: Option<Stamp>,
         pub counts: CountsView,
     }
 }
 
 shape! {
-    /// Jobs of a workflow by how they stand, those that undo others included.
+    /// Jobs of a workflow by status, including compensating jobs.
     pub struct CountsView as "WorkflowCounts" {
         pub total: u64,
-        /// For others.
+        /// Waiting for other jobs.
         pub waiting: u64,
         /// In a queue or running.
         pub live: u64,
@@ -43,7 +43,7 @@ shape! {
     pub struct WorkflowDetailView as "WorkflowDetail" {
         #[serde(flatten)]
         pub workflow: WorkflowView,
-        /// Those that others run after stand before them; those that undo others stand last.
+        /// Jobs come after those they depend on; compensating jobs come last.
         pub jobs: Vec<WorkflowJobView>,
     }
 }
@@ -56,13 +56,13 @@ shape! {
         /// Empty once the job was cleaned up.
         pub kind: String,
         pub state: State,
-        /// It stands in no queue until those it runs after have ended.
+        /// In no queue until the jobs it runs after have ended.
         pub waiting: bool,
         /// Names of the jobs it runs after.
         pub after: Vec<String>,
         /// What its own failure means: stop or continue.
         pub on_failure: &'static str,
-        /// The name of the job that this one takes back.
+        /// The name of the job that this one undoes.
         pub undoes: Option<String>,
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sqlx::PgConnection;
 use sqlx::postgres::PgRow;
-use windlass_core::budget::{Alert, Amount, Month, Standing, Sums, Usage, user_of};
+use windlass_core::budget::{Alert, Amount, BudgetMonth, Month, Sums, Usage, user_of};
 use windlass_core::store::{Ask, Booked, Charged, Grant, Leak, Reserved, UNKNOWN};
 use windlass_core::{JobId, ReservationId, StoreError, Time, Token};
 
@@ -113,15 +113,15 @@ impl PostgresStore {
         };
         let tags: Vec<String> = get::<Option<Vec<String>>>(&origin, "tags")?.unwrap_or_default();
         let (kind, estimate) = (get(&origin, "name")?, &ask.estimate);
-        let standing = match before.reserve(estimate, estimate.trigger_among(&tags), now) {
+        let figures = match before.reserve(estimate, estimate.trigger_among(&tags), now) {
             Ok(after) => after,
             Err(refusal) => return Ok(Reserved::Refused(refusal)),
         };
         let origin = Origin { kind, user: estimate.user.as_deref().or_else(|| user_of(&tags)) };
-        let id = self.open_call(conn, &budget, ask, &standing, origin, now).await?;
-        self.put_month(conn, &budget, &standing, now).await?;
-        let alerts = self.fire(conn, &budget, &standing, now).await?;
-        Ok(Reserved::Granted(Grant { id, standing, alerts }))
+        let id = self.open_call(conn, &budget, ask, &figures, origin, now).await?;
+        self.put_month(conn, &budget, &figures, now).await?;
+        let alerts = self.fire(conn, &budget, &figures, now).await?;
+        Ok(Reserved::Granted(Grant { id, figures, alerts }))
     }
 
     async fn open_call(
@@ -129,13 +129,13 @@ impl PostgresStore {
         conn: &mut PgConnection,
         budget: &Known,
         ask: &Ask,
-        standing: &Standing,
+        figures: &BudgetMonth,
         origin: Origin<'_>,
         now: Time,
     ) -> Result<ReservationId, StoreError> {
         let row = sqlx::query(self.sql(RESERVE))
             .bind(budget.id)
-            .bind(standing.month.to_string())
+            .bind(figures.month.to_string())
             .bind(ask.job.0)
             .bind(ask.token.0)
             .bind(origin.kind)

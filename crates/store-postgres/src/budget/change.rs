@@ -1,7 +1,7 @@
 //! Changes of a budget by operators, with their audit records.
 
 use sqlx::PgConnection;
-use windlass_core::budget::{BudgetChange, Month, Standing};
+use windlass_core::budget::{BudgetChange, BudgetMonth, Month};
 use windlass_core::store::Changed;
 use windlass_core::{StoreError, Time};
 
@@ -38,15 +38,15 @@ impl PostgresStore {
             return Ok(Changed::Over);
         }
         let before = self.lock_month(&mut tx, &budget, change.month, now).await?;
-        let Some(standing) = change.apply(&before, &budget.spec) else {
+        let Some(figures) = change.apply(&before, &budget.spec) else {
             tx.rollback().await.map_err(failed(OP))?;
             return Ok(Changed::Unbounded);
         };
         sqlx::query(self.sql(PUT_LIMITS))
             .bind(budget.id)
             .bind(change.month.to_string())
-            .bind(standing.limits.amount.map(|limit| limit.0))
-            .bind(standing.limits.tokens.map(big_in))
+            .bind(figures.limits.amount.map(|limit| limit.0))
+            .bind(figures.limits.tokens.map(big_in))
             .bind(change.limit.map(|limit| limit.is_set()))
             .bind(change.tokens.map(|tokens| tokens.is_set()))
             .execute(&mut *tx)
@@ -55,12 +55,12 @@ impl PostgresStore {
         if change.reset {
             self.take_back(&mut tx, &budget, &before, now).await?;
         }
-        self.note(&mut tx, change.actor.as_ref(), change.note(&before, &standing).as_ref()).await?;
-        self.rearm(&mut tx, &budget, &standing).await?;
-        self.put_month(&mut tx, &budget, &standing, now).await?;
-        let alerts = self.fire(&mut tx, &budget, &standing, now).await?;
+        self.note(&mut tx, change.actor.as_ref(), change.note(&before, &figures).as_ref()).await?;
+        self.rearm(&mut tx, &budget, &figures).await?;
+        self.put_month(&mut tx, &budget, &figures, now).await?;
+        let alerts = self.fire(&mut tx, &budget, &figures, now).await?;
         tx.commit().await.map_err(failed(OP))?;
-        Ok(Changed::Done { standing, alerts })
+        Ok(Changed::Done { figures, alerts })
     }
 
     /// Books one ledger entry that cancels the month's bookings, so that the ledger still adds up. The sums by kind,
@@ -69,7 +69,7 @@ impl PostgresStore {
         &self,
         conn: &mut PgConnection,
         budget: &Known,
-        before: &Standing,
+        before: &BudgetMonth,
         now: Time,
     ) -> Result<(), StoreError> {
         sqlx::query(self.sql(TAKE_BACK))

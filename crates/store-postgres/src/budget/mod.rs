@@ -10,7 +10,7 @@ mod read;
 mod spec;
 
 use async_trait::async_trait;
-use windlass_core::budget::{Alert, BudgetChange, BudgetSpec, Month, Standing, Usage};
+use windlass_core::budget::{Alert, BudgetChange, BudgetMonth, BudgetSpec, Month, Usage};
 use windlass_core::store::{Ask, Budget, BudgetStore, Changed, Charged, Costs, Entry, Leak, Reserved};
 use windlass_core::{ReservationId, StoreError, Time, Token};
 
@@ -40,7 +40,7 @@ impl BudgetStore for PostgresStore {
         self.sweep_calls().await
     }
 
-    async fn history(&self, budget: &str, months: u32) -> Result<Option<Vec<Standing>>> {
+    async fn history(&self, budget: &str, months: u32) -> Result<Option<Vec<BudgetMonth>>> {
         self.list_months(budget, months).await
     }
 

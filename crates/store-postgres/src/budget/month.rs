@@ -2,7 +2,7 @@
 
 use sqlx::PgConnection;
 use sqlx::postgres::PgRow;
-use windlass_core::budget::{Alert, Amount, BudgetSpec, Limits, Month, Standing, Sums};
+use windlass_core::budget::{Alert, Amount, BudgetMonth, BudgetSpec, Limits, Month, Sums};
 use windlass_core::{StoreError, Time};
 
 use super::spec::Known;
@@ -45,11 +45,11 @@ pub(super) fn month_of(text: &str) -> Result<Month, StoreError> {
     text.parse().map_err(|_| StoreError::Corrupt { what: format!("`{text}` is not a month") })
 }
 
-pub(super) fn standing(row: &PgRow) -> Result<Standing, StoreError> {
+pub(super) fn figures(row: &PgRow) -> Result<BudgetMonth, StoreError> {
     let sums = |amount, tokens| -> Result<Sums, StoreError> {
         Ok(Sums { amount: Amount(get(row, amount)?), tokens: count(row, tokens)? })
     };
-    Ok(Standing {
+    Ok(BudgetMonth {
         month: month_of(&get::<String>(row, "month")?)?,
         limits: Limits {
             amount: get::<Option<i64>>(row, "limit_amount")?.map(Amount),
@@ -61,9 +61,9 @@ pub(super) fn standing(row: &PgRow) -> Result<Standing, StoreError> {
 }
 
 /// A month without usage.
-pub(super) fn fresh(spec: &BudgetSpec, month: Month) -> Standing {
+pub(super) fn fresh(spec: &BudgetSpec, month: Month) -> BudgetMonth {
     let limits = Limits { amount: spec.limit, tokens: spec.tokens };
-    Standing { month, limits, settled: Sums::default(), reserved: Sums::default() }
+    BudgetMonth { month, limits, settled: Sums::default(), reserved: Sums::default() }
 }
 
 impl PostgresStore {
@@ -72,10 +72,10 @@ impl PostgresStore {
         conn: &mut PgConnection,
         budget: &Known,
         month: Month,
-    ) -> Result<Option<Standing>, StoreError> {
+    ) -> Result<Option<BudgetMonth>, StoreError> {
         let query = sqlx::query(self.sql(FIND)).bind(budget.id).bind(month.to_string());
         let row = query.fetch_optional(conn).await.map_err(failed("read a budget's month"))?;
-        row.as_ref().map(standing).transpose()
+        row.as_ref().map(figures).transpose()
     }
 
     /// The locked row of the month, created when missing.
@@ -85,10 +85,10 @@ impl PostgresStore {
         budget: &Known,
         month: Month,
         now: Time,
-    ) -> Result<Standing, StoreError> {
+    ) -> Result<BudgetMonth, StoreError> {
         let lock = || sqlx::query(self.sql(LOCK)).bind(budget.id).bind(month.to_string());
         if let Some(row) = lock().fetch_optional(&mut *conn).await.map_err(failed(OP))? {
-            return standing(&row);
+            return figures(&row);
         }
         sqlx::query(self.sql(MAKE))
             .bind(budget.id)
@@ -97,20 +97,20 @@ impl PostgresStore {
             .execute(&mut *conn)
             .await
             .map_err(failed(OP))?;
-        standing(&lock().fetch_one(conn).await.map_err(failed(OP))?)
+        figures(&lock().fetch_one(conn).await.map_err(failed(OP))?)
     }
 
     pub(super) async fn put_month(
         &self,
         conn: &mut PgConnection,
         budget: &Known,
-        standing: &Standing,
+        figures: &BudgetMonth,
         now: Time,
     ) -> Result<(), StoreError> {
-        let (settled, reserved) = (standing.settled, standing.reserved);
+        let (settled, reserved) = (figures.settled, figures.reserved);
         sqlx::query(self.sql(PUT))
             .bind(budget.id)
-            .bind(standing.month.to_string())
+            .bind(figures.month.to_string())
             .bind(settled.amount.0)
             .bind(big_in(settled.tokens))
             .bind(reserved.amount.0)
@@ -127,16 +127,16 @@ impl PostgresStore {
         &self,
         conn: &mut PgConnection,
         budget: &Known,
-        standing: &Standing,
+        figures: &BudgetMonth,
         now: Time,
     ) -> Result<Vec<Alert>, StoreError> {
-        let mut due = standing.alerts(&budget.spec, now);
+        let mut due = figures.alerts(&budget.spec, now);
         if due.is_empty() {
             return Ok(due);
         }
         let rows = sqlx::query(self.sql(FIRE))
             .bind(budget.id)
-            .bind(standing.month.to_string())
+            .bind(figures.month.to_string())
             .bind(due.iter().map(|alert| percent_in(alert.threshold.percent)).collect::<Vec<_>>())
             .bind(due.iter().map(|alert| alert.threshold.level.name()).collect::<Vec<_>>())
             .bind(PgTime(now))
@@ -153,14 +153,14 @@ impl PostgresStore {
         &self,
         conn: &mut PgConnection,
         budget: &Known,
-        standing: &Standing,
+        figures: &BudgetMonth,
     ) -> Result<(), StoreError> {
-        let about = |sql| sqlx::query(self.sql(sql)).bind(budget.id).bind(standing.month.to_string());
+        let about = |sql| sqlx::query(self.sql(sql)).bind(budget.id).bind(figures.month.to_string());
         let rows = about(FIRED).fetch_all(&mut *conn).await.map_err(failed(OP))?;
         let mut over = Vec::new();
         for row in &rows {
             let percent: i16 = get(row, "percent")?;
-            if !standing.reaches(u16::try_from(percent).unwrap_or(0)) {
+            if !figures.reaches(u16::try_from(percent).unwrap_or(0)) {
                 over.push(percent);
             }
         }

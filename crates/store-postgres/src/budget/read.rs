@@ -1,11 +1,11 @@
 //! Reading budgets, their months and their ledgers.
 
 use sqlx::postgres::PgRow;
-use windlass_core::budget::{Alert, Amount, Level, Month, Standing, Threshold};
+use windlass_core::budget::{Alert, Amount, BudgetMonth, Level, Month, Threshold};
 use windlass_core::store::{Booked, Budget, COSTS_SHOWN, Call, Cost, Costs, Entry, Fired};
 use windlass_core::{JobId, ReservationId, StoreError, Time};
 
-use super::month::{fresh, standing};
+use super::month::{figures, fresh};
 use crate::PostgresStore;
 use crate::error::failed;
 use crate::row::{PgTime, count, get, time};
@@ -50,14 +50,14 @@ impl PostgresStore {
         let month = Month::of(now);
         let mut budgets = Vec::new();
         for known in self.all_budgets(&mut conn).await? {
-            let standing = self.find_month(&mut conn, &known, month).await?;
-            let standing = standing.unwrap_or_else(|| fresh(&known.spec, month));
+            let figures = self.find_month(&mut conn, &known, month).await?;
+            let figures = figures.unwrap_or_else(|| fresh(&known.spec, month));
             let about = |sql| sqlx::query(self.sql(sql)).bind(known.id).bind(month.to_string());
             let live = about(LIVE).fetch_optional(&mut *conn).await.map_err(failed(OP))?;
             let live = live.map(|row| get(&row, "live")).transpose()?.unwrap_or(false);
             let alerts = about(FIRED).fetch_all(&mut *conn).await.map_err(failed(OP))?;
             let alerts = alerts.iter().map(fired).collect::<Result<_, _>>()?;
-            budgets.push(Budget { spec: known.spec, standing, live, alerts, now });
+            budgets.push(Budget { spec: known.spec, figures, live, alerts, now });
         }
         conn.commit().await.map_err(failed(OP))?;
         Ok(budgets)
@@ -69,7 +69,7 @@ impl PostgresStore {
         let alert = |row: &PgRow| {
             let Fired { threshold, at } = fired(row)?;
             let (budget, currency) = (get(row, "name")?, get(row, "currency")?);
-            Ok(Alert { budget, currency, threshold, at, standing: standing(row)? })
+            Ok(Alert { budget, currency, threshold, at, figures: figures(row)? })
         };
         rows.iter().map(alert).collect()
     }
@@ -78,7 +78,7 @@ impl PostgresStore {
         &self,
         budget: &str,
         months: u32,
-    ) -> Result<Option<Vec<Standing>>, StoreError> {
+    ) -> Result<Option<Vec<BudgetMonth>>, StoreError> {
         let mut conn = self.pool.session().await.map_err(failed(OP))?;
         let Some(known) = self.budget_named(&mut conn, budget).await? else { return Ok(None) };
         let this = Month::of(self.now_on(&mut conn).await?);
@@ -90,9 +90,9 @@ impl PostgresStore {
             .await
             .map_err(failed(OP))?;
         conn.commit().await.map_err(failed(OP))?;
-        let mut all = rows.iter().map(standing).collect::<Result<Vec<_>, _>>()?;
-        if !all.iter().any(|standing| standing.month == this) {
-            let place = all.partition_point(|standing| standing.month > this);
+        let mut all = rows.iter().map(figures).collect::<Result<Vec<_>, _>>()?;
+        if !all.iter().any(|figures| figures.month == this) {
+            let place = all.partition_point(|figures| figures.month > this);
             all.insert(place, fresh(&known.spec, this));
         }
         Ok(Some(all))

@@ -37,7 +37,7 @@ const BEGIN_SHARED: &str = "begin; set local lock_timeout = '100ms'";
 #[async_trait]
 impl EntityStore for PostgresStore {
     /// Differs from SQLite, where a call blocks all other writers: here it costs only round trips and a commit.
-    fn saved_together(&self) -> usize {
+    fn save_batch_size(&self) -> usize {
         500
     }
 
@@ -66,7 +66,7 @@ impl EntityStore for PostgresStore {
         self.save_entities_in(tx, boxes, writes).await
     }
 
-    async fn restate(&self, key: &str, written: &Written) -> Result<()> {
+    async fn replace_response(&self, key: &str, written: &Written) -> Result<()> {
         self.restate_answer(key, written).await
     }
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use sqlx::PgConnection;
-use windlass_core::audit::{Actor, Note};
+use windlass_core::audit::{Actor, NewAudit};
 use windlass_core::entity::{BoxKinds, EntityWrite, TypeSpec};
 use windlass_core::store::{Saved, Wake};
 use windlass_core::{QueueId, StoreError, Time, TxRef, TypeId};
@@ -90,7 +90,7 @@ impl PostgresStore {
             if actor.is_some() {
                 let before = held.as_ref().map(|row| get::<String>(row, "spec")).transpose()?;
                 let before = before.map(|text| serde_json::from_str(&text)).transpose().map_err(corrupt)?;
-                self.note(&mut tx, actor, Note::type_put(before.as_ref(), spec).as_ref()).await?;
+                self.note(&mut tx, actor, NewAudit::type_put(before.as_ref(), spec).as_ref()).await?;
             }
             tx.commit().await.map_err(failed(OP))?;
             return get(&row, "id").map(TypeId);

@@ -1,8 +1,8 @@
 //! Creating, changing, pausing and deleting schedules.
 
 use sqlx::PgConnection;
-use windlass_core::audit::{Actor, Note};
-use windlass_core::schedule::{ScheduleSpec, Standing};
+use windlass_core::audit::{Actor, NewAudit};
+use windlass_core::schedule::{SchedulePosition, ScheduleSpec};
 use windlass_core::store::{Put, SchedulePut, ScheduleRecord};
 use windlass_core::{StoreError, Time};
 
@@ -75,12 +75,12 @@ impl PostgresStore {
             None => (INSERT, Put::Created, None),
         };
         let standing = spec
-            .stand(progress, now)
+            .position(progress, now)
             .map_err(|invalid| StoreError::Corrupt { what: format!("an unchecked schedule: {invalid}") })?;
         let Some(record) = self.put_row(conn, statement, spec, &kept, standing, now).await? else {
             return Ok(None);
         };
-        self.note(conn, actor, Note::schedule_put(before.as_ref(), &record).as_ref()).await?;
+        self.note(conn, actor, NewAudit::schedule_put(before.as_ref(), &record).as_ref()).await?;
         Ok(Some(SchedulePut { record, what }))
     }
 
@@ -90,7 +90,7 @@ impl PostgresStore {
         statement: &'static str,
         spec: &ScheduleSpec,
         kept: &str,
-        standing: Standing,
+        standing: SchedulePosition,
         now: Time,
     ) -> Result<Option<ScheduleRecord>, StoreError> {
         let row = sqlx::query(self.sql(statement))
@@ -116,7 +116,7 @@ impl PostgresStore {
         let query = sqlx::query(self.sql(DELETE)).bind(name);
         let gone = query.fetch_optional(&mut *tx).await.map_err(failed(OP))?;
         let gone = gone.as_ref().map(record).transpose()?;
-        self.note(&mut tx, actor, gone.as_ref().and_then(Note::schedule_deleted).as_ref()).await?;
+        self.note(&mut tx, actor, gone.as_ref().and_then(NewAudit::schedule_deleted).as_ref()).await?;
         tx.commit().await.map_err(failed(OP))?;
         Ok(gone.is_some())
     }
@@ -135,7 +135,7 @@ impl PostgresStore {
         let query = sqlx::query(self.sql(PAUSE)).bind(self.offset()).bind(name).bind(paused);
         let changed = query.execute(&mut *tx).await.map_err(failed(OP))?.rows_affected() > 0;
         if changed {
-            self.note(&mut tx, actor, Note::schedule_paused(name, paused).as_ref()).await?;
+            self.note(&mut tx, actor, NewAudit::schedule_paused(name, paused).as_ref()).await?;
         }
         tx.commit().await.map_err(failed(OP))?;
         if changed && !paused {

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use sqlx::PgConnection;
-use windlass_core::audit::{Actor, Note};
+use windlass_core::audit::{Actor, NewAudit};
 use windlass_core::store::Bulk;
-use windlass_core::workflow::{Standing, WorkflowState, again};
+use windlass_core::workflow::{MemberStatus, WorkflowState, again};
 use windlass_core::{StoreError, WorkflowId};
 
 use super::TRIES;
@@ -59,7 +59,7 @@ impl PostgresStore {
         let (mut bulk, woken) = self.cancel(&mut tx, &open).await?;
         bulk.skipped = flow.jobs.len() as u64 - bulk.done - bulk.requested;
         let states = [flow.state, self.state_now(&mut tx, &flow).await?];
-        self.note(&mut tx, actor, Note::workflow_cancelled(id, states, &bulk).as_ref()).await?;
+        self.note(&mut tx, actor, NewAudit::workflow_cancelled(id, states, &bulk).as_ref()).await?;
         tx.commit().await.map_err(failed(OP))?;
         self.waker.jobs(woken.places());
         if bulk.requested > 0 {
@@ -83,7 +83,7 @@ impl PostgresStore {
         let done = revived.len() as u64;
         let bulk = Bulk { done, skipped: flow.jobs.len() as u64 - done, ..Bulk::default() };
         let states = [flow.state, self.state_now(&mut tx, &flow).await?];
-        self.note(&mut tx, actor, Note::workflow_retried(id, states, &bulk).as_ref()).await?;
+        self.note(&mut tx, actor, NewAudit::workflow_retried(id, states, &bulk).as_ref()).await?;
         tx.commit().await.map_err(failed(OP))?;
         self.waker.jobs(woken.places());
         Ok(Some(bulk))
@@ -108,7 +108,7 @@ impl PostgresStore {
             let asked: Vec<usize> =
                 (0..flow.jobs.len()).filter(|no| plain.contains(&flow.jobs[*no])).collect();
             // A job that is already in its queue, due later, is hurried like any other job.
-            for no in asked.iter().filter(|no| flow.members[**no].standing != Standing::Live) {
+            for no in asked.iter().filter(|no| flow.members[**no].status != MemberStatus::Live) {
                 plain.remove(&flow.jobs[*no]);
             }
             let revive = again(&flow.members, flow.on_failure, &asked).revive;
@@ -136,5 +136,5 @@ impl PostgresStore {
 
 fn open(flow: &Flow) -> Vec<i64> {
     let jobs = flow.members.iter().zip(&flow.jobs);
-    jobs.filter(|(member, _)| !member.standing.is_ended()).map(|(_, job)| *job).collect()
+    jobs.filter(|(member, _)| !member.status.is_ended()).map(|(_, job)| *job).collect()
 }

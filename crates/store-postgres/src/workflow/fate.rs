@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use sqlx::PgConnection;
 use sqlx::postgres::PgRow;
 use windlass_core::workflow::{
-    Member, NewMember, OnFailure, Standing, Undo, WorkflowState, advance, only_releases, undo_name,
+    Member, MemberStatus, NewMember, OnFailure, Undo, WorkflowState, advance, only_releases, undo_name,
 };
 use windlass_core::{JobState, QueueId, StoreError, Time, WorkflowId};
 
@@ -144,7 +144,7 @@ impl PostgresStore {
         ended: impl Iterator<Item = (i64, JobState)>,
     ) -> Result<Woken, StoreError> {
         let (jobs, states): (Vec<i64>, Vec<i16>) =
-            ended.map(|(job, state)| (job, Standing::Ended(state).code())).unzip();
+            ended.map(|(job, state)| (job, MemberStatus::Ended(state).code())).unzip();
         if jobs.is_empty() {
             return Ok(Woken::default());
         }
@@ -329,7 +329,7 @@ fn member(row: &PgRow) -> Result<Member, StoreError> {
     let state: i16 = get(row, "state")?;
     let broken = || StoreError::Corrupt { what: format!("a workflow's job has state {state}") };
     Ok(Member {
-        standing: Standing::from_code(state).ok_or_else(broken)?,
+        status: MemberStatus::from_code(state).ok_or_else(broken)?,
         parents: places(row, "parents")?,
         goes_on: get(row, "goes_on")?,
         has_undo: get(row, "has_undo")?,

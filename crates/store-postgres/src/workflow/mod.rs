@@ -59,7 +59,7 @@ impl WorkflowStore for PostgresStore {
         self.parents_of(job).await
     }
 
-    async fn mend_workflows(&self) -> Result<u64> {
+    async fn repair_workflows(&self) -> Result<u64> {
         self.mend_inconsistent().await
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use sqlx::postgres::PgRow;
 use windlass_core::store::{Counts, MemberRecord, Parent, WorkflowDetail, WorkflowFilter, WorkflowRecord};
-use windlass_core::workflow::{OnFailure, Standing, WorkflowState};
+use windlass_core::workflow::{MemberStatus, OnFailure, WorkflowState};
 use windlass_core::{JobId, JobState, StoreError, WorkflowId};
 
 use super::fate::places;
@@ -59,7 +59,7 @@ impl PostgresStore {
         let mut counts: HashMap<i64, Counts> = HashMap::new();
         for row in &rows {
             let of = counts.entry(get(row, "workflow")?).or_default();
-            of.add(standing(get(row, "state")?)?, count(row, "jobs")?);
+            of.add(status(get(row, "state")?)?, count(row, "jobs")?);
         }
         for record in &mut found {
             record.counts = counts.remove(&record.id.0).unwrap_or_default();
@@ -85,7 +85,7 @@ impl PostgresStore {
             .map_err(failed(OP))?;
         tx.commit().await.map_err(failed(OP))?;
         for row in &rows {
-            workflow.counts.add(standing(get(row, "state")?)?, 1);
+            workflow.counts.add(status(get(row, "state")?)?, 1);
         }
         let members = rows.iter().map(member).collect::<Result<_, _>>()?;
         Ok(Some(WorkflowDetail { workflow, members }))
@@ -95,10 +95,10 @@ impl PostgresStore {
         let rows =
             sqlx::query(self.sql(PARENTS)).bind(job.0).fetch_all(&self.pool).await.map_err(failed(OP))?;
         let parent = |row: &PgRow| {
-            let state = match standing(get(row, "state")?)? {
-                Standing::Ended(state) => state,
-                Standing::Live => JobState::Running,
-                Standing::Waits => JobState::Scheduled,
+            let state = match status(get(row, "state")?)? {
+                MemberStatus::Ended(state) => state,
+                MemberStatus::Live => JobState::Running,
+                MemberStatus::Waits => JobState::Scheduled,
             };
             let (name, job) = (get(row, "name")?, JobId(get(row, "job_id")?));
             Ok(Parent { name, job, state, result: get(row, "result")? })
@@ -122,26 +122,26 @@ fn record(row: &PgRow) -> Result<WorkflowRecord, StoreError> {
 }
 
 fn member(row: &PgRow) -> Result<MemberRecord, StoreError> {
-    let standing = standing(get(row, "state")?)?;
-    let state = match (standing, get::<bool>(row, "ready")?, get::<bool>(row, "ahead")?) {
-        (Standing::Ended(state), ..) => state,
-        (Standing::Waits, ..) | (Standing::Live, true, true) => JobState::Scheduled,
-        (Standing::Live, true, false) => JobState::Pending,
-        (Standing::Live, false, _) => JobState::Running,
+    let status = status(get(row, "state")?)?;
+    let state = match (status, get::<bool>(row, "ready")?, get::<bool>(row, "ahead")?) {
+        (MemberStatus::Ended(state), ..) => state,
+        (MemberStatus::Waits, ..) | (MemberStatus::Live, true, true) => JobState::Scheduled,
+        (MemberStatus::Live, true, false) => JobState::Pending,
+        (MemberStatus::Live, false, _) => JobState::Running,
     };
     Ok(MemberRecord {
         name: get(row, "name")?,
         job: JobId(get(row, "job_id")?),
         kind: get(row, "kind")?,
         state,
-        waits: standing == Standing::Waits,
+        waits: status == MemberStatus::Waits,
         parents: places(row, "parents")?,
         undoes: get::<Option<i32>>(row, "undoes")?.map(|no| usize::try_from(no).unwrap_or(0)),
         goes_on: get(row, "goes_on")?,
     })
 }
 
-fn standing(code: i16) -> Result<Standing, StoreError> {
+fn status(code: i16) -> Result<MemberStatus, StoreError> {
     let broken = || StoreError::Corrupt { what: format!("a workflow's job has state {code}") };
-    Standing::from_code(code).ok_or_else(broken)
+    MemberStatus::from_code(code).ok_or_else(broken)
 }

@@ -201,8 +201,8 @@ async fn a_dead_workers_jobs_become_suspects_and_are_run_alone() {
     assert!(poll.queues[0].suspect && poll.queues[0].next_due.is_none());
     let alone = place.store.claim(&Claim { suspect: true, ..place.claim(worker, 5) }).await.unwrap();
     assert_eq!((alone.len(), alone[0].attempt), (1, 1));
-    assert!(place.store.in_company(alone[0].token).await.unwrap());
-    assert!(!place.store.in_company(Token(i64::MAX)).await.unwrap());
+    assert!(place.store.clear_alone(alone[0].token).await.unwrap());
+    assert!(!place.store.clear_alone(Token(i64::MAX)).await.unwrap());
     place.end().await;
 }
 

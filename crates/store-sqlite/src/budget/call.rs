@@ -24,7 +24,7 @@ pub(super) fn reserve(scope: &mut Scope<'_>, ask: &Ask) -> Answer<Reserved> {
     let before = month::open(scope, &budget, Month::of(scope.now))?;
     let (kind, tags) = origin(connection, ask.job)?;
     let estimate = &ask.estimate;
-    let standing = match before.reserve(estimate, estimate.trigger_among(&tags), scope.now) {
+    let figures = match before.reserve(estimate, estimate.trigger_among(&tags), scope.now) {
         Ok(after) => after,
         Err(refusal) => return Ok(Reserved::Refused(refusal)),
     };
@@ -36,7 +36,7 @@ pub(super) fn reserve(scope: &mut Scope<'_>, ask: &Ask) -> Answer<Reserved> {
         )?
         .execute((
             budget.id,
-            standing.month.to_string(),
+            figures.month.to_string(),
             ask.job.0,
             ask.token.0,
             kind,
@@ -46,9 +46,9 @@ pub(super) fn reserve(scope: &mut Scope<'_>, ask: &Ask) -> Answer<Reserved> {
             scope.now.0,
         ))?;
     let id = ReservationId(connection.last_insert_rowid());
-    month::put(scope, &budget, &standing)?;
-    let alerts = month::fire(scope, &budget, &standing)?;
-    Ok(Reserved::Granted(Grant { id, standing, alerts }))
+    month::put(scope, &budget, &figures)?;
+    let alerts = month::fire(scope, &budget, &figures)?;
+    Ok(Reserved::Granted(Grant { id, figures, alerts }))
 }
 
 fn origin(connection: &Connection, job: JobId) -> Answer<(String, Vec<String>)> {

@@ -1,6 +1,6 @@
 //! Changes of a budget by operators, with their audit records.
 
-use windlass_core::budget::{BudgetChange, Month, Standing};
+use windlass_core::budget::{BudgetChange, BudgetMonth, Month};
 use windlass_core::store::Changed;
 
 use super::month::{self, whole};
@@ -15,7 +15,7 @@ pub(super) fn change_budget(scope: &mut Scope<'_>, change: &BudgetChange) -> Ans
         return Ok(Changed::Over);
     }
     let before = month::open(scope, &budget, change.month)?;
-    let Some(standing) = change.apply(&before, &budget.spec) else { return Ok(Changed::Unbounded) };
+    let Some(figures) = change.apply(&before, &budget.spec) else { return Ok(Changed::Unbounded) };
     scope
         .connection
         .prepare_cached(
@@ -27,24 +27,24 @@ pub(super) fn change_budget(scope: &mut Scope<'_>, change: &BudgetChange) -> Ans
         .execute((
             budget.id,
             change.month.to_string(),
-            standing.limits.amount.map(|limit| limit.0),
-            standing.limits.tokens.map(whole),
+            figures.limits.amount.map(|limit| limit.0),
+            figures.limits.tokens.map(whole),
             change.limit.map(|limit| limit.is_set()),
             change.tokens.map(|tokens| tokens.is_set()),
         ))?;
     if change.reset {
         take_back(scope, &budget, &before)?;
     }
-    audit::note(scope, change.actor.as_ref(), change.note(&before, &standing).as_ref())?;
-    month::rearm(scope, &budget, &standing)?;
-    month::put(scope, &budget, &standing)?;
-    let alerts = month::fire(scope, &budget, &standing)?;
-    Ok(Changed::Done { standing, alerts })
+    audit::note(scope, change.actor.as_ref(), change.note(&before, &figures).as_ref())?;
+    month::rearm(scope, &budget, &figures)?;
+    month::put(scope, &budget, &figures)?;
+    let alerts = month::fire(scope, &budget, &figures)?;
+    Ok(Changed::Done { figures, alerts })
 }
 
 /// Books one ledger entry that cancels the month's bookings, so that the ledger still adds up. The sums by kind,
 /// user and provider start again at zero.
-fn take_back(scope: &Scope<'_>, budget: &Known, before: &Standing) -> Answer<()> {
+fn take_back(scope: &Scope<'_>, budget: &Known, before: &BudgetMonth) -> Answer<()> {
     let month = before.month.to_string();
     scope
         .connection

@@ -10,7 +10,7 @@ mod read;
 mod spec;
 
 use async_trait::async_trait;
-use windlass_core::budget::{Alert, BudgetChange, BudgetSpec, Month, Standing, Usage};
+use windlass_core::budget::{Alert, BudgetChange, BudgetMonth, BudgetSpec, Month, Usage};
 use windlass_core::store::{Ask, Budget, BudgetStore, Changed, Charged, Costs, Entry, Leak, Reserved};
 use windlass_core::{ReservationId, StoreError, Time, Token};
 
@@ -53,7 +53,7 @@ impl BudgetStore for SqliteStore {
         self.write(OP, call::SWEPT_AT_ONCE, call::sweep_reservations).await
     }
 
-    async fn history(&self, budget: &str, months: u32) -> Result<Option<Vec<Standing>>, StoreError> {
+    async fn history(&self, budget: &str, months: u32) -> Result<Option<Vec<BudgetMonth>>, StoreError> {
         let (budget, now) = (budget.to_owned(), self.now_here());
         self.read("read a budget's months", move |connection| read::history(connection, &budget, months, now))
             .await

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Row};
 use windlass_core::Time;
-use windlass_core::budget::{Alert, Amount, BudgetSpec, Limits, Month, Standing, Sums};
+use windlass_core::budget::{Alert, Amount, BudgetMonth, BudgetSpec, Limits, Month, Sums};
 
 use super::spec::Known;
 use crate::error::{Answer, Fault};
@@ -21,7 +21,7 @@ pub(super) const STANDING: &str =
     "month, limit_amount, limit_tokens, settled_amount, settled_tokens, reserved_amount, reserved_tokens";
 
 /// Reads the columns of [`STANDING`].
-pub(super) fn standing(row: &Row<'_>) -> rusqlite::Result<(String, Standing)> {
+pub(super) fn figures(row: &Row<'_>) -> rusqlite::Result<(String, BudgetMonth)> {
     let sums = |amount, tokens| -> rusqlite::Result<Sums> {
         Ok(Sums { amount: Amount(row.get(amount)?), tokens: row.get::<_, i64>(tokens)?.unsigned_abs() })
     };
@@ -31,32 +31,32 @@ pub(super) fn standing(row: &Row<'_>) -> rusqlite::Result<(String, Standing)> {
     };
     // A placeholder: [`dated`] sets the month from its text.
     let month = Month::of(Time(0));
-    Ok((row.get(0)?, Standing { month, limits, settled: sums(3, 4)?, reserved: sums(5, 6)? }))
+    Ok((row.get(0)?, BudgetMonth { month, limits, settled: sums(3, 4)?, reserved: sums(5, 6)? }))
 }
 
-pub(super) fn dated((month, standing): (String, Standing)) -> Answer<Standing> {
-    Ok(Standing { month: month_of(&month)?, ..standing })
+pub(super) fn dated((month, figures): (String, BudgetMonth)) -> Answer<BudgetMonth> {
+    Ok(BudgetMonth { month: month_of(&month)?, ..figures })
 }
 
 /// A month without usage.
-pub(super) fn fresh(spec: &BudgetSpec, month: Month) -> Standing {
+pub(super) fn fresh(spec: &BudgetSpec, month: Month) -> BudgetMonth {
     let limits = Limits { amount: spec.limit, tokens: spec.tokens };
-    Standing { month, limits, settled: Sums::default(), reserved: Sums::default() }
+    BudgetMonth { month, limits, settled: Sums::default(), reserved: Sums::default() }
 }
 
-pub(super) fn find(connection: &Connection, budget: &Known, month: Month) -> Answer<Option<Standing>> {
+pub(super) fn find(connection: &Connection, budget: &Known, month: Month) -> Answer<Option<BudgetMonth>> {
     let sql = format!("select {STANDING} from windlass_budget_months where budget = ?1 and month = ?2");
     let row =
-        connection.prepare_cached(&sql)?.query_row((budget.id, month.to_string()), standing).optional()?;
+        connection.prepare_cached(&sql)?.query_row((budget.id, month.to_string()), figures).optional()?;
     row.map(dated).transpose()
 }
 
 /// The month's row, created when missing.
-pub(super) fn open(scope: &Scope<'_>, budget: &Known, month: Month) -> Answer<Standing> {
-    if let Some(standing) = find(scope.connection, budget, month)? {
-        return Ok(standing);
+pub(super) fn open(scope: &Scope<'_>, budget: &Known, month: Month) -> Answer<BudgetMonth> {
+    if let Some(figures) = find(scope.connection, budget, month)? {
+        return Ok(figures);
     }
-    let standing = fresh(&budget.spec, month);
+    let figures = fresh(&budget.spec, month);
     scope
         .connection
         .prepare_cached(
@@ -66,15 +66,15 @@ pub(super) fn open(scope: &Scope<'_>, budget: &Known, month: Month) -> Answer<St
         .execute((
             budget.id,
             month.to_string(),
-            standing.limits.amount.map(|limit| limit.0),
-            standing.limits.tokens.map(whole),
+            figures.limits.amount.map(|limit| limit.0),
+            figures.limits.tokens.map(whole),
             scope.now.0,
         ))?;
-    Ok(standing)
+    Ok(figures)
 }
 
-pub(super) fn put(scope: &Scope<'_>, budget: &Known, standing: &Standing) -> Answer<()> {
-    let (settled, reserved) = (standing.settled, standing.reserved);
+pub(super) fn put(scope: &Scope<'_>, budget: &Known, figures: &BudgetMonth) -> Answer<()> {
+    let (settled, reserved) = (figures.settled, figures.reserved);
     scope
         .connection
         .prepare_cached(
@@ -84,7 +84,7 @@ pub(super) fn put(scope: &Scope<'_>, budget: &Known, standing: &Standing) -> Ans
         )?
         .execute((
             budget.id,
-            standing.month.to_string(),
+            figures.month.to_string(),
             settled.amount.0,
             whole(settled.tokens),
             reserved.amount.0,
@@ -95,9 +95,9 @@ pub(super) fn put(scope: &Scope<'_>, budget: &Known, standing: &Standing) -> Ans
 }
 
 /// Records and returns the alerts that are new this month.
-pub(super) fn fire(scope: &Scope<'_>, budget: &Known, standing: &Standing) -> Answer<Vec<Alert>> {
+pub(super) fn fire(scope: &Scope<'_>, budget: &Known, figures: &BudgetMonth) -> Answer<Vec<Alert>> {
     let mut fired = Vec::new();
-    for alert in standing.alerts(&budget.spec, scope.now) {
+    for alert in figures.alerts(&budget.spec, scope.now) {
         let (percent, level) = (alert.threshold.percent, alert.threshold.level.name());
         let new = scope
             .connection
@@ -105,7 +105,7 @@ pub(super) fn fire(scope: &Scope<'_>, budget: &Known, standing: &Standing) -> An
                 "insert into windlass_budget_alerts (budget, month, percent, level, at) values (?1, ?2, ?3, ?4, ?5)
                  on conflict do nothing",
             )?
-            .execute((budget.id, standing.month.to_string(), percent, level, scope.now.0))?;
+            .execute((budget.id, figures.month.to_string(), percent, level, scope.now.0))?;
         if new > 0 {
             fired.push(alert);
         }
@@ -114,14 +114,14 @@ pub(super) fn fire(scope: &Scope<'_>, budget: &Known, standing: &Standing) -> An
 }
 
 /// Removes alerts that no longer hold, so that they may fire again.
-pub(super) fn rearm(scope: &Scope<'_>, budget: &Known, standing: &Standing) -> Answer<()> {
-    let month = standing.month.to_string();
+pub(super) fn rearm(scope: &Scope<'_>, budget: &Known, figures: &BudgetMonth) -> Answer<()> {
+    let month = figures.month.to_string();
     let mut statement = scope
         .connection
         .prepare_cached("select percent from windlass_budget_alerts where budget = ?1 and month = ?2")?;
     let percents = statement.query_map((budget.id, &month), |row| row.get::<_, u16>(0))?;
     for percent in percents.collect::<Result<Vec<_>, _>>()? {
-        if !standing.reaches(percent) {
+        if !figures.reaches(percent) {
             scope
                 .connection
                 .prepare_cached(

@@ -1,11 +1,11 @@
 //! Reading budgets, their months and their ledgers.
 
 use rusqlite::{Connection, OptionalExtension};
-use windlass_core::budget::{Alert, Amount, Level, Month, Standing, Threshold};
+use windlass_core::budget::{Alert, Amount, BudgetMonth, Level, Month, Threshold};
 use windlass_core::store::{Booked, Budget, COSTS_SHOWN, Call, Cost, Costs, Entry, Fired};
 use windlass_core::{JobId, ReservationId, Time};
 
-use super::month::{STANDING, dated, find, fresh, standing};
+use super::month::{STANDING, dated, figures, find, fresh};
 use super::spec::{self, Known};
 use crate::error::{Answer, Fault};
 
@@ -13,9 +13,9 @@ pub(super) fn budgets(connection: &Connection, now: Time) -> Answer<Vec<Budget>>
     let month = Month::of(now);
     let mut budgets = Vec::new();
     for known in spec::all(connection)? {
-        let standing = find(connection, &known, month)?.unwrap_or_else(|| fresh(&known.spec, month));
+        let figures = find(connection, &known, month)?.unwrap_or_else(|| fresh(&known.spec, month));
         let (live, alerts) = (is_live(connection, &known, month)?, fired(connection, &known, month)?);
-        budgets.push(Budget { spec: known.spec, standing, live, alerts, now });
+        budgets.push(Budget { spec: known.spec, figures, live, alerts, now });
     }
     Ok(budgets)
 }
@@ -67,7 +67,7 @@ pub(super) fn alerts_since(connection: &Connection, since: Time) -> Answer<Vec<A
             currency: row.get(8)?,
             threshold: Threshold { percent: row.get(9)?, level: level_of(&level)? },
             at: Time(row.get(11)?),
-            standing: dated(standing(row)?)?,
+            figures: dated(figures(row)?)?,
         });
     }
     Ok(alerts)
@@ -78,7 +78,7 @@ pub(super) fn history(
     budget: &str,
     months: u32,
     now: Time,
-) -> Answer<Option<Vec<Standing>>> {
+) -> Answer<Option<Vec<BudgetMonth>>> {
     let Some(known) = spec::named(connection, budget)? else { return Ok(None) };
     let this = Month::of(now);
     let sql = format!(
@@ -87,10 +87,10 @@ pub(super) fn history(
          order by month desc"
     );
     let mut statement = connection.prepare_cached(&sql)?;
-    let rows = statement.query_map((known.id, this.back(months).to_string(), this.to_string()), standing)?;
-    let mut all = rows.map(|row| dated(row?)).collect::<Answer<Vec<Standing>>>()?;
-    if !all.iter().any(|standing| standing.month == this) {
-        let place = all.partition_point(|standing| standing.month > this);
+    let rows = statement.query_map((known.id, this.back(months).to_string(), this.to_string()), figures)?;
+    let mut all = rows.map(|row| dated(row?)).collect::<Answer<Vec<BudgetMonth>>>()?;
+    if !all.iter().any(|figures| figures.month == this) {
+        let place = all.partition_point(|figures| figures.month > this);
         all.insert(place, fresh(&known.spec, this));
     }
     Ok(Some(all))

@@ -34,7 +34,7 @@ pub(super) fn keep(scope: &Scope<'_>, key: &Idempotency, written: &Written) -> A
     Ok(())
 }
 
-pub(super) fn restate(scope: &Scope<'_>, key: &str, written: &Written) -> Answer<()> {
+pub(super) fn replace_response(scope: &Scope<'_>, key: &str, written: &Written) -> Answer<()> {
     scope
         .connection
         .prepare_cached("update windlass_idempotency set answer = ?2 where key = ?1 and answer is not null")?

@@ -25,7 +25,7 @@ use crate::SqliteStore;
 #[async_trait]
 impl EntityStore for SqliteStore {
     /// Takes a few milliseconds of the single writer.
-    fn saved_together(&self) -> usize {
+    fn save_batch_size(&self) -> usize {
         250
     }
 
@@ -57,9 +57,9 @@ impl EntityStore for SqliteStore {
         self.write_in("save entities", tx, |scope| save::save(scope, boxes, writes)).await
     }
 
-    async fn restate(&self, key: &str, written: &Written) -> Result<(), StoreError> {
+    async fn replace_response(&self, key: &str, written: &Written) -> Result<(), StoreError> {
         let (key, written) = (key.to_owned(), written.clone());
-        self.write("keep an answer", 1, move |scope| keys::restate(scope, &key, &written)).await
+        self.write("keep an answer", 1, move |scope| keys::replace_response(scope, &key, &written)).await
     }
 
     async fn entity(&self, entity_type: TypeId, id: &str) -> Result<Option<EntityRecord>, StoreError> {

@@ -1,7 +1,7 @@
 //! Writing entities with their boxes.
 
 use rusqlite::{Connection, OptionalExtension};
-use windlass_core::audit::{Actor, Note};
+use windlass_core::audit::{Actor, NewAudit};
 use windlass_core::entity::{
     BoxKinds, ContentHash, Current, Decision, EntityWrite, Fields, IndexPlan, IndexState, Plan, TypeSpec,
     box_key, decide,
@@ -20,7 +20,7 @@ pub(super) fn put_type(scope: &mut Scope<'_>, spec: &TypeSpec, actor: Option<&Ac
     if actor.is_some() {
         let types = read::types(scope.connection)?;
         let before = types.iter().map(|(_, known)| known).find(|known| known.name == spec.name);
-        audit::note(scope, actor, Note::type_put(before, spec).as_ref())?;
+        audit::note(scope, actor, NewAudit::type_put(before, spec).as_ref())?;
     }
     let text = serde_json::to_string(spec).map_err(|error| Fault::corrupt(error.to_string()))?;
     let id = scope

@@ -1,7 +1,7 @@
 //! Creating, changing, pausing and deleting schedules.
 
 use windlass_core::StoreError;
-use windlass_core::audit::{Actor, Note};
+use windlass_core::audit::{Actor, NewAudit};
 use windlass_core::schedule::ScheduleSpec;
 use windlass_core::store::{Put, SchedulePut, ScheduleRecord, Wake};
 
@@ -18,7 +18,7 @@ pub(super) fn put(scope: &mut Scope<'_>, spec: &ScheduleSpec, actor: Option<&Act
     }
     let progress = before.as_ref().map(|row| (row.created_at, row.last_tick));
     let standing = spec
-        .stand(progress, scope.now)
+        .position(progress, scope.now)
         .map_err(|invalid| StoreError::Corrupt { what: format!("an unchecked schedule: {invalid}") })?;
     scope
         .connection
@@ -41,15 +41,15 @@ pub(super) fn put(scope: &mut Scope<'_>, spec: &ScheduleSpec, actor: Option<&Act
     scope.wake(Wake::Any);
     let what = if before.is_some() { Put::Changed } else { Put::Created };
     let record = read::one(scope.connection, &spec.name)?
-        .ok_or_else(|| other("write a schedule", "the row is missing"))?;
-    audit::note(scope, actor, Note::schedule_put(before.as_ref(), &record).as_ref())?;
+        .ok_or_else(|| other("write a schedule", "the row is not there"))?;
+    audit::note(scope, actor, NewAudit::schedule_put(before.as_ref(), &record).as_ref())?;
     Ok(SchedulePut { record, what })
 }
 
 pub(super) fn delete(scope: &mut Scope<'_>, name: &str, actor: Option<&Actor>) -> Answer<bool> {
     let Some(before) = read::one(scope.connection, name)? else { return Ok(false) };
     scope.connection.prepare_cached("delete from windlass_schedules where name = ?1")?.execute([name])?;
-    audit::note(scope, actor, Note::schedule_deleted(&before).as_ref())?;
+    audit::note(scope, actor, NewAudit::schedule_deleted(&before).as_ref())?;
     Ok(true)
 }
 
@@ -67,7 +67,7 @@ pub(super) fn pause(
         )?
         .execute((name, paused, scope.now.0))?;
     if changed > 0 {
-        audit::note(scope, actor, Note::schedule_paused(name, paused).as_ref())?;
+        audit::note(scope, actor, NewAudit::schedule_paused(name, paused).as_ref())?;
     }
     if changed > 0 && !paused {
         scope.wake(Wake::Any);

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use rusqlite::OptionalExtension;
-use windlass_core::audit::{Actor, Note};
+use windlass_core::audit::{Actor, NewAudit};
 use windlass_core::store::{Bulk, Wake};
-use windlass_core::workflow::{Standing, WorkflowState, again};
+use windlass_core::workflow::{MemberStatus, WorkflowState, again};
 use windlass_core::{JobId, WorkflowId};
 
 use super::enqueue::wait;
@@ -24,14 +24,14 @@ pub(super) fn cancel_workflow(
     let Some(flow) = load(scope.connection, id)? else { return Ok(None) };
     let mut bulk = Bulk::default();
     for (member, place) in flow.members.iter().zip(&flow.places) {
-        match member.standing {
-            Standing::Ended(_) => bulk.skipped += 1,
+        match member.status {
+            MemberStatus::Ended(_) => bulk.skipped += 1,
             _ => cancel(scope, place.job, &mut bulk)?,
         }
     }
     super::follow(scope)?;
     let states = [flow.state, state_now(scope, id)?.unwrap_or(flow.state)];
-    audit::note(scope, actor, Note::workflow_cancelled(id, states, &bulk).as_ref())?;
+    audit::note(scope, actor, NewAudit::workflow_cancelled(id, states, &bulk).as_ref())?;
     Ok(Some(bulk))
 }
 
@@ -46,7 +46,7 @@ pub(super) fn retry_workflow(
     let mut bulk = Bulk { done: revived.len() as u64, ..Bulk::default() };
     bulk.skipped = flow.members.len() as u64 - bulk.done;
     let states = [flow.state, state_now(scope, id)?.unwrap_or(flow.state)];
-    audit::note(scope, actor, Note::workflow_retried(id, states, &bulk).as_ref())?;
+    audit::note(scope, actor, NewAudit::workflow_retried(id, states, &bulk).as_ref())?;
     Ok(Some(bulk))
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn retry_members(scope: &mut Scope<'_>, ids: &[JobId], bulk: &mut Bul
             (0..flow.places.len()).filter(|no| ids.contains(&flow.places[*no].job)).collect();
         let revived = retry(scope, workflow, &flow, &wanted)?;
         // It is already in its queue, due later: hurried like any other job.
-        let live = |no: &&usize| flow.members[**no].standing == Standing::Live;
+        let live = |no: &&usize| flow.members[**no].status == MemberStatus::Live;
         plain.extend(wanted.iter().filter(live).map(|no| flow.places[*no].job));
         let waits = wanted.iter().filter(|no| !live(no));
         let (done, left): (Vec<&usize>, Vec<&usize>) = waits.partition(|no| revived.contains(no));
@@ -119,7 +119,7 @@ fn revive(scope: &mut Scope<'_>, workflow: WorkflowId, no: usize, id: JobId) -> 
             "update windlass_workflow_jobs set run_at = null, delay_us = null where workflow = ?1 and no = ?2",
         )?
         .execute((workflow.0, no as i64))?;
-    set_standing(scope, workflow, no, Standing::Waits)?;
+    set_standing(scope, workflow, no, MemberStatus::Waits)?;
     scope.wake(Wake::Any);
     Ok(true)
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use rusqlite::{Connection, OptionalExtension, Row};
 use windlass_core::store::Wake;
 use windlass_core::workflow::{
-    Member, NewMember, OnFailure, Standing, Undo, WorkflowState, advance, only_releases, undo_name,
+    Member, MemberStatus, NewMember, OnFailure, Undo, WorkflowState, advance, only_releases, undo_name,
 };
 use windlass_core::{JobId, JobState, QueueId, Time, WorkflowId};
 
@@ -61,7 +61,7 @@ pub(crate) fn ended(scope: &mut Scope<'_>, id: JobId, state: JobState) -> Answer
             "update windlass_workflow_jobs set state = ?2 where job_id = ?1
              returning workflow, goes_on, undoes is not null, children",
         )?
-        .query_row((id.0, Standing::Ended(state).code()), |row| {
+        .query_row((id.0, MemberStatus::Ended(state).code()), |row| {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
         })
         .optional()?;
@@ -164,7 +164,7 @@ fn member(row: &Row<'_>) -> Answer<Member> {
     let (state, parents): (i16, String) = (row.get(0)?, row.get(1)?);
     let broken = |what: String| Fault::corrupt(format!("a job of a workflow: {what}"));
     Ok(Member {
-        standing: Standing::from_code(state).ok_or_else(|| broken(format!("state {state}")))?,
+        status: MemberStatus::from_code(state).ok_or_else(|| broken(format!("state {state}")))?,
         parents: places(&parents)?,
         goes_on: row.get(2)?,
         has_undo: row.get(3)?,
@@ -180,12 +180,12 @@ pub(super) fn set_standing(
     scope: &Scope<'_>,
     workflow: WorkflowId,
     no: usize,
-    standing: Standing,
+    status: MemberStatus,
 ) -> Answer<()> {
     scope
         .connection
         .prepare_cached("update windlass_workflow_jobs set state = ?3 where workflow = ?1 and no = ?2")?
-        .execute((workflow.0, no as i64, standing.code()))?;
+        .execute((workflow.0, no as i64, status.code()))?;
     Ok(())
 }
 
@@ -204,7 +204,7 @@ fn release(scope: &mut Scope<'_>, workflow: WorkflowId, no: usize, place: &Place
         check(scope, lane, Time(starts))?;
     }
     scope.wake(Wake::Queue(QueueId(queue)));
-    set_standing(scope, workflow, no, Standing::Live)
+    set_standing(scope, workflow, no, MemberStatus::Live)
 }
 
 fn cancel(scope: &mut Scope<'_>, workflow: WorkflowId, no: usize, place: &Place) -> Answer<()> {
@@ -217,7 +217,7 @@ fn cancel(scope: &mut Scope<'_>, workflow: WorkflowId, no: usize, place: &Place)
         let end = End { in_workflow: false, ..End::waiting(place.job, JobState::Cancelled, attempt) };
         finish(scope, &end)?;
     }
-    set_standing(scope, workflow, no, Standing::Ended(JobState::Cancelled))
+    set_standing(scope, workflow, no, MemberStatus::Ended(JobState::Cancelled))
 }
 
 fn undo(scope: &mut Scope<'_>, workflow: WorkflowId, flow: &Flow, no: usize) -> Answer<()> {

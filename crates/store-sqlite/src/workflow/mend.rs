@@ -29,7 +29,7 @@ pub(crate) fn inconsistent(connection: &Connection) -> Answer<Vec<WorkflowId>> {
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-pub(super) fn mend_workflows(scope: &mut Scope<'_>, found: &[WorkflowId]) -> Answer<u64> {
+pub(super) fn repair_workflows(scope: &mut Scope<'_>, found: &[WorkflowId]) -> Answer<u64> {
     for id in found {
         scope.connection.prepare_cached(NOTICE)?.execute([id.0])?;
         follow_one(scope, *id)?;

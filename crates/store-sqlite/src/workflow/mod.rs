@@ -71,11 +71,11 @@ impl WorkflowStore for SqliteStore {
         self.read("read the results of parents", move |connection| read::parents(connection, job)).await
     }
 
-    async fn mend_workflows(&self) -> Result<u64, StoreError> {
-        let found = self.read("find inconsistent workflows", mend::inconsistent).await?;
+    async fn repair_workflows(&self) -> Result<u64, StoreError> {
+        let found = self.read("look for inconsistent workflows", mend::inconsistent).await?;
         if found.is_empty() {
             return Ok(0);
         }
-        self.write("mend workflows", found.len(), move |scope| mend::mend_workflows(scope, &found)).await
+        self.write("mend workflows", found.len(), move |scope| mend::repair_workflows(scope, &found)).await
     }
 }

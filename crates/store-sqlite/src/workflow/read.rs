@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use rusqlite::{Connection, OptionalExtension, Row};
 use windlass_core::store::{Counts, MemberRecord, Parent, WorkflowDetail, WorkflowFilter, WorkflowRecord};
-use windlass_core::workflow::{OnFailure, Standing, WorkflowState};
+use windlass_core::workflow::{MemberStatus, OnFailure, WorkflowState};
 use windlass_core::{JobId, JobState, Time, WorkflowId};
 
 use super::fate::load;
@@ -50,13 +50,13 @@ fn counts(connection: &Connection, id: WorkflowId) -> Answer<Counts> {
     let mut counts = Counts::default();
     while let Some(row) = rows.next()? {
         let (state, jobs): (i16, i64) = (row.get(0)?, row.get(1)?);
-        counts.add(standing(state)?, jobs.unsigned_abs());
+        counts.add(status(state)?, jobs.unsigned_abs());
     }
     Ok(counts)
 }
 
-fn standing(code: i16) -> Answer<Standing> {
-    Standing::from_code(code).ok_or_else(|| Fault::corrupt(format!("a workflow's job has state {code}")))
+fn status(code: i16) -> Answer<MemberStatus> {
+    MemberStatus::from_code(code).ok_or_else(|| Fault::corrupt(format!("a workflow's job has state {code}")))
 }
 
 pub(super) fn workflow(connection: &Connection, id: WorkflowId, now: Time) -> Answer<Option<WorkflowDetail>> {
@@ -82,19 +82,19 @@ pub(super) fn workflow(connection: &Connection, id: WorkflowId, now: Time) -> An
     let mut members = Vec::with_capacity(flow.members.len());
     for (no, (member, place)) in flow.members.into_iter().zip(flow.places).enumerate() {
         let (name, kind, run_at) = seen.remove(&no).unwrap_or_default();
-        let state = match (member.standing, run_at) {
-            (Standing::Ended(state), _) => state,
-            (Standing::Waits, _) => JobState::Scheduled,
-            (Standing::Live, Some(at)) if at > now.0 => JobState::Scheduled,
-            (Standing::Live, Some(_)) => JobState::Pending,
-            (Standing::Live, None) => JobState::Running,
+        let state = match (member.status, run_at) {
+            (MemberStatus::Ended(state), _) => state,
+            (MemberStatus::Waits, _) => JobState::Scheduled,
+            (MemberStatus::Live, Some(at)) if at > now.0 => JobState::Scheduled,
+            (MemberStatus::Live, Some(_)) => JobState::Pending,
+            (MemberStatus::Live, None) => JobState::Running,
         };
         members.push(MemberRecord {
             name,
             job: place.job,
             kind: kind.unwrap_or_default(),
             state,
-            waits: member.standing == Standing::Waits,
+            waits: member.status == MemberStatus::Waits,
             parents: member.parents,
             undoes: member.undoes,
             goes_on: member.goes_on,
@@ -118,10 +118,10 @@ pub(super) fn parents(connection: &Connection, job: JobId) -> Answer<Vec<Parent>
     let mut rows = statement.query((workflow, wanted))?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        let state = match standing(row.get(2)?)? {
-            Standing::Ended(state) => state,
-            Standing::Live => JobState::Running,
-            Standing::Waits => JobState::Scheduled,
+        let state = match status(row.get(2)?)? {
+            MemberStatus::Ended(state) => state,
+            MemberStatus::Live => JobState::Running,
+            MemberStatus::Waits => JobState::Scheduled,
         };
         found.push(Parent { name: row.get(0)?, job: JobId(row.get(1)?), state, result: row.get(3)? });
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use windlass_core::store::{ActFilter, Action, Bulk, Change, JobFilter};
+use windlass_core::store::{Action, AuditFilter, Bulk, Change, JobFilter};
 use windlass_core::{JobId, JobState, NewJob, OnConflict, Outcome};
 
 use super::audit_fixture::me;
@@ -122,7 +122,7 @@ pub async fn many_named_dead_letters_have_one_record(h: Harness) {
     let ids = h.put_plain(101).await;
     let most = JobFilter { ids: ids[1..].to_vec(), ..JobFilter::default() };
     act(&h, &most, Action::Cancel).await;
-    let lines = async || h.store.audit(&ActFilter::newest(1_000)).await.unwrap();
+    let lines = async || h.store.audit(&AuditFilter::newest(1_000)).await.unwrap();
     assert_eq!(lines().await.len(), 101, "100 lines more");
     let more = JobFilter { ids, ..JobFilter::default() };
     act(&h, &more, Action::Cancel).await;

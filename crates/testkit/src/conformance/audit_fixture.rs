@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use windlass_core::audit::Actor;
-use windlass_core::store::ActFilter;
+use windlass_core::store::AuditFilter;
 
 use super::Harness;
 
@@ -13,7 +13,7 @@ pub(super) fn me() -> Actor {
 impl Harness {
     /// Every record, oldest first, as `[act, subject, detail]`. Each must be by [`me`].
     pub(super) async fn audit_lines(&self) -> Vec<Value> {
-        let mut acts = self.store.audit(&ActFilter::newest(100)).await.unwrap();
+        let mut acts = self.store.audit(&AuditFilter::newest(100)).await.unwrap();
         acts.reverse();
         assert!(acts.iter().all(|act| act.actor == "me"), "{acts:?}");
         let detail = |text: &str| serde_json::from_str::<Value>(text).unwrap();

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use windlass_core::audit::{Actor, Note};
+use windlass_core::audit::{Actor, NewAudit};
 use windlass_core::scale::Bounds;
-use windlass_core::store::{ActFilter, Action, KindUpdate, Live, Prune, PruneWhat, QueueUpdate};
+use windlass_core::store::{Action, AuditFilter, KindUpdate, Live, Prune, PruneWhat, QueueUpdate};
 use windlass_core::workflow::OnFailure;
 use windlass_core::{KindSpec, QueueSpec, Strategy, TypeSpec};
 
@@ -159,7 +159,7 @@ pub async fn a_clean_up_is_recorded_once(h: Harness) {
 }
 
 pub async fn a_callers_record_belongs_to_its_transaction(h: Harness) {
-    let note = Note::schedule_run("nightly", windlass_core::JobId(7)).unwrap();
+    let note = NewAudit::schedule_run("nightly", windlass_core::JobId(7)).unwrap();
     for commit in [false, true] {
         let mut tx = h.store.begin().await.unwrap();
         h.store.note_in(tx.tx(), &Actor::new("me"), &note).await.unwrap();
@@ -187,29 +187,29 @@ pub async fn the_audit_is_filtered_by_actor_act_subject_and_time(h: Harness) {
     {
         h.set_clock(10 * n as i64);
         let detail = json!({ "n": { "to": n } }).as_object().cloned().unwrap_or_default();
-        let note = Note { act, subject: subject.to_owned(), detail };
+        let note = NewAudit { act, subject: subject.to_owned(), detail };
         let mut tx = h.store.begin().await.unwrap();
         h.store.note_in(tx.tx(), &Actor::new(who), &note).await.unwrap();
         tx.commit().await.unwrap();
     }
-    let newest = || ActFilter::newest(10);
-    let found = async |filter: ActFilter| -> Vec<String> {
+    let newest = || AuditFilter::newest(10);
+    let found = async |filter: AuditFilter| -> Vec<String> {
         let acts = h.store.audit(&filter).await.unwrap();
         acts.iter().map(|act| format!("{} {} {}", act.actor, act.act, act.subject)).collect()
     };
     let (one, two) = ("a job.delete job/1", "a job.retry job/1");
     assert_eq!(found(newest()).await, [one, "a jobs.cancel jobs", "b job.cancel job/2", two]);
     let text = |text: &str| Some(text.to_owned());
-    assert_eq!(found(ActFilter { actor: text("b"), ..newest() }).await, ["b job.cancel job/2"]);
-    assert_eq!(found(ActFilter { act: text("job."), ..newest() }).await, [one, "b job.cancel job/2", two]);
-    assert_eq!(found(ActFilter { act: text("job.retry"), ..newest() }).await, [two]);
-    assert_eq!(found(ActFilter { subject: text("job/1"), ..newest() }).await, [one, two]);
-    let nul = ActFilter { actor: text("\0"), act: text("\0."), subject: text("'"), ..newest() };
+    assert_eq!(found(AuditFilter { actor: text("b"), ..newest() }).await, ["b job.cancel job/2"]);
+    assert_eq!(found(AuditFilter { act: text("job."), ..newest() }).await, [one, "b job.cancel job/2", two]);
+    assert_eq!(found(AuditFilter { act: text("job.retry"), ..newest() }).await, [two]);
+    assert_eq!(found(AuditFilter { subject: text("job/1"), ..newest() }).await, [one, two]);
+    let nul = AuditFilter { actor: text("\0"), act: text("\0."), subject: text("'"), ..newest() };
     assert!(found(nul).await.is_empty());
     let at = |seconds| Some(began.plus(Duration::from_secs(seconds)));
-    let between = ActFilter { from: at(5), to: at(25), ..newest() };
+    let between = AuditFilter { from: at(5), to: at(25), ..newest() };
     assert_eq!(found(between.clone()).await, ["a jobs.cancel jobs", "b job.cancel job/2"]);
-    let last = h.store.audit(&ActFilter { limit: 1, ..between.clone() }).await.unwrap();
-    let rest = ActFilter { before: Some(last[0].seq), ..between };
+    let last = h.store.audit(&AuditFilter { limit: 1, ..between.clone() }).await.unwrap();
+    let rest = AuditFilter { before: Some(last[0].seq), ..between };
     assert_eq!(found(rest).await, ["b job.cancel job/2"], "in pages");
 }

@@ -2,9 +2,9 @@
 
 use windlass_core::StoreError;
 use windlass_core::budget::{
-    Amount, BudgetSpec, BudgetState, Level, Limits, Month, Standing, Sums, Threshold, Trigger,
+    Amount, BudgetMonth, BudgetSpec, BudgetState, Level, Limits, Month, Sums, Threshold, Trigger,
 };
-use windlass_core::store::{ActFilter, Changed, Reserved};
+use windlass_core::store::{AuditFilter, Changed, Reserved};
 
 use super::Harness;
 use super::budget_fixture::{AI, BudgetFixture, LIMIT, ask, cents, spec};
@@ -31,8 +31,8 @@ pub async fn specs_are_stored_and_read(h: Harness) {
     for (budget, spec) in budgets.iter().zip([&both, &tokens]) {
         assert_eq!(budget.spec, *spec, "by name");
         let limits = Limits { amount: spec.limit, tokens: spec.tokens };
-        let fresh = Standing { month, limits, settled: Sums::default(), reserved: Sums::default() };
-        assert_eq!((budget.standing, budget.live, budget.alerts.len()), (fresh, false, 0));
+        let fresh = BudgetMonth { month, limits, settled: Sums::default(), reserved: Sums::default() };
+        assert_eq!((budget.figures, budget.live, budget.alerts.len()), (fresh, false, 0));
     }
     assert_eq!(budgets.len(), 2);
 }
@@ -49,7 +49,7 @@ pub async fn a_new_limit_applies_to_this_month(h: Harness) {
         .await
         .unwrap();
     let months = h.store.history(AI, 12).await.unwrap().unwrap();
-    let limits: Vec<Limits> = months.iter().map(|standing| standing.limits).collect();
+    let limits: Vec<Limits> = months.iter().map(|figures| figures.limits).collect();
     let now = Limits { amount: Some(cents(777)), tokens: Some(5) };
     assert_eq!(limits, [now, Limits { amount: Some(cents(LIMIT)), tokens: None }]);
     assert_eq!(fixture.sums().await, (50, 0), "what was booked stays");
@@ -62,12 +62,12 @@ pub async fn a_live_limit_survives_a_sync(h: Harness) {
     h.store.sync_budgets(&[BudgetSpec { tokens: Some(9), ..spec() }]).await.unwrap();
     let budget = fixture.budget().await;
     let limits = Limits { amount: Some(cents(12_345)), tokens: Some(9) };
-    assert_eq!((budget.standing.limits, budget.live), (limits, true), "only what was set live is kept");
+    assert_eq!((budget.figures.limits, budget.live), (limits, true), "only what was set live is kept");
     assert_eq!(budget.spec.limit, Some(cents(LIMIT)));
     fixture.go_to(fixture.month().await.next()).await;
     let budget = fixture.budget().await;
     assert_eq!(
-        (budget.standing.limits.amount, budget.live),
+        (budget.figures.limits.amount, budget.live),
         (Some(cents(LIMIT)), false),
         "for that month only"
     );
@@ -134,7 +134,7 @@ pub async fn an_unknown_budget_is_none(h: Harness) {
     let mut change = fixture.to_limit(5).await;
     change.budget = "nope".to_owned();
     assert_eq!(h.store.change_budget(&change).await.unwrap(), Changed::Unknown);
-    assert!(h.store.audit(&ActFilter::newest(10)).await.unwrap().is_empty());
+    assert!(h.store.audit(&AuditFilter::newest(10)).await.unwrap().is_empty());
 }
 
 /// The shown state follows from the shown usage.
@@ -148,6 +148,6 @@ pub async fn the_state_follows_usage(h: Harness) {
         (1_000, BudgetState::HardStop),
     ] {
         fixture.granted(&job, cost).await;
-        assert_eq!(fixture.standing().await.state(), state);
+        assert_eq!(fixture.figures().await.state(), state);
     }
 }

@@ -17,7 +17,7 @@ pub async fn each_alert_fires_once_a_month(h: Harness) {
     let alert = &alerts[0];
     assert_eq!((alert.budget.as_str(), alert.currency.as_str()), (AI, "USD"));
     assert_eq!((alert.threshold.percent, alert.threshold.level), (75, Level::Info));
-    assert_eq!(alert.standing, fixture.standing().await);
+    assert_eq!(alert.figures, fixture.figures().await);
     let alerts = fixture.granted(&job, 1_001).await.alerts;
     let percents: Vec<u16> = alerts.iter().map(|alert| alert.threshold.percent).collect();
     assert_eq!(percents, [80, 90], "two at once");

@@ -15,14 +15,14 @@ pub async fn reserved_then_settled(h: Harness) {
     let job = fixture.lease().await;
     let before = h.now().await;
     let grant = fixture.granted(&job, 30).await;
-    assert_eq!(grant.standing, fixture.standing().await);
-    assert_eq!((fixture.sums().await, fixture.standing().await.reserved.tokens), ((0, 30), 100));
-    assert!(fixture.ledger(grant.standing.month).await.is_empty(), "nothing is booked before the call ended");
+    assert_eq!(grant.figures, fixture.figures().await);
+    assert_eq!((fixture.sums().await, fixture.figures().await.reserved.tokens), ((0, 30), 100));
+    assert!(fixture.ledger(grant.figures.month).await.is_empty(), "nothing is booked before the call ended");
     assert_eq!(fixture.settle(&job, grant.id, 12).await, Charged::Booked(Vec::new()));
-    let standing = fixture.standing().await;
-    assert_eq!((standing.settled.amount, standing.settled.tokens), (cents(12), 90));
-    assert_eq!((standing.reserved.amount, standing.reserved.tokens), (cents(0), 0));
-    let ledger = fixture.ledger(standing.month).await;
+    let figures = fixture.figures().await;
+    assert_eq!((figures.settled.amount, figures.settled.tokens), (cents(12), 90));
+    assert_eq!((figures.reserved.amount, figures.reserved.tokens), (cents(0), 0));
+    let ledger = fixture.ledger(figures.month).await;
     assert_eq!(ledger.len(), 1);
     let (entry, call) = (&ledger[0], ledger[0].call.as_ref().unwrap());
     assert_eq!(
@@ -32,7 +32,7 @@ pub async fn reserved_then_settled(h: Harness) {
     assert_eq!((call.reservation, call.job, call.kind.as_str()), (grant.id, job.id, KIND));
     assert_eq!((entry.provider.as_deref(), entry.model.as_deref()), (Some("anthropic"), Some("large")));
     assert!(entry.at >= before && entry.at <= h.now().await);
-    fixture.check_sums(standing.month).await;
+    fixture.check_sums(figures.month).await;
 }
 
 /// Millionths are not rounded: a hundred calls of 0.6 cents are sixty cents.
@@ -45,7 +45,7 @@ pub async fn ledger_and_sums_agree_to_the_millionth(h: Harness) {
         let charged = h.store.settle_reservation(grant.id, job.token, &cost).await.unwrap();
         assert_eq!(charged, Charged::Booked(Vec::new()));
     }
-    assert_eq!(fixture.standing().await.settled.amount, cents(60));
+    assert_eq!(fixture.figures().await.settled.amount, cents(60));
     fixture.check_sums(fixture.month().await).await;
 }
 
@@ -73,11 +73,11 @@ pub async fn refused_by_state_and_by_size(h: Harness) {
     fixture.granted(&job, 9_000).await;
     let refusal = fixture.refused(&job, 1, Trigger::Scheduled).await;
     assert_eq!((refusal.why, refusal.state), (RefusedWhy::Stopped, BudgetState::Queue));
-    assert_eq!(refusal.standing, fixture.standing().await);
+    assert_eq!(refusal.figures, fixture.figures().await);
     assert!(refusal.until > refusal.now && refusal.until <= refusal.now.plus(Duration::from_secs(3_600)));
     assert_eq!(fixture.refused(&job, 1_001, Trigger::Manual).await.why, RefusedWhy::TooLarge);
     let last = fixture.granted(&job, 1_000).await;
-    assert_eq!(last.standing.state(), BudgetState::HardStop);
+    assert_eq!(last.figures.state(), BudgetState::HardStop);
     let refusal = fixture.refused(&job, 0, Trigger::Manual).await;
     assert_eq!((refusal.why, refusal.state), (RefusedWhy::Stopped, BudgetState::HardStop));
     assert!(refusal.until <= refusal.now.plus(Duration::from_secs(3_600)), "reservations come back");
@@ -99,7 +99,7 @@ pub async fn a_token_limit_refuses_calls(h: Harness) {
     let job = fixture.lease().await;
     fixture.granted(&job, 1).await;
     fixture.granted(&job, 1).await;
-    assert_eq!(fixture.standing().await.state(), BudgetState::Reduce, "80 % of the tokens");
+    assert_eq!(fixture.figures().await.state(), BudgetState::Reduce, "80 % of the tokens");
     assert_eq!(fixture.refused(&job, 1, Trigger::Scheduled).await.why, RefusedWhy::TooLarge);
 }
 
@@ -121,7 +121,7 @@ pub async fn racing_reservations_never_exceed_the_limit(h: Harness) {
         for (job, asked) in jobs.iter().zip(asks.collect::<Vec<_>>()) {
             match asked.await.unwrap() {
                 Reserved::Granted(grant) => {
-                    assert!(grant.standing.used().amount <= cents(LIMIT), "{:?}", grant.standing);
+                    assert!(grant.figures.used().amount <= cents(LIMIT), "{:?}", grant.figures);
                     open.push((job, grant.id));
                 }
                 Reserved::Refused(_) => {}
@@ -248,7 +248,7 @@ pub async fn a_reservation_belongs_to_the_month_it_was_made_in(h: Harness) {
     let before = fixture.month().await;
     fixture.go_to(before.next()).await;
     assert_eq!(fixture.sums().await, (0, 0), "a month begins with nothing");
-    assert_eq!(fixture.standing().await.state(), BudgetState::Normal);
+    assert_eq!(fixture.figures().await.state(), BudgetState::Normal);
     fixture.granted(&job, 5).await;
     fixture.settle(&job, made.id, 8_000).await;
     h.done(&job).await;

@@ -2,7 +2,7 @@
 
 use windlass_core::audit::Actor;
 use windlass_core::budget::{Amount, BudgetChange, BudgetSpec, BudgetState, Trigger};
-use windlass_core::store::{ActFilter, Booked, Changed, Charged, Live};
+use windlass_core::store::{AuditFilter, Booked, Changed, Charged, Live};
 
 use super::Harness;
 use super::budget_fixture::{AI, BudgetFixture, LIMIT, cents};
@@ -15,10 +15,10 @@ pub async fn a_raised_limit_counts_at_once(h: Harness) {
     fixture.refused(&job, 1, Trigger::Manual).await;
     let raise = fixture.to_limit(LIMIT * 2).await;
     let changed = second.change_budget(&raise).await.unwrap();
-    let Changed::Done { standing, alerts } = changed else { panic!("{changed:?}") };
-    assert_eq!((standing.limits.amount, alerts.len()), (Some(cents(LIMIT * 2)), 0));
-    assert_eq!(standing, fixture.standing().await);
-    assert_eq!(standing.state(), BudgetState::Normal);
+    let Changed::Done { figures, alerts } = changed else { panic!("{changed:?}") };
+    assert_eq!((figures.limits.amount, alerts.len()), (Some(cents(LIMIT * 2)), 0));
+    assert_eq!(figures, fixture.figures().await);
+    assert_eq!(figures.state(), BudgetState::Normal);
     fixture.granted(&job, 1).await;
 }
 
@@ -31,7 +31,7 @@ pub async fn a_lowered_limit_stops_at_once(h: Harness) {
     assert_eq!(fixture.refused(&job, 0, Trigger::Manual).await.state, BudgetState::HardStop);
     let none = fixture.to_limit(0).await;
     fixture.change(&none).await;
-    assert_eq!(fixture.standing().await.state(), BudgetState::HardStop, "nothing may be used");
+    assert_eq!(fixture.figures().await.state(), BudgetState::HardStop, "nothing may be used");
 }
 
 pub async fn a_token_limit_can_be_set_live(h: Harness) {
@@ -40,7 +40,7 @@ pub async fn a_token_limit_can_be_set_live(h: Harness) {
     let change =
         BudgetChange { limit: None, tokens: Some(Live::Set(Some(150))), ..fixture.to_limit(0).await };
     fixture.change(&change).await;
-    let limits = fixture.standing().await.limits;
+    let limits = fixture.figures().await.limits;
     assert_eq!((limits.amount, limits.tokens), (Some(cents(LIMIT)), Some(150)));
     fixture.granted(&job, 1).await;
     fixture.refused(&job, 1, Trigger::Scheduled).await;
@@ -60,18 +60,18 @@ pub async fn a_live_limit_can_be_removed(h: Harness) {
     );
     let unbounded = h.store.change_budget(&tokens(Live::Set(None))).await.unwrap();
     assert_eq!(unbounded, Changed::Unbounded);
-    assert_eq!((fixture.standing().await.limits.tokens, live().await), (Some(150), true));
+    assert_eq!((fixture.figures().await.limits.tokens, live().await), (Some(150), true));
     fixture.change(&limit(Live::Configured)).await;
     fixture.change(&tokens(Live::Set(None))).await;
-    let limits = fixture.standing().await.limits;
+    let limits = fixture.figures().await.limits;
     assert_eq!((limits.amount, limits.tokens), (Some(cents(LIMIT)), None));
     let spec = BudgetSpec { tokens: Some(9), ..BudgetSpec::money(AI, cents(77)) };
     h.store.sync_budgets(&[spec]).await.unwrap();
-    let limits = fixture.standing().await.limits;
+    let limits = fixture.figures().await.limits;
     assert_eq!((limits.amount, limits.tokens), (Some(cents(77)), None), "given back; taken away");
     fixture.change(&tokens(Live::Configured)).await;
-    assert_eq!((fixture.standing().await.limits.tokens, live().await), (Some(9), false));
-    let acts = h.store.audit(&ActFilter::newest(10)).await.unwrap();
+    assert_eq!((fixture.figures().await.limits.tokens, live().await), (Some(9), false));
+    let acts = h.store.audit(&AuditFilter::newest(10)).await.unwrap();
     let said: Vec<&str> = acts.iter().map(|act| act.detail.as_str()).collect();
     assert_eq!(
         said,
@@ -86,9 +86,9 @@ pub async fn a_live_limit_can_be_removed(h: Harness) {
 }
 
 async fn done(fixture: &BudgetFixture<'_>, amount: Option<Amount>, tokens: Option<u64>) -> Changed {
-    let mut standing = fixture.standing().await;
-    (standing.limits.amount, standing.limits.tokens) = (amount, tokens);
-    Changed::Done { standing, alerts: Vec::new() }
+    let mut figures = fixture.figures().await;
+    (figures.limits.amount, figures.limits.tokens) = (amount, tokens);
+    Changed::Done { figures, alerts: Vec::new() }
 }
 
 pub async fn a_reset_clears_the_month(h: Harness) {
@@ -98,8 +98,8 @@ pub async fn a_reset_clears_the_month(h: Harness) {
     let open = fixture.granted(&job, 1_000).await;
     assert_eq!(fixture.fired().await.len(), 4);
     let reset = fixture.to_reset().await;
-    let standing = fixture.change(&reset).await;
-    assert_eq!((standing.settled.amount, standing.settled.tokens), (cents(0), 0));
+    let figures = fixture.change(&reset).await;
+    assert_eq!((figures.settled.amount, figures.settled.tokens), (cents(0), 0));
     assert_eq!(fixture.sums().await, (0, 1_000), "open calls stay reserved");
     assert!(fixture.fired().await.is_empty(), "alerts may fire again");
     let month = fixture.month().await;
@@ -128,7 +128,7 @@ pub async fn budget_changes_are_audited(h: Harness) {
             ..reset
         })
         .await;
-    let acts = h.store.audit(&ActFilter::newest(10)).await.unwrap();
+    let acts = h.store.audit(&AuditFilter::newest(10)).await.unwrap();
     let subject = format!("budget/ai/{}", fixture.month().await);
     assert!(acts.iter().all(|act| act.act == "budget.change" && act.subject == subject && act.at >= before));
     let said: Vec<(&str, &str)> = acts.iter().map(|act| (act.actor.as_str(), act.detail.as_str())).collect();
@@ -143,9 +143,9 @@ pub async fn budget_changes_are_audited(h: Harness) {
         ],
         "newest first"
     );
-    assert_eq!(h.store.audit(&ActFilter::newest(1)).await.unwrap(), acts[..1]);
+    assert_eq!(h.store.audit(&AuditFilter::newest(1)).await.unwrap(), acts[..1]);
     assert_eq!(
-        h.store.audit(&ActFilter { before: Some(acts[0].seq), ..ActFilter::newest(10) }).await.unwrap(),
+        h.store.audit(&AuditFilter { before: Some(acts[0].seq), ..AuditFilter::newest(10) }).await.unwrap(),
         acts[1..],
         "records before a given one"
     );
@@ -162,7 +162,7 @@ pub async fn a_past_month_cannot_be_changed(h: Harness) {
     }
     let old = h.store.history(AI, 2).await.unwrap().unwrap()[1];
     assert_eq!((old.settled.amount, old.limits.amount), (cents(25), Some(cents(LIMIT))));
-    assert!(h.store.audit(&ActFilter::newest(10)).await.unwrap().is_empty());
+    assert!(h.store.audit(&AuditFilter::newest(10)).await.unwrap().is_empty());
 }
 
 pub async fn a_future_month_can_be_changed(h: Harness) {
@@ -170,10 +170,10 @@ pub async fn a_future_month_can_be_changed(h: Harness) {
     let next = fixture.month().await.next();
     let change = BudgetChange { month: next, ..fixture.to_limit(5).await };
     fixture.change(&change).await;
-    assert_eq!(fixture.standing().await.limits.amount, Some(cents(LIMIT)), "not this one");
+    assert_eq!(fixture.figures().await.limits.amount, Some(cents(LIMIT)), "not this one");
     let history = async || -> Vec<_> {
         let months = h.store.history(AI, 1).await.unwrap().unwrap();
-        months.iter().map(|standing| (standing.month, standing.limits.amount)).collect()
+        months.iter().map(|figures| (figures.month, figures.limits.amount)).collect()
     };
     let (this, configured) = (fixture.month().await, Some(cents(LIMIT)));
     assert_eq!(history().await, [(next, Some(cents(5))), (this, configured)], "what was set ahead is shown");
@@ -182,6 +182,6 @@ pub async fn a_future_month_can_be_changed(h: Harness) {
     fixture.change(&change).await;
     for limit in [5, LIMIT] {
         fixture.go_to(fixture.month().await.next()).await;
-        assert_eq!(fixture.standing().await.limits.amount, Some(cents(limit)));
+        assert_eq!(fixture.figures().await.limits.amount, Some(cents(limit)));
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use windlass_core::audit::Actor;
 use windlass_core::budget::{
-    Amount, BudgetChange, BudgetSpec, Estimate, Month, Refusal, Standing, Trigger, Usage,
+    Amount, BudgetChange, BudgetMonth, BudgetSpec, Estimate, Month, Refusal, Trigger, Usage,
 };
 use windlass_core::store::{Ask, Budget, Changed, Charged, Cost, Entry, Grant, Live, Reserved};
 use windlass_core::{LeasedJob, NewJob, ReservationId, Store, WorkerId};
@@ -120,14 +120,14 @@ impl<'h> BudgetFixture<'h> {
         budgets.remove(0)
     }
 
-    pub(super) async fn standing(&self) -> Standing {
-        self.budget().await.standing
+    pub(super) async fn figures(&self) -> BudgetMonth {
+        self.budget().await.figures
     }
 
     /// Cents settled and reserved this month.
     pub(super) async fn sums(&self) -> (i64, i64) {
-        let standing = self.standing().await;
-        (standing.settled.amount.cents(), standing.reserved.amount.cents())
+        let figures = self.figures().await;
+        (figures.settled.amount.cents(), figures.reserved.amount.cents())
     }
 
     /// Percentages of the alerts that fired this month.
@@ -139,9 +139,9 @@ impl<'h> BudgetFixture<'h> {
         self.h.store.ledger(AI, month, 10_000).await.unwrap()
     }
 
-    pub(super) async fn change(&self, change: &BudgetChange) -> Standing {
+    pub(super) async fn change(&self, change: &BudgetChange) -> BudgetMonth {
         match self.h.store.change_budget(change).await.unwrap() {
-            Changed::Done { standing, .. } => standing,
+            Changed::Done { figures, .. } => figures,
             other => panic!("{other:?}"),
         }
     }
@@ -161,20 +161,16 @@ impl<'h> BudgetFixture<'h> {
     /// The sums of the month equal its ledger and its sums by kind, user and provider.
     pub(super) async fn check_sums(&self, month: Month) {
         let months = self.h.store.history(AI, 100).await.unwrap().unwrap();
-        let standing = months.into_iter().find(|standing| standing.month == month).unwrap();
+        let figures = months.into_iter().find(|figures| figures.month == month).unwrap();
         let ledger = self.ledger(month).await;
         let amount: i64 = ledger.iter().map(|entry| entry.amount.0).sum();
         let tokens: i64 = ledger.iter().map(|entry| entry.tokens_in + entry.tokens_out).sum();
-        assert_eq!(
-            (amount, tokens),
-            (standing.settled.amount.0, standing.settled.tokens as i64),
-            "{ledger:?}"
-        );
+        assert_eq!((amount, tokens), (figures.settled.amount.0, figures.settled.tokens as i64), "{ledger:?}");
         let costs = self.h.store.costs(AI, month).await.unwrap();
         for by in [costs.by_kind, costs.by_user, costs.by_provider] {
             let amount: i64 = by.iter().map(|cost: &Cost| cost.amount.0).sum();
             let tokens: u64 = by.iter().map(|cost| cost.tokens_in + cost.tokens_out).sum();
-            assert_eq!((amount, tokens), (standing.settled.amount.0, standing.settled.tokens), "{by:?}");
+            assert_eq!((amount, tokens), (figures.settled.amount.0, figures.settled.tokens), "{by:?}");
         }
     }
 }

@@ -178,12 +178,12 @@ pub async fn a_replaced_answer_is_returned(h: Harness) {
     let write = keyed("k", "f", entities.put("a", "x"));
     let first = entities.saved(write.clone()).await;
     let indexed = Written { state: IndexState::Indexed, ..first.clone() };
-    h.store.restate("k", &indexed).await.unwrap();
+    h.store.replace_response("k", &indexed).await.unwrap();
     assert_eq!(replayed(&entities.save(from_ref(&write)).await[0]), &indexed);
     let job = NewJob { idempotency: idempotency("job", "f"), ..h.job() };
     h.put(job.clone()).await;
     for none in ["unknown", "job"] {
-        h.store.restate(none, &indexed).await.unwrap();
+        h.store.replace_response(none, &indexed).await.unwrap();
     }
     assert!(h.store.enqueue(&[job]).await.unwrap()[0].duplicate);
     entities.saved(keyed("unknown", "f", entities.put("b", "x"))).await;

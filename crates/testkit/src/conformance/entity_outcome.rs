@@ -62,7 +62,7 @@ pub async fn a_cancelled_run_fails_its_entity(h: Harness) {
             }
             "lost" => assert_eq!(h.lose(worker).await.cancelled, 1),
             "retired" => h.store.retire_worker(worker).await.unwrap(),
-            _ => assert_eq!(h.store.disown(worker, &[]).await.unwrap(), 1),
+            _ => assert_eq!(h.store.release_unknown(worker, &[]).await.unwrap(), 1),
         }
         assert_eq!(h.state(job.id).await, JobState::Cancelled, "{how}");
         let why = match how {

@@ -59,7 +59,7 @@ async fn told(
 ) {
     let lines = h.audit_lines().await;
     let detail = &lines.last().unwrap()[2];
-    let side = |value: Option<LimitValue>| json!(value.map(LimitValue::told));
+    let side = |value: Option<LimitValue>| json!(value.map(LimitValue::audit_value));
     let of = format!("{} {live:?}: {detail}", limit.name);
     let expected = match before == after {
         true => Json::Null,
@@ -95,7 +95,7 @@ pub async fn every_limit_of_a_queue_is_told_as_it_is_in_force(h: Harness) {
             assert_eq!(rest, (after.global_concurrency, after.boost_after));
         }
     }
-    assert_eq!(h.store.overruled().await.unwrap(), []);
+    assert_eq!(h.store.live_overrides().await.unwrap(), []);
 }
 
 pub async fn every_limit_of_a_kind_is_told_as_it_is_in_force(h: Harness) {
@@ -120,7 +120,7 @@ pub async fn every_limit_of_a_kind_is_told_as_it_is_in_force(h: Harness) {
             assert_eq!((polled.rate, permits), (after.rate, after.resource.unwrap().permits));
         }
     }
-    assert_eq!(h.store.overruled().await.unwrap(), []);
+    assert_eq!(h.store.live_overrides().await.unwrap(), []);
 }
 
 /// Two changes of one row at once both hold.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass_core::scale::Bounds;
 use windlass_core::store::{
-    Backlog, KindMoved, KindUpdate, Live, Overruled, QueueState, QueueUpdate, StoreError,
+    Backlog, KindMoved, KindUpdate, Live, LiveOverride, QueueState, QueueUpdate, StoreError,
 };
 use windlass_core::{Backoff, KindId, KindSpec, NewJob, QueueId, QueueSpec, Resource};
 
@@ -146,7 +146,7 @@ pub async fn every_live_value_can_be_removed(h: Harness) {
     kinds.iter_mut().find(|kind| kind.name == KIND).unwrap().rate = Some("7/s".parse().unwrap());
     h.store.sync_registry(&queues, &kinds, None).await.unwrap();
     let before = (queue(&h, h.queue).await.spec, h.store.kinds().await.unwrap());
-    assert_eq!(h.store.overruled().await.unwrap(), []);
+    assert_eq!(h.store.live_overrides().await.unwrap(), []);
     let set = QueueUpdate {
         concurrency: Some(Live::Set(3)),
         bounds: Some(Live::Set(Some(Bounds { min: 2, max: 5 }))),
@@ -163,7 +163,7 @@ pub async fn every_live_value_can_be_removed(h: Harness) {
         ..KindUpdate::default()
     };
     assert!(h.store.update_kind(h.kind, &of_kind).await.unwrap());
-    let reported: Vec<String> = h.store.overruled().await.unwrap().iter().map(said).collect();
+    let reported: Vec<String> = h.store.live_overrides().await.unwrap().iter().map(said).collect();
     let expected = [
         format!("queues.{QUEUE}.concurrency 3 not {}", before.0.concurrency),
         format!("queues.{QUEUE}.concurrency_min and _max 2 to 5 not none"),
@@ -193,10 +193,10 @@ pub async fn every_live_value_can_be_removed(h: Harness) {
     };
     assert!(h.store.update_kind(h.kind, &of_kind).await.unwrap());
     assert_eq!((queue(&h, h.queue).await.spec, h.store.kinds().await.unwrap()), before);
-    assert_eq!(h.store.overruled().await.unwrap(), []);
+    assert_eq!(h.store.live_overrides().await.unwrap(), []);
 }
 
-fn said(of: &Overruled) -> String {
+fn said(of: &LiveOverride) -> String {
     format!("{} {} not {}", of.key, of.live, of.configured)
 }
 

@@ -116,8 +116,8 @@ pub async fn unknown_leases_are_handed_back(h: Harness) {
     let known = h.claim(worker, 2).await;
     h.claim(worker, 2).await;
     let tokens: Vec<_> = known.iter().map(|job| job.token).collect();
-    assert_eq!(h.store.disown(worker, &tokens).await.unwrap(), 2);
-    assert_eq!(h.store.disown(worker, &tokens).await.unwrap(), 0);
+    assert_eq!(h.store.release_unknown(worker, &tokens).await.unwrap(), 2);
+    assert_eq!(h.store.release_unknown(worker, &tokens).await.unwrap(), 0);
     let mut states = Vec::new();
     for id in &put {
         states.push(h.state(*id).await);

@@ -221,7 +221,7 @@ pub async fn jobs_are_not_pruned_before_their_workflow_ends(h: Harness) {
 /// A job was ended by a process that does not know workflows.
 pub async fn a_missed_end_is_repaired(h: Harness) {
     let flow = WorkflowFixture::diamond(&h, OnFailure::Stop).await;
-    assert_eq!(h.store.mend_workflows().await.unwrap(), 0);
+    assert_eq!(h.store.repair_workflows().await.unwrap(), 0);
     for names in [&["a"][..], &["b", "c"]] {
         for job in flow.take(names).await {
             let unaware = windlass_core::Settlement { workflow: None, ..done(&job) };
@@ -232,8 +232,8 @@ pub async fn a_missed_end_is_repaired(h: Harness) {
             findings.iter().any(|finding| finding.name == "workflows" && !finding.ok)
         };
         assert!(sick(h.store.examine().await.unwrap()));
-        assert_eq!(h.store.mend_workflows().await.unwrap(), 1);
-        assert_eq!(h.store.mend_workflows().await.unwrap(), 0);
+        assert_eq!(h.store.repair_workflows().await.unwrap(), 1);
+        assert_eq!(h.store.repair_workflows().await.unwrap(), 0);
         assert!(!sick(h.store.examine().await.unwrap()));
     }
     flow.run(&["d"]).await;

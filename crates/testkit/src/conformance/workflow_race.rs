@@ -63,6 +63,6 @@ pub async fn ends_race_cancels_and_retries(h: Harness) {
         assert_eq!(flow.shown().await, "a:completed b:completed c:completed d:pending", "round {round}");
         flow.run(&["d"]).await;
         assert_eq!(flow.state().await, WorkflowState::Completed, "round {round}");
-        assert_eq!(h.store.mend_workflows().await.unwrap(), 0);
+        assert_eq!(h.store.repair_workflows().await.unwrap(), 0);
     }
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use windlass_core::store::{Overruled, Prune};
+use windlass_core::store::{LiveOverride, Prune};
 use windlass_core::{Store, StoreError, Time};
 use windlass_engine::{AlertWatch, Retention};
 use windlass_pack::health::Finding;
@@ -100,12 +100,12 @@ async fn database(host: &Host) -> Result<Vec<Finding>, StoreError> {
             (false, remedy) => Finding::warning(&found.name, found.finding, remedy.unwrap_or_default()),
         });
     }
-    findings.push(Finding::ok("live values", told(&store.overruled().await?)));
+    findings.push(Finding::ok("live values", told(&store.live_overrides().await?)));
     Ok(findings)
 }
 
 /// Live values are no error, but without them the configuration is misleading.
-fn told(live: &[Overruled]) -> String {
+fn told(live: &[LiveOverride]) -> String {
     if live.is_empty() {
         return "none; the configuration holds".to_owned();
     }

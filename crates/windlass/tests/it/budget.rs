@@ -150,7 +150,7 @@ fn start(world: &World, name: &str, limit: Amount, provider: &str) -> Process {
 /// Reads the budget and checks that it is within its limit.
 async fn look(windlass: &Windlass) -> Budget {
     let budget = windlass.client().budget("ai").await.unwrap().expect("it is configured");
-    let (used, limit) = (budget.standing.used().amount, budget.standing.limits.amount.unwrap());
+    let (used, limit) = (budget.figures.used().amount, budget.figures.limits.amount.unwrap());
     assert!(used <= limit, "{used} of {limit} used");
     budget
 }
@@ -165,17 +165,17 @@ async fn wake(windlass: &Windlass) {
 async fn until_settled(windlass: &Windlass, share: i64) {
     wait_until(&format!("{share} % to be settled"), Duration::from_secs(240), || async {
         wake(windlass).await;
-        let standing = look(windlass).await.standing;
-        let limit = standing.limits.amount.unwrap();
-        Seen::when(standing, |at| at.settled.amount.0 * 100 >= limit.0 * share || is_full(at))
+        let figures = look(windlass).await.figures;
+        let limit = figures.limits.amount.unwrap();
+        Seen::when(figures, |at| at.settled.amount.0 * 100 >= limit.0 * share || is_full(at))
     })
     .await;
 }
 
 /// The smallest call does not fit, and none is in progress.
-fn is_full(standing: &windlass_core::budget::Standing) -> bool {
-    let left = standing.limits.amount.unwrap().minus(standing.used().amount);
-    left.0 < LEAST as i64 && standing.reserved.amount == Amount::ZERO
+fn is_full(figures: &windlass_core::budget::BudgetMonth) -> bool {
+    let left = figures.limits.amount.unwrap().minus(figures.used().amount);
+    left.0 < LEAST as i64 && figures.reserved.amount == Amount::ZERO
 }
 
 on_both! {
@@ -221,9 +221,9 @@ on_both! {
 /// Compares the ledger with the provider's charges and returns the ledger.
 async fn check(windlass: &Windlass, provider: &Provider, logs: &str) -> Vec<Entry> {
     let budget = look(windlass).await;
-    let standing = budget.standing;
-    assert_eq!((standing.reserved.amount, standing.reserved.tokens), (Amount::ZERO, 0), "after the sweep");
-    let ledger = windlass.client().store().ledger("ai", standing.month, 1_000_000).await.unwrap();
+    let figures = budget.figures;
+    assert_eq!((figures.reserved.amount, figures.reserved.tokens), (Amount::ZERO, 0), "after the sweep");
+    let ledger = windlass.client().store().ledger("ai", figures.month, 1_000_000).await.unwrap();
     let mut entries: HashMap<ReservationId, &Entry> = HashMap::new();
     for entry in &ledger {
         let key = entry.call.as_ref().expect("a call").reservation;
@@ -243,12 +243,12 @@ async fn check(windlass: &Windlass, provider: &Provider, logs: &str) -> Vec<Entr
         assert!(entry.how == Booked::Leaked || charges.contains_key(key), "{key} was invented: {entry:?}");
     }
     let booked: i64 = ledger.iter().map(|entry| entry.amount.0).sum();
-    assert_eq!(booked, standing.settled.amount.0);
-    let costs = windlass.client().store().costs("ai", standing.month).await.unwrap();
+    assert_eq!(booked, figures.settled.amount.0);
+    let costs = windlass.client().store().costs("ai", figures.month).await.unwrap();
     for by in [&costs.by_kind, &costs.by_user, &costs.by_provider] {
         assert_eq!(by.iter().map(|cost| cost.amount.0).sum::<i64>(), booked, "{by:?}");
     }
-    let limit = standing.limits.amount.unwrap().0;
+    let limit = figures.limits.amount.unwrap().0;
     let total = provider.total();
     assert!(total <= booked && booked <= limit, "{total} charged, {booked} booked, {limit} allowed");
     let fired: Vec<u16> = budget.alerts.iter().map(|fired| fired.threshold.percent).collect();

@@ -60,7 +60,7 @@ on_both! {
         workers.iter().for_each(assert_not_repaired);
         drop(workers);
         let edges = check(&world, &windlass, &started).await;
-        assert_eq!(windlass.client().store().mend_workflows().await.unwrap(), 0, "a workflow needed repair");
+        assert_eq!(windlass.client().store().repair_workflows().await.unwrap(), 0, "a workflow needed repair");
         println!(
             "{kills} kills with {in_flight} leases in flight, {missed} more without; {} workflows, {edges} edges kept",
             started.len()
@@ -108,7 +108,7 @@ on_both! {
 
         let circle = Workflow::new("circle").add("a", step().after(["b"])).add("b", step().after(["a"]));
         let error = windlass.enqueue_workflow(circle).await.unwrap_err().to_string();
-        assert!(error.contains("jobs[0].after: goes in a circle: a after b after a"), "{error}");
+        assert!(error.contains("jobs[0].after: has a cycle: a after b after a"), "{error}");
         let keyed = Request::from(step()).idempotency_key("k");
         let error = windlass.enqueue_workflow(Workflow::new("keyed").add("a", keyed)).await.unwrap_err().to_string();
         assert!(error.contains("jobs[0].idempotency_key: cannot be given to a job of a workflow"), "{error}");

@@ -44,7 +44,7 @@ pub(super) fn declared() -> Vec<Setting> {
 
 /// `None` where no folder is named.
 pub(super) fn read(settings: &Settings) -> Option<Copies> {
-    let folder = settings.said(BACKUP, None, "folder").map(SettingValue::to_string)?;
+    let folder = settings.configured(BACKUP, None, "folder").map(SettingValue::to_string)?;
     let every = expression(&settings.text(BACKUP, "every").unwrap_or_default());
     let between = longest_pause(&every).unwrap_or_default();
     let keep = settings.count(BACKUP, "keep").unwrap_or_default();

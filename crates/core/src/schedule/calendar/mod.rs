@@ -1,7 +1,7 @@
 //! Calendars: when a market or an office is open.
 //!
-//! Owns sessions on local days and what lies between them. [`nyse`] is built in, any other is described by a
-//! [`CalendarSpec`]. A day's sessions begin and end at instants, so a shifted clock opens nothing twice.
+//! Owns the sessions of local days and the phases between them. [`nyse`] is built in; others are described by a
+//! [`CalendarSpec`]. Sessions begin and end at instants, so a daylight saving shift opens nothing twice.
 
 mod nyse;
 mod spec;
@@ -22,7 +22,7 @@ use super::Zone;
 use crate::input::shown;
 use crate::{Invalid, Time};
 
-/// Ten years without a change is for ever.
+/// Without a change for ten years, there is none.
 const MAX_DAYS: usize = 3_660;
 const MINUTES_A_DAY: u16 = 24 * 60;
 
@@ -30,7 +30,7 @@ const MINUTES_A_DAY: u16 = 24 * 60;
 pub struct Calendar {
     name: String,
     zone: Zone,
-    /// Nothing is known of the time before.
+    /// The calendar has no data before this date.
     since: Option<Date>,
     days: Days,
 }
@@ -41,13 +41,13 @@ enum Days {
     Own(Box<spec::Own>),
 }
 
-/// Where a moment stands on a calendar. Each moment has exactly one.
+/// The phase of an instant on a calendar. Every instant has exactly one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// Inside a session.
     Open,
-    /// Outside the sessions of a day that has some: before the first, between two, after the last.
+    /// Outside the sessions of a day that has some: before, between or after them.
     AfterHours,
     /// On a day without a session.
     DayOff,
@@ -74,7 +74,7 @@ impl FromStr for Phase {
     }
 }
 
-/// Minutes of a local day, the end not included.
+/// Minutes of the local day, end excluded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Session {
     from: u16,
@@ -83,7 +83,7 @@ struct Session {
 
 impl Calendar {
     pub fn nyse() -> Calendar {
-        // The zone is in the binary; a test would find it missing.
+        // The zone is bundled, and a test checks that it is.
         let zone = Zone::named(nyse::ZONE).unwrap_or(Zone::UTC);
         Calendar { name: nyse::NAME.to_owned(), zone, since: Some(nyse::SINCE), days: Days::Nyse }
     }
@@ -96,7 +96,7 @@ impl Calendar {
         &self.zone
     }
 
-    /// Refuses a time that the calendar knows nothing of.
+    /// Refuses a time before the calendar's data.
     pub fn check(&self, at: Time) -> Result<(), Invalid> {
         let early = |since: &Date| self.date(at).is_none_or(|date| date < *since);
         match self.since.filter(early) {
@@ -109,7 +109,7 @@ impl Calendar {
         self.phase(at) == Phase::Open
     }
 
-    /// When it next opens or closes, strictly after `at`. `None` when it does not in the next ten years.
+    /// When it next opens or closes, strictly after `at`. `None` if it does not within ten years.
     pub fn next_change(&self, at: Time) -> Option<Time> {
         let open = self.open(at);
         let mut at = self.phase_end(at)?;
@@ -133,7 +133,7 @@ impl Calendar {
         }
     }
 
-    /// When another phase begins, strictly after `at`.
+    /// When the next phase begins, strictly after `at`.
     pub(super) fn phase_end(&self, at: Time) -> Option<Time> {
         let phase = self.phase(at);
         let mut date = self.date(at)?;
@@ -150,7 +150,7 @@ impl Calendar {
         None
     }
 
-    /// The sessions of the local day of `at`.
+    /// The sessions on the local day of `at`.
     pub fn sessions(&self, at: Time) -> Vec<(Time, Time)> {
         let Some(date) = self.date(at) else { return Vec::new() };
         let instants =
@@ -181,7 +181,7 @@ impl Calendar {
     }
 }
 
-/// The calendars that rules may name; NYSE is always there.
+/// The calendars that rules may refer to. NYSE is always available.
 #[derive(Clone, Debug)]
 pub struct Calendars(BTreeMap<String, Arc<Calendar>>);
 
@@ -192,12 +192,12 @@ impl Default for Calendars {
 }
 
 impl Calendars {
-    /// Takes the place of one with the same name.
+    /// Replaces one with the same name.
     pub fn add(&mut self, calendar: Calendar) {
         self.0.insert(calendar.name.clone(), Arc::new(calendar));
     }
 
-    /// The name of the one built in may be written in any case; an own one of exactly that name goes first.
+    /// The built-in name is case-insensitive. A user's calendar with exactly the given name takes precedence.
     pub fn named(&self, name: &str) -> Result<&Arc<Calendar>, String> {
         let built_in = || self.0.get(nyse::NAME).filter(|_| name.eq_ignore_ascii_case(nyse::NAME));
         self.0.get(name).or_else(built_in).ok_or_else(|| {

@@ -1,7 +1,7 @@
-//! The New York Stock Exchange: regular sessions, holidays and half days by rule, and the days that were special.
+//! The New York Stock Exchange: regular sessions, holidays, half days and special days.
 //!
 //! From 1990 on. Days and regular hours agree with exchange_calendars 4.13 and pandas_market_calendars 5.5 for
-//! 1990–2030. Special hours are as they were held; halts inside a session and minutes of silence are no change of session.
+//! 1990–2030. Special hours are as they actually were. Trading halts and moments of silence do not change a session.
 
 use jiff::civil::{Date, Weekday, date};
 
@@ -15,15 +15,15 @@ const REGULAR: [Session; 1] = [hours(9 * 60 + 30, 16 * 60)];
 const UNTIL_ONE: [Session; 1] = [hours(9 * 60 + 30, 13 * 60)];
 const UNTIL_TWO: [Session; 1] = [hours(9 * 60 + 30, 14 * 60)];
 
-/// Closed besides the holidays.
+/// Closed in addition to the holidays.
 const CLOSED: [Date; 11] = [
-    // Funerals and mourning: Nixon, Reagan, Ford, Bush, Carter.
+    // Days of mourning: Nixon, Reagan, Ford, Bush, Carter.
     date(1994, 4, 27),
     date(2004, 6, 11),
     date(2007, 1, 2),
     date(2018, 12, 5),
     date(2025, 1, 9),
-    // The attack on the World Trade Center.
+    // The attacks of September 11.
     date(2001, 9, 11),
     date(2001, 9, 12),
     date(2001, 9, 13),
@@ -37,16 +37,16 @@ const SPECIAL: [(Date, [Session; 1]); 9] = [
     // Snow.
     (date(1994, 2, 11), [hours(9 * 60 + 30, 14 * 60 + 30)]),
     (date(1996, 1, 8), [hours(11 * 60, 14 * 60)]),
-    // Computers.
+    // Computer failures.
     (date(1995, 12, 18), [hours(10 * 60 + 30, 16 * 60)]),
     (date(2005, 6, 1), [hours(9 * 60 + 30, 15 * 60 + 56)]),
-    // The fall of prices that ended trading for the day.
+    // The market fall that ended trading for the day.
     (date(1997, 10, 27), [hours(9 * 60 + 30, 15 * 60 + 30)]),
-    // Fridays after Christmas, and the last day before 2000.
+    // Fridays after Christmas, and the last trading day of 1999.
     (date(1997, 12, 26), UNTIL_ONE),
     (date(2003, 12, 26), UNTIL_ONE),
     (date(1999, 12, 31), UNTIL_ONE),
-    // A year after the attack.
+    // First anniversary of the attacks.
     (date(2002, 9, 11), [hours(12 * 60, 16 * 60)]),
 ];
 
@@ -69,13 +69,14 @@ fn regular(date: Date) -> &'static [Session] {
     use Weekday::{Friday, Monday, Saturday, Sunday, Thursday, Tuesday, Wednesday};
     let year = date.year();
     let early = match (date.month(), date.day(), date.weekday()) {
-        // The day before Independence Day. A Thursday had the Friday after it instead, until 2012.
+        // The day before Independence Day. Until 2012, if the 4th was a Thursday, the Friday after it was the half day
+        // instead.
         (7, 3, Monday | Tuesday | Thursday) => year >= 1995,
         (7, 3, Wednesday) => year >= 2013,
         (7, 5, Friday) => (1995..=2012).contains(&year),
         // The day after Thanksgiving.
         (11, 23..=29, Friday) => year >= 1992,
-        // On a Friday it is the holiday itself, for Christmas is a Saturday then.
+        // If the 24th is a Friday, it is itself the holiday, because Christmas is a Saturday.
         (12, 24, weekday) => !matches!(weekday, Friday | Saturday | Sunday),
         _ => false,
     };
@@ -90,7 +91,7 @@ fn holiday(date: Date) -> bool {
     use Weekday::{Monday, Thursday};
     let (year, day, weekday) = (date.year(), date.day(), date.weekday());
     match date.month() {
-        // New Year on a Saturday is not kept on the Friday: that ends the year's books.
+        // A New Year's Day on a Saturday is not observed on Friday, the last day of the year.
         1 => {
             day == 1
                 || (day == 2 && weekday == Monday)
@@ -99,17 +100,17 @@ fn holiday(date: Date) -> bool {
         2 => weekday == Monday && (15..=21).contains(&day),
         3 | 4 => good_friday(year) == Some(date),
         5 => weekday == Monday && day >= 25,
-        6 => year >= 2022 && kept(year, 6, 19) == Some(date),
-        7 => kept(year, 7, 4) == Some(date),
+        6 => year >= 2022 && observed(year, 6, 19) == Some(date),
+        7 => observed(year, 7, 4) == Some(date),
         9 => weekday == Monday && day <= 7,
         11 => weekday == Thursday && (22..=28).contains(&day),
-        12 => kept(year, 12, 25) == Some(date),
+        12 => observed(year, 12, 25) == Some(date),
         _ => false,
     }
 }
 
-/// The day on which a holiday is kept: a Saturday's on Friday, a Sunday's on Monday.
-fn kept(year: i16, month: i8, day: i8) -> Option<Date> {
+/// The day on which a holiday is observed: Friday if it is a Saturday, Monday if it is a Sunday.
+fn observed(year: i16, month: i8, day: i8) -> Option<Date> {
     let date = Date::new(year, month, day).ok()?;
     match date.weekday() {
         Weekday::Saturday => date.yesterday().ok(),
@@ -118,7 +119,7 @@ fn kept(year: i16, month: i8, day: i8) -> Option<Date> {
     }
 }
 
-/// Two days before Easter, by the method of Meeus, Jones and Butcher.
+/// Two days before Easter, by the Meeus/Jones/Butcher algorithm.
 fn good_friday(year: i16) -> Option<Date> {
     let year = i32::from(year);
     let (a, b, c) = (year % 19, year / 100, year % 100);

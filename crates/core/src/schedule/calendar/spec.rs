@@ -1,4 +1,4 @@
-//! A calendar as somebody describes it: zone, weekly sessions, closed dates, days with other hours.
+//! A user's description of a calendar: zone, weekly sessions, closed dates, days with other hours.
 
 use std::collections::BTreeMap;
 
@@ -20,16 +20,16 @@ pub struct CalendarSpec {
     #[serde(default)]
     pub name: String,
     pub zone: String,
-    /// By days of the week as in cron: `mon-fri`, `sat,sun`.
+    /// By weekdays as in cron: `mon-fri`, `sat,sun`.
     pub sessions: BTreeMap<String, Vec<String>>,
     #[serde(default)]
     pub closed: Vec<String>,
-    /// Dates with sessions of their own, instead of those of their day of the week.
+    /// Dates with their own sessions instead of those of the weekday.
     #[serde(default)]
     pub half_days: BTreeMap<String, Vec<String>>,
 }
 
-/// A date beats a day of every year, and that one beats the day of the week.
+/// Precedence: a date, a yearly date, the weekday.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Own {
     /// Sunday first.
@@ -65,17 +65,17 @@ impl CalendarSpec {
     }
 
     fn week(&self, own: &mut Own, invalid: &mut Invalid) {
-        let mut said = 0u64;
+        let mut seen = 0u64;
         for (days, texts) in &self.sessions {
             let field = format!("sessions.{}", shown(days));
             let mask = cron::weekdays(days).unwrap_or_else(|rule| {
                 invalid.add(&field, rule);
                 0
             });
-            if mask & said != 0 {
+            if mask & seen != 0 {
                 invalid.add(&field, "names a day that another line names too");
             }
-            said |= mask;
+            seen |= mask;
             let sessions = sessions(&field, texts, invalid);
             for (_, day) in own.week.iter_mut().enumerate().filter(|(n, _)| mask & 1 << n != 0) {
                 *day = sessions.clone();
@@ -87,7 +87,7 @@ impl CalendarSpec {
         let count = self.closed.len() + self.half_days.len();
         if count > MAX_DATES {
             return invalid
-                .add("closed", format!("with half_days has {count} dates; at most {MAX_DATES} are taken"));
+                .add("closed", format!("with half_days has {count} dates; at most {MAX_DATES} are allowed"));
         }
         let closed = self.closed.iter().map(|date| ("closed", date, Vec::new()));
         let mut half_days = Vec::new();
@@ -107,7 +107,7 @@ impl CalendarSpec {
                 }
             };
             if earlier {
-                invalid.add(field, format!("{text} is there twice"));
+                invalid.add(field, format!("{text} is listed twice"));
             }
         }
     }
@@ -121,7 +121,7 @@ enum Day {
 fn day(text: &str) -> Option<Day> {
     match text.len() {
         10 => text.parse().ok().map(Day::Once),
-        // A leap year, for the 29th of February.
+        // 2024 is a leap year, so 02-29 is valid.
         5 => format!("2024-{text}").parse::<Date>().ok().map(|date| Day::Yearly(date.month(), date.day())),
         _ => None,
     }
@@ -129,7 +129,7 @@ fn day(text: &str) -> Option<Day> {
 
 fn sessions(field: &str, texts: &[String], invalid: &mut Invalid) -> Vec<Session> {
     if texts.len() > MAX_SESSIONS {
-        invalid.add(field, format!("has {} sessions; at most {MAX_SESSIONS} are taken", texts.len()));
+        invalid.add(field, format!("has {} sessions; at most {MAX_SESSIONS} are allowed", texts.len()));
         return Vec::new();
     }
     let mut sessions: Vec<Session> = Vec::new();

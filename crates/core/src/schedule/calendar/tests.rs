@@ -2,8 +2,8 @@ use jiff::civil::Weekday;
 
 use super::*;
 
-/// Year, trading days, weekdays without a session, days that end early: the published tables for 1990–2026, without the
-/// hours of days that something befell.
+/// Year, trading days, weekdays without a session, days that end early: published tables for 1990–2026, without
+/// unscheduled changes of hours.
 #[rustfmt::skip]
 const NYSE: [(i16, usize, &str, &str); 37] = [
     (1990, 253, "01-01 02-19 04-13 05-28 07-04 09-03 11-22 12-25", "12-24@14:00"),
@@ -50,7 +50,7 @@ fn time(text: &str) -> Time {
 }
 
 #[test]
-fn nyse_as_published() {
+fn nyse_matches_the_published_tables() {
     let befallen = ["1994-02-11", "1995-12-18", "1996-01-08", "1997-10-27", "2002-09-11", "2005-06-01"];
     let calendar = Calendar::nyse();
     assert_eq!(calendar.zone.name(), "America/New_York");
@@ -80,7 +80,7 @@ fn nyse_as_published() {
 }
 
 #[test]
-fn nyse_by_the_minute() {
+fn nyse_opens_and_closes_to_the_minute() {
     let calendar = Calendar::nyse();
     for (at, open) in [
         // Winter and summer time.
@@ -90,12 +90,12 @@ fn nyse_by_the_minute() {
         ("2026-01-05T21:00:00Z", false),
         ("2026-07-06T13:30:00Z", true),
         ("2026-07-06T20:00:00Z", false),
-        // Saturday; Independence Day kept on Friday; the day after Thanksgiving.
+        // Saturday; Independence Day observed on Friday; the day after Thanksgiving.
         ("2026-01-03T16:00:00Z", false),
         ("2026-07-03T16:00:00Z", false),
         ("2026-11-27T17:59:59Z", true),
         ("2026-11-27T18:00:00Z", false),
-        // New Year on a Saturday is not kept on Friday.
+        // New Year's Day on a Saturday is not observed on Friday.
         ("2021-12-31T20:00:00Z", true),
         ("2022-06-20T16:00:00Z", false),
         ("2021-06-18T16:00:00Z", true),
@@ -117,10 +117,10 @@ fn changes_and_phases() {
     let calendar = Calendar::nyse();
     let change = |at| calendar.next_change(time(at)).unwrap().to_string();
     assert_eq!(change("2026-01-05T14:30:00Z"), "2026-01-05T21:00:00Z");
-    // Over Christmas, which is a Friday.
+    // Across Christmas, a Friday.
     assert_eq!(change("2026-12-24T17:00:00Z"), "2026-12-24T18:00:00Z");
     assert_eq!(change("2026-12-24T18:00:00Z"), "2026-12-28T14:30:00Z");
-    // Over the night in which the clock is put forward.
+    // Across the night in which daylight saving time begins.
     assert_eq!(change("2026-03-06T21:00:00Z"), "2026-03-09T13:30:00Z");
     let mut at = time("2026-01-16T15:00:00Z");
     let mut seen = Vec::new();
@@ -128,7 +128,7 @@ fn changes_and_phases() {
         seen.push((calendar.phase(at), at.to_string()));
         at = calendar.phase_end(at).unwrap();
     }
-    // Monday is Martin Luther King's.
+    // Monday is Martin Luther King Jr. Day.
     assert_eq!(
         seen,
         [
@@ -152,7 +152,7 @@ fn spec(sessions: &[(&str, &[&str])]) -> CalendarSpec {
 }
 
 #[test]
-fn an_own_calendar() {
+fn a_calendar_can_be_described_by_the_user() {
     let mut spec = spec(&[("mon-fri", &["09:00-11:30", "12:30-15:30"]), ("sun", &["22:00-24:00"])]);
     spec.closed = vec!["01-01".to_owned(), "2026-01-02".to_owned()];
     spec.half_days.insert("2026-12-30".to_owned(), vec!["09:00-11:30".to_owned()]);
@@ -166,7 +166,7 @@ fn an_own_calendar() {
         ("2026-01-03T12:30:00+09:00", Phase::DayOff),
         ("2026-01-02T12:30:00+09:00", Phase::DayOff),
         ("2027-01-01T10:30:00+09:00", Phase::DayOff),
-        // The date beats the day of every year.
+        // A date takes precedence over a yearly date.
         ("2026-01-01T10:30:00+09:00", Phase::Open),
         ("2026-12-30T13:00:00+09:00", Phase::AfterHours),
         ("2026-01-04T23:59:59+09:00", Phase::Open),
@@ -198,7 +198,7 @@ fn a_session_inside_a_shift_opens_once() {
             std::iter::successors(Some(time(at)), step).skip(1).take(n).map(|at| at.to_string()).collect();
         times
     };
-    // 01:30 comes twice that night, and 02:00 not at all in this one.
+    // 01:30 occurs twice that night, and in this one 02:00 not at all.
     assert_eq!(changes("2026-11-01T04:00:00Z", 2), ["2026-11-01T05:30:00Z", "2026-11-01T08:00:00Z"]);
     assert_eq!(changes("2026-03-08T05:00:00Z", 2), ["2026-03-08T06:30:00Z", "2026-03-08T07:00:00Z"]);
 }
@@ -226,7 +226,7 @@ fn bad_calendars_name_every_field() {
         "sessions.tue-wed: 11:00-13:00 begins before the session in front of it ends",
         "closed: `2026-02-30` is not a date",
         "closed: `christmas` is not a date",
-        "closed: 12-25 is there twice",
+        "closed: 12-25 is listed twice",
     ] {
         assert!(error.contains(part), "`{part}` is missing in {error}");
     }

@@ -1,4 +1,4 @@
-//! Which days a cron expression fires on: month, day of month and day of week together.
+//! The days on which a cron expression fires: month, day of month and day of week combined.
 
 use jiff::civil::{Date, Weekday};
 
@@ -31,7 +31,7 @@ const WEEKDAYS: Range = Range {
     max: 7,
     names: &["SUNDAY", "MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY"],
 };
-/// A fifth Monday in February comes after 40 years at the latest.
+/// The longest gap is that between fifth Mondays in February: 40 years.
 const MAX_MONTHS: u32 = 12 * 50;
 const LONGEST: [i8; 12] = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
@@ -46,9 +46,9 @@ pub(super) struct Days {
 struct OfMonth {
     any: bool,
     plain: Mask,
-    /// The working day nearest to each.
+    /// The nearest working day to each of these.
     nearest: Mask,
-    /// Days before the last one of the month.
+    /// Counted back from the last day of the month.
     from_last: Mask,
     last_working: bool,
 }
@@ -64,7 +64,7 @@ struct OfWeek {
 }
 
 impl Days {
-    /// Problems go to `invalid`.
+    /// Adds problems to `invalid`.
     pub(super) fn read(day: &str, month: &str, weekday: &str, invalid: &mut Invalid) -> Days {
         let mut days = Days::default();
         let results = [
@@ -101,7 +101,7 @@ impl Days {
         None
     }
 
-    /// The days of the month of `date`.
+    /// The matching days in the month of `date`.
     fn within(&self, date: Date) -> Mask {
         let first = date.first_of_month();
         let length = date.days_in_month();
@@ -202,17 +202,17 @@ impl OfWeek {
     }
 }
 
-/// Plain days only.
+/// Plain weekdays only, without `L` and `#`.
 pub(super) fn weekdays(text: &str) -> Result<Mask, String> {
     WEEKDAYS.read(text).map(|set| one_sunday(set.mask))
 }
 
-/// 7 is read as 0.
+/// Maps 7 to 0.
 fn one_sunday(mask: Mask) -> Mask {
     Mask((mask.0 | mask.0 >> 7) & 0x7f)
 }
 
-/// The working day nearest to a day, inside its month.
+/// The nearest working day within the month.
 fn working(first: Date, day: i8, length: i8) -> i8 {
     let weekday = first.weekday().wrapping_add(day - 1);
     match weekday {

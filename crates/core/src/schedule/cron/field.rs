@@ -1,4 +1,4 @@
-//! One field of a cron expression: a list of values, ranges and steps, as a set of bits.
+//! One field of a cron expression: a list of values, ranges and steps, as a bit set.
 
 use crate::input::shown;
 
@@ -21,22 +21,22 @@ impl Mask {
     }
 }
 
-/// What one field says.
+/// The content of one field.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Set {
     pub(super) mask: Mask,
-    /// Written with a star, or covers everything anyhow.
+    /// Contains a star, or covers the whole range.
     pub(super) star: bool,
-    /// A bare star: says nothing.
+    /// A bare star, which restricts nothing.
     pub(super) any: bool,
 }
 
-/// Which values a field may have.
+/// The allowed values of a field.
 pub(super) struct Range {
     pub(super) name: &'static str,
     pub(super) min: u8,
     pub(super) max: u8,
-    /// The first stands for `min`.
+    /// The first is the name of `min`.
     pub(super) names: &'static [&'static str],
 }
 
@@ -45,7 +45,7 @@ impl Range {
         self.read_with(text, |_| Ok(false))
     }
 
-    /// `special` is asked about each entry of the list first, in capitals; it answers whether it took it.
+    /// `special` gets each entry of the list first, in upper case, and returns whether it handled it.
     pub(super) fn read_with(
         &self,
         text: &str,
@@ -92,7 +92,7 @@ impl Range {
         Ok(())
     }
 
-    /// A number of the range, or a name with three letters or all of them.
+    /// A number in range, or a name, abbreviated to three letters or in full.
     pub(super) fn value(&self, text: &str) -> Result<u8, String> {
         let name = |name: &&str| text.eq_ignore_ascii_case(name) || text.eq_ignore_ascii_case(&name[..3]);
         if let Some(place) = self.names.iter().position(name) {
@@ -105,7 +105,7 @@ impl Range {
         }
     }
 
-    /// Where the first value has a second number, its name ends a range as that: SAT-SUN is 6-7.
+    /// If the first value has a second number, its name at the end of a range means that one: SAT-SUN is 6-7.
     fn end_of_range(&self, from: u8, text: &str) -> Result<u8, String> {
         let to = self.value(text)?;
         let by_name = !text.starts_with(|c: char| c.is_ascii_digit());
@@ -129,7 +129,7 @@ impl Range {
         (from..=to).step_by(usize::from(step.max(1))).fold(0, |mask, value| mask | 1 << value)
     }
 
-    /// The largest value that is no second name of another: the week ends with Saturday, though 7 is read as Sunday.
+    /// The largest value that is not an alias: a week ends on Saturday, although 7 is read as Sunday.
     fn last(&self) -> u8 {
         if self.names.is_empty() { self.max } else { self.min + self.names.len() as u8 - 1 }
     }
@@ -144,7 +144,7 @@ impl Range {
     }
 }
 
-/// A number stands for itself in an error line; anything else between marks.
+/// For error messages: a number as it is, other text in quotes.
 fn quoted(text: &str) -> String {
     if !text.is_empty() && text.len() < 10 && text.bytes().all(|c| c.is_ascii_digit()) {
         return text.to_owned();

@@ -1,7 +1,7 @@
-//! A cron expression: read, checked, and its next time of day and day.
+//! Cron expressions: parsing, validation, and the next time one fires.
 //!
-//! Owns the whole expression; [`field`] reads one field, [`day`] says which days fit. See [`super`] for what is
-//! accepted and what a shifted clock does.
+//! [`field`] reads one field, [`day`] decides which days match. See [`super`] for the accepted syntax and daylight
+//! saving shifts.
 
 mod day;
 mod field;
@@ -18,7 +18,7 @@ use day::Days;
 use field::{Mask, Range};
 
 const MAX_BYTES: usize = 1_024;
-/// Two zones are never further apart than this.
+/// The largest possible difference between two UTC offsets.
 const WIDEST: SignedDuration = SignedDuration::from_hours(26);
 const SECOND: SignedDuration = SignedDuration::from_secs(1);
 
@@ -42,15 +42,15 @@ pub struct Cron {
     minutes: Mask,
     hours: Mask,
     days: Days,
-    /// Follows the clock on the wall through what it skips and repeats.
+    /// Follows the wall clock through skipped and repeated hours.
     wild: bool,
 }
 
 impl Cron {
-    /// Reads an expression; every field that is wrong is named.
+    /// Parses an expression and reports every invalid field.
     pub fn parse(text: &str) -> Result<Cron, Invalid> {
         if text.len() > MAX_BYTES {
-            return Err(refused(format!("is {} bytes; at most {MAX_BYTES} are taken", text.len())));
+            return Err(refused(format!("is {} bytes; at most {MAX_BYTES} are allowed", text.len())));
         }
         let text = text.trim();
         if let Some(zone) = ["TZ=", "CRON_TZ="].iter().find_map(|word| text.strip_prefix(word)) {
@@ -86,7 +86,7 @@ impl Cron {
         if self.wild { self.next_on_the_wall(from, zone) } else { self.next_named(from, zone) }
     }
 
-    /// Each reading of the wall that fits, in every stretch between two shifts of the clock.
+    /// The next matching wall-clock time, searched in each period between two shifts.
     fn next_on_the_wall(&self, mut from: Timestamp, zone: &Zone) -> Option<Timestamp> {
         loop {
             let offset = zone.offset(from);
@@ -95,15 +95,15 @@ impl Cron {
             from = match zone.shift(from) {
                 None => return Some(at),
                 Some(shift) if at < shift => return Some(at),
-                // So near, the wall may go back to readings before the one we began with.
+                // This close to a shift, the wall clock may return to times before the one we started with.
                 Some(shift) if shift < from.checked_add(WIDEST).ok()? => shift,
-                // By another offset the reading we found comes earlier, but by no more than the widest.
+                // At another offset the time we found comes earlier, but by at most the widest difference.
                 Some(shift) => shift.max(at.checked_sub(WIDEST).ok()?),
             };
         }
     }
 
-    /// Each time of day that is named, once: after the gap it fell into, or the first time it is read.
+    /// Each named time of day fires once: right after the gap that skips it, or at the first of two occurrences.
     fn next_named(&self, from: Timestamp, zone: &Zone) -> Option<Timestamp> {
         let mut wall = zone.wall(from);
         loop {
@@ -116,7 +116,7 @@ impl Cron {
         }
     }
 
-    /// The first reading that fits, as if no clock were ever shifted.
+    /// The first match, ignoring shifts.
     fn at_or_after(&self, wall: DateTime) -> Option<DateTime> {
         let today = self.days.fits(wall.date());
         if let Some(clock) = self.clock_at_or_after(wall.time()).filter(|_| today) {
@@ -146,12 +146,12 @@ impl Cron {
     }
 }
 
-/// Days of the week as a field of an expression names them; bit 0 is Sunday.
+/// Weekdays as in a cron field; bit 0 is Sunday.
 pub(super) fn weekdays(text: &str) -> Result<u64, String> {
     day::weekdays(text).map(|mask| mask.0)
 }
 
-/// A macro as the five fields it stands for.
+/// Replaces a macro by its five fields.
 fn expanded(text: &str) -> Result<&str, Invalid> {
     if !text.starts_with('@') {
         return Ok(text);
@@ -163,7 +163,7 @@ fn expanded(text: &str) -> Result<&str, Invalid> {
     })
 }
 
-/// As other programs write it, at the head of the expression.
+/// Other programs accept a zone at the start of the expression.
 fn with_zone(text: &str) -> String {
     let zone = shown(text.split_ascii_whitespace().next().unwrap_or_default());
     format!("names the zone `{zone}`; give it beside the expression: --zone {zone}, or the field zone")

@@ -51,11 +51,11 @@ fn fields_lists_ranges_and_steps() {
 }
 
 #[test]
-fn either_day_field_where_both_restrict() {
+fn either_day_field_matches_if_both_restrict() {
     for (expr, from, expected) in [
         ("0 0 13 * FRI", "2024-06-08T00:00:00Z", "2024-06-13T00:00:00Z"),
         ("0 0 13 * FRI", "2024-06-13T00:00:00Z", "2024-06-14T00:00:00Z"),
-        // A step restricts, a star does not.
+        // A step restricts the days, a star does not.
         ("0 0 */10 * SUN", "2024-06-07T00:00:00Z", "2024-06-09T00:00:00Z"),
         ("0 0 */1 * SUN", "2024-06-09T00:00:00Z", "2024-06-16T00:00:00Z"),
         ("0 0 ? * SUN", "2024-06-09T00:00:00Z", "2024-06-16T00:00:00Z"),
@@ -72,7 +72,7 @@ fn last_nearest_and_nth_days() {
         ("0 0 L-3 * *", "2024-02-01T00:00:00Z", "2024-02-26T00:00:00Z"),
         ("0 0 LW * *", "2024-06-01T00:00:00Z", "2024-06-28T00:00:00Z"),
         ("0 0 LW * *", "2024-08-01T00:00:00Z", "2024-08-30T00:00:00Z"),
-        // Saturday 1 June goes forward: the month is not left. Sunday 30 June goes back.
+        // Saturday 1 June moves forward to stay in the month. Sunday 30 June moves back.
         ("0 0 1W * *", "2024-05-31T00:00:00Z", "2024-06-03T00:00:00Z"),
         ("0 0 30W * *", "2024-06-04T00:00:00Z", "2024-06-28T00:00:00Z"),
         ("0 0 15W * *", "2024-06-04T00:00:00Z", "2024-06-14T00:00:00Z"),
@@ -91,7 +91,7 @@ fn last_nearest_and_nth_days() {
 }
 
 #[test]
-fn refused_with_field_and_rule() {
+fn an_invalid_expression_is_refused_with_field_and_rule() {
     for (expr, expected) in [
         ("61 * * * *", "minute: 61 is not 0–59"),
         ("* 24 * * *", "hour: 24 is not 0–23"),
@@ -181,7 +181,7 @@ fn a_named_time_in_the_repeated_hour_fires_the_first_time_only() {
 }
 
 #[test]
-fn a_star_follows_the_wall() {
+fn a_star_follows_the_wall_clock() {
     let new_york = |expr, from, n| ticks(expr, "America/New_York", from, n);
     assert_eq!(
         new_york("0 * * * *", "2026-11-01T04:30:00Z", 3),
@@ -222,7 +222,7 @@ fn a_star_follows_the_wall() {
 
 /// Every minute of days around shifts, asked one by one.
 #[test]
-fn agrees_with_a_walk_over_every_minute() {
+fn ticks_agree_with_a_check_of_every_minute() {
     let wild =
         ["*/7 * * * *", "0 */3 * * *", "* 0-2 * * *", "13 * 1,28 * 0", "5-50/9 * * * 6L", "*/10 1 * * SUN"];
     let named = ["30 2 * * *", "0 0 * * *", "15,45 0-3 * * *", "59 23 28-31 * *", "1 1 * * SUN"];

@@ -1,4 +1,4 @@
-//! The last hour of each queue, from the minutes that the workers counted.
+//! Statistics of each queue for the last hour, from the workers' per-minute counts.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,20 +8,20 @@ use windlass_core::{QueueId, Time};
 
 pub(super) const HOUR: Duration = Duration::from_secs(3_600);
 const MINUTE: Duration = Duration::from_secs(60);
-/// Minutes in a queue's plot.
+/// Minutes in the chart of a queue.
 const MINUTES: usize = 30;
-/// How often workers write what they counted.
+/// How often workers write their counts, in seconds.
 const WRITTEN: f64 = 10.0;
 
-/// What the workers counted about one queue.
+/// What workers counted for one queue.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counts {
     pub(super) p95: Option<Duration>,
-    /// In this minute so far.
+    /// In the current minute.
     pub(super) completed_per_s: f64,
     pub(super) failed_per_s: f64,
     pub(super) by_minute: Vec<u64>,
-    /// Of the last hour.
+    /// In the last hour.
     pub(super) completed: u64,
     pub(super) failed: u64,
 }
@@ -29,7 +29,7 @@ pub(super) struct Counts {
 pub(super) fn counts(rollups: &[Rollup], now: Time) -> HashMap<QueueId, Counts> {
     let micros = i64::try_from(MINUTE.as_micros()).unwrap_or(i64::MAX);
     let this_minute = now.0.div_euclid(micros);
-    // A minute that has just begun is empty whatever they do.
+    // A minute that has just begun has no counts yet.
     let recent = ((now.0 - this_minute * micros) as f64 / 1e6).max(WRITTEN);
     let mut latency: HashMap<QueueId, Vec<u64>> = HashMap::new();
     let mut all: HashMap<QueueId, Counts> = HashMap::new();
@@ -65,7 +65,7 @@ mod tests {
     use windlass_core::KindId;
 
     #[test]
-    fn a_look_knows_this_minute_and_those_before() {
+    fn counts_cover_the_current_and_previous_minutes() {
         let minute = |n: i64| Time(n * 60_000_000);
         let rollup = |at, completed| Rollup { completed, dead: 1, ..Rollup::new(at, QueueId(1), KindId(1)) };
         let rollups =
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(counts.completed_per_s, 1.0);
         assert!((counts.failed_per_s - 1.0 / 30.0).abs() < 1e-9);
         assert_eq!(counts.by_minute[MINUTES - 3..], [600, 60, 30]);
-        assert_eq!(counts.by_minute.iter().sum::<u64>(), 690, "what is older than the plot is not in it");
+        assert_eq!(counts.by_minute.iter().sum::<u64>(), 690, "older minutes are not in the chart");
         assert_eq!((counts.completed, counts.failed), (699, 4));
     }
 }

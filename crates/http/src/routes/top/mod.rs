@@ -1,4 +1,4 @@
-//! Queues, workers and failures at one moment, as `windlass top` shows them: capped, and without a count of a big table.
+//! Data for `windlass top`: queues, workers and failures. All lists are capped, and no large table is counted.
 
 mod counts;
 
@@ -18,18 +18,18 @@ use crate::app::App;
 use crate::fresh::Fresh;
 use crate::view::{Id, Stamp, State};
 
-/// Workers count by the minute and write every ten seconds: reading that more often shows nothing new.
+/// Workers write their counts every ten seconds, so reading more often shows nothing new.
 const COUNTS_FRESH: Duration = Duration::from_secs(5);
 const RUNNING_SHOWN: u32 = 200;
 const FAILURES_SHOWN: usize = 30;
-/// Among the newest so many jobs.
+/// Failures are picked from this many of the newest.
 const FAILURES_READ: u32 = 200;
 const ERROR_SHOWN: usize = 300;
 
 type Counted = Arc<HashMap<QueueId, Counts>>;
 
 pub(super) fn routes(app: &Table) -> Vec<Route> {
-    let about = "Queues with rates and minutes, workers with what they run, and the last failures";
+    let about = "Queues with rates per minute, workers with what they run, and the latest failures";
     let (app, kept) = (app.clone(), Arc::new(Fresh::new(COUNTS_FRESH)));
     let top = Route::get("/v1/top", "get_top", about, move |_| {
         let (app, kept) = (app.clone(), kept.clone());
@@ -40,7 +40,7 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
             }
         }
     });
-    vec![top.needs(Scope::Read).json::<TopView>(200, "All of it")]
+    vec![top.needs(Scope::Read).json::<TopView>(200, "Queues, workers and failures")]
 }
 
 shape! {
@@ -56,25 +56,25 @@ shape! {
 }
 
 shape! {
-    /// A queue at one moment, and its last hour.
+    /// A queue now and in the last hour.
     pub struct TopQueueView as "TopQueue" {
         pub name: String,
         pub paused: bool,
         /// Due jobs, counted up to 10000.
         pub depth: u64,
-        /// Jobs whose time lies ahead, counted up to 10000.
+        /// Jobs whose run_at is in the future, counted up to 10000.
         pub scheduled: u64,
         pub running: u64,
         pub oldest_seconds: Option<f64>,
         pub p95_seconds: Option<f64>,
         pub sla_seconds: Option<f64>,
-        /// Jobs all workers together run at once, as they say.
+        /// Total concurrency of all workers, as reported.
         pub slots: Option<u64>,
         pub global_concurrency: Option<u32>,
-        /// In this minute so far.
+        /// In the current minute.
         pub completed_per_s: f64,
         pub failed_per_s: f64,
-        /// In each of the last minutes, the newest last.
+        /// For each of the last minutes, newest last.
         pub completed_by_minute: Vec<u64>,
         pub completed_last_hour: u64,
         pub failed_last_hour: u64,
@@ -82,7 +82,7 @@ shape! {
 }
 
 shape! {
-    /// A worker process and what it does.
+    /// A worker process and what it runs.
     pub struct TopWorkerView as "TopWorker" {
         pub id: Id,
         pub process: String,
@@ -90,7 +90,7 @@ shape! {
         /// Of all its queues together.
         pub slots: u64,
         pub resources: Vec<HeldView>,
-        /// Some of what it runs, by kind.
+        /// Running jobs by kind; not necessarily all.
         pub kinds: Vec<KindCountView>,
         pub heard_seconds: f64,
         pub up_seconds: f64,
@@ -115,7 +115,7 @@ shape! {
 }
 
 shape! {
-    /// A job that failed for good.
+    /// A job that failed permanently.
     pub struct FailureView as "Failure" {
         pub id: Id,
         pub kind: String,
@@ -197,7 +197,7 @@ async fn worker_views(
 
 async fn failures(client: &Client, now: Time) -> Result<Vec<FailureView>, StoreError> {
     let mut jobs = jobs(client, &[JobState::Failed, JobState::DeadLetter], FAILURES_READ).await?;
-    // The list is by id, which is the order they were enqueued in.
+    // The list is ordered by id, which is the order of enqueueing.
     jobs.sort_by_key(|job| Reverse(job.finished_at));
     jobs.truncate(FAILURES_SHOWN);
     let view = |job: JobRecord| FailureView {

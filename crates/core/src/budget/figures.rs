@@ -1,4 +1,4 @@
-//! Where a budget stands in a month, and whether one more call fits.
+//! The figures of a budget in a month, and whether one more call fits.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::{Alert, Amount, BudgetSpec, BudgetState, Estimate, Month, STATES, Threshold, Trigger};
 use crate::Time;
 
-/// Money and tokens of some calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
     pub amount: Amount,
@@ -23,30 +22,30 @@ impl Sums {
     }
 }
 
-/// What may be used in a month; at least one of the two is set.
+/// The limits of a month; at least one is set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     pub amount: Option<Amount>,
     pub tokens: Option<u64>,
 }
 
-/// One budget in one month.
+/// The limits and figures of one budget in one month.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct BudgetMonth {
     pub month: Month,
     pub limits: Limits,
-    /// Calls that ended.
+    /// Completed calls.
     pub settled: Sums,
-    /// Calls under way, at their estimates.
+    /// Running calls, at their estimates.
     pub reserved: Sums,
 }
 
-impl Standing {
+impl BudgetMonth {
     pub fn used(&self) -> Sums {
         self.settled.plus(self.reserved)
     }
 
-    /// The greater share of money and tokens, in percent of the limit.
+    /// The larger of the shares of money and tokens, in percent of the limit.
     pub fn percent(&self) -> f64 {
         let share = |(used, limit): (i128, i128)| match limit {
             0 => 100.0,
@@ -55,7 +54,7 @@ impl Standing {
         pairs(self.used(), self.limits).map(share).fold(0.0, f64::max)
     }
 
-    /// Exact, where [`Standing::percent`] is for people.
+    /// Exact, unlike [`BudgetMonth::percent`].
     pub fn reaches(&self, percent: u16) -> bool {
         reaches(self.used(), self.limits, percent)
     }
@@ -64,7 +63,7 @@ impl Standing {
         state(self.used(), self.limits)
     }
 
-    /// The alerts due at this standing.
+    /// The thresholds reached by these figures.
     pub fn alerts(&self, budget: &BudgetSpec, at: Time) -> Vec<Alert> {
         let due = budget.thresholds.iter().filter(|threshold| self.reaches(threshold.percent));
         let alert = |threshold: &Threshold| Alert {
@@ -72,30 +71,30 @@ impl Standing {
             currency: budget.currency.clone(),
             threshold: *threshold,
             at,
-            standing: *self,
+            figures: *self,
         };
         due.map(alert).collect()
     }
 
-    /// The rule for one more call: what it will be afterwards, or why not. Decided under the month's lock, so that no
-    /// two calls take the same money.
-    pub fn reserve(&self, estimate: &Estimate, trigger: Trigger, now: Time) -> Result<Standing, Refusal> {
+    /// Decides one more call: the figures with it, or why it must wait. Call it under the month's lock, so that no two
+    /// calls reserve the same money.
+    pub fn reserve(&self, estimate: &Estimate, trigger: Trigger, now: Time) -> Result<BudgetMonth, Refusal> {
         let stops = self.state().stops(trigger);
-        let after = Standing { reserved: self.reserved.plus(estimate.sums()), ..*self };
+        let after = BudgetMonth { reserved: self.reserved.plus(estimate.sums()), ..*self };
         let fits = pairs(after.used(), self.limits).all(|(used, limit)| used <= limit);
         if !stops && fits {
             return Ok(after);
         }
         let why = if stops { RefusedWhy::Stopped } else { RefusedWhy::TooLarge };
-        Err(Refusal { why, state: self.state(), standing: *self, now, until: self.again(now) })
+        Err(Refusal { why, state: self.state(), figures: *self, now, until: self.again(now) })
     }
 
-    /// After a call that had reserved `estimate` and came to `cost`.
-    pub fn settle(&self, estimate: Sums, cost: Sums) -> Standing {
-        Standing { reserved: self.reserved.minus(estimate), settled: self.settled.plus(cost), ..*self }
+    /// The figures after a call that reserved `estimate` and cost `cost`.
+    pub fn settle(&self, estimate: Sums, cost: Sums) -> BudgetMonth {
+        BudgetMonth { reserved: self.reserved.minus(estimate), settled: self.settled.plus(cost), ..*self }
     }
 
-    /// What is settled stays so until the month is over; what is reserved comes back within the hour.
+    /// When to ask again. Settled sums stay until the month ends; reserved ones may be released within the hour.
     fn again(&self, now: Time) -> Time {
         match state(self.settled, self.limits) {
             BudgetState::HardStop => Month::of(now).next().start(),
@@ -104,12 +103,12 @@ impl Standing {
     }
 }
 
-/// In microseconds, as times count.
+/// In microseconds.
 const HOUR: i64 = 3_600_000_000;
-/// Waiting runs come back spread over this long, not all in the first second of the hour.
+/// Waiting runs resume spread over this long, not all in the first second of the hour.
 const SPREAD: Duration = Duration::from_secs(10 * 60);
 
-/// Used against its limit, money first.
+/// Pairs of used and limit.
 fn pairs(used: Sums, limits: Limits) -> impl Iterator<Item = (i128, i128)> {
     let money = limits.amount.map(|limit| (i128::from(used.amount.0), i128::from(limit.0)));
     let tokens = limits.tokens.map(|limit| (i128::from(used.tokens), i128::from(limit)));
@@ -130,23 +129,23 @@ fn state(used: Sums, limits: Limits) -> BudgetState {
 pub struct Refusal {
     pub why: RefusedWhy,
     pub state: BudgetState,
-    pub standing: Standing,
-    /// By the database's clock.
+    pub figures: BudgetMonth,
+    /// By the database clock.
     pub now: Time,
-    /// When asking again makes sense.
+    /// When to ask again.
     pub until: Time,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusedWhy {
-    /// The state stops this trigger.
+    /// The state does not allow this trigger.
     Stopped,
-    /// It would pass the limit.
+    /// The call would exceed the limit.
     TooLarge,
 }
 
 impl Refusal {
-    /// From now until then, and a random part (`unit` in 0–1) more.
+    /// Time until then, plus a random part; `unit` is in 0–1.
     pub fn delay(&self, unit: f64) -> Duration {
         self.until.since(self.now) + SPREAD.mul_f64(unit.clamp(0.0, 1.0))
     }
@@ -158,14 +157,14 @@ impl fmt::Display for Refusal {
             RefusedWhy::Stopped => "no call of this trigger is made",
             RefusedWhy::TooLarge => "the call would pass the limit",
         };
-        let (state, standing) = (self.state, self.standing);
-        write!(f, "{why} in state {state} ({:.1} % used: {standing}); ", standing.percent())?;
+        let (state, figures) = (self.state, self.figures);
+        write!(f, "{why} in state {state} ({:.1} % used: {figures}); ", figures.percent())?;
         write!(f, "again from {}", self.until)
     }
 }
 
 /// `412.50 of 500.00, 1200 of 5000 tokens`.
-impl fmt::Display for Standing {
+impl fmt::Display for BudgetMonth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let used = self.used();
         if let Some(limit) = self.limits.amount {
@@ -183,8 +182,8 @@ impl fmt::Display for Standing {
 mod tests {
     use super::*;
 
-    fn money(settled: i64, reserved: i64) -> Standing {
-        Standing {
+    fn money(settled: i64, reserved: i64) -> BudgetMonth {
+        BudgetMonth {
             month: "2026-11".parse().unwrap(),
             limits: Limits { amount: Some(Amount::from_cents(10_000)), tokens: None },
             settled: Sums { amount: Amount::from_cents(settled), tokens: 0 },
@@ -201,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn each_state_begins_where_the_table_says() {
+    fn each_state_begins_at_its_percentage() {
         for pair in STATES.windows(2) {
             let at = i64::from(pair[1].from_percent) * 100;
             assert_eq!(money(at - 1, 0).state(), pair[0].state);
@@ -213,17 +212,17 @@ mod tests {
     }
 
     #[test]
-    fn the_greater_share_counts_and_nothing_is_everything_of_nothing() {
+    fn the_larger_share_counts_and_a_limit_of_zero_is_always_reached() {
         let limits = Limits { amount: Some(Amount::from_cents(10_000)), tokens: Some(1_000) };
         let settled = Sums { amount: Amount::from_cents(100), tokens: 910 };
-        let standing = Standing { limits, settled, ..money(0, 0) };
-        assert_eq!((standing.state(), standing.percent()), (BudgetState::Queue, 91.0));
-        let none = Standing { limits: Limits { amount: Some(Amount::ZERO), tokens: None }, ..money(0, 0) };
+        let figures = BudgetMonth { limits, settled, ..money(0, 0) };
+        assert_eq!((figures.state(), figures.percent()), (BudgetState::Queue, 91.0));
+        let none = BudgetMonth { limits: Limits { amount: Some(Amount::ZERO), tokens: None }, ..money(0, 0) };
         assert_eq!((none.state(), none.percent()), (BudgetState::HardStop, 100.0));
     }
 
     #[test]
-    fn a_call_is_refused_where_its_trigger_stops_or_the_limit_would_be_passed() {
+    fn a_call_is_refused_if_its_trigger_is_stopped_or_the_limit_would_be_exceeded() {
         use {RefusedWhy::*, Trigger::*};
         for (settled, asked, trigger, refused) in [
             (0, 10_000, Scheduled, None),
@@ -235,8 +234,8 @@ mod tests {
             (9_000, 1_001, Manual, Some(TooLarge)),
             (10_000, 0, Manual, Some(Stopped)),
         ] {
-            for standing in [money(settled, 0), money(0, settled)] {
-                let got = standing.reserve(&ask(asked), trigger, noon());
+            for figures in [money(settled, 0), money(0, settled)] {
+                let got = figures.reserve(&ask(asked), trigger, noon());
                 assert_eq!(got.err().map(|refusal| refusal.why), refused, "{settled} {asked} {trigger:?}");
             }
         }
@@ -247,26 +246,26 @@ mod tests {
     #[test]
     fn tokens_alone_are_a_budget_too() {
         let limits = Limits { amount: None, tokens: Some(100) };
-        let standing = Standing { limits, ..money(0, 0) };
+        let figures = BudgetMonth { limits, ..money(0, 0) };
         let tokens = |tokens| Estimate { tokens, ..ask(1) };
-        assert!(standing.reserve(&tokens(100), Trigger::Scheduled, noon()).is_ok());
-        assert!(standing.reserve(&tokens(101), Trigger::Scheduled, noon()).is_err());
+        assert!(figures.reserve(&tokens(100), Trigger::Scheduled, noon()).is_ok());
+        assert!(figures.reserve(&tokens(101), Trigger::Scheduled, noon()).is_err());
     }
 
     #[test]
-    fn a_refused_call_comes_back_with_the_hour_or_the_month() {
-        let until = |standing: Standing| standing.reserve(&ask(9_999), Trigger::Manual, noon()).unwrap_err();
+    fn a_refused_call_waits_for_the_next_hour_or_month() {
+        let until = |figures: BudgetMonth| figures.reserve(&ask(9_999), Trigger::Manual, noon()).unwrap_err();
         let hour: Time = "2026-11-15T13:00:00Z".parse().unwrap();
         assert_eq!(until(money(9_500, 0)).until, hour, "QUEUE");
-        assert_eq!(until(money(9_999, 1)).until, hour, "what is reserved may come back");
+        assert_eq!(until(money(9_999, 1)).until, hour, "reserved money may be released");
         assert_eq!(until(money(10_000, 0)).until, "2026-12-01T00:00:00Z".parse().unwrap(), "HARD_STOP");
         let refusal = until(money(9_500, 0));
         assert_eq!(refusal.delay(0.0), hour.since(noon()));
         assert_eq!(refusal.delay(1.0), hour.since(noon()) + SPREAD);
-        let said = refusal.to_string();
+        let message = refusal.to_string();
         assert!(
-            said.contains("QUEUE (95.0 % used: 95.00 of 100.00); again from 2026-11-15T13:00:00Z"),
-            "{said}"
+            message.contains("QUEUE (95.0 % used: 95.00 of 100.00); again from 2026-11-15T13:00:00Z"),
+            "{message}"
         );
     }
 }

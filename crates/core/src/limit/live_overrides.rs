@@ -1,21 +1,21 @@
-//! Which values an operator set live stand before those of the configuration, in words for people.
+//! Lists live values that override the configuration, for people.
 
-use super::{Layers, Limit, NONE, Of};
+use super::{Layers, Limit, LimitOwner, NONE};
 
-/// One value of the configuration that does not hold.
+/// A configured value that is not in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Overruled {
-    /// As the configuration calls it: `queues.DEFAULT.concurrency`.
+pub struct LiveOverride {
+    /// The configuration key: `queues.DEFAULT.concurrency`.
     pub key: String,
     pub live: String,
     pub configured: String,
 }
 
-impl Overruled {
-    /// Of a row by its name. The two bounds of a concurrency are one value.
-    pub fn of(name: &str, layers: &Layers) -> Vec<Overruled> {
+impl LiveOverride {
+    /// The overrides of one row. The two concurrency bounds count as one value.
+    pub fn of(name: &str, layers: &Layers) -> Vec<LiveOverride> {
         let mut found = Vec::new();
-        for limit in layers.of().limits() {
+        for limit in layers.owner().limits() {
             let Some(live) = layers.live(limit.name) else { continue };
             found.extend(match limit.name {
                 "concurrency_max" => None,
@@ -24,13 +24,13 @@ impl Overruled {
                         let bounds = of("concurrency_min").zip(of("concurrency_max"));
                         bounds.map_or(NONE.to_owned(), |(min, max)| format!("{min} to {max}"))
                     };
-                    Some(Overruled {
+                    Some(LiveOverride {
                         key: key(name, limit, " and _max"),
                         live: pair(&|bound| layers.live(bound).flatten()),
                         configured: pair(&|bound| layers.configured(bound)),
                     })
                 }
-                _ => Some(Overruled {
+                _ => Some(LiveOverride {
                     key: key(name, limit, ""),
                     live: limit.show(live),
                     configured: limit.show(layers.configured(limit.name)),
@@ -42,9 +42,11 @@ impl Overruled {
 }
 
 fn key(name: &str, limit: &Limit, more: &str) -> String {
-    match limit.of {
-        Of::Queue | Of::Kind => format!("{}.{name}.{}{more}", limit.of.table(), limit.name),
-        // Several queues and kinds may have said it.
-        Of::Resource => format!("{} of {name}", limit.name),
+    match limit.owner {
+        LimitOwner::Queue | LimitOwner::Kind => {
+            format!("{}.{name}.{}{more}", limit.owner.table(), limit.name)
+        }
+        // A resource may be configured in several queues and kinds, so there is no single key.
+        LimitOwner::Resource => format!("{} of {name}", limit.name),
     }
 }
