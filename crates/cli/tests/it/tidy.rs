@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const LINES: usize = 800;
+const WIDTH: usize = 120;
 /// Names that say nothing about what is in a file or what a type does.
 const BANNED: [&str; 4] = ["utils", "helpers", "common", "manager"];
 
@@ -158,4 +159,36 @@ fn every_column_is_used() {
             }
         }
     }
+}
+
+/// A key of the configuration that no code names changes nothing.
+#[test]
+fn every_configuration_key_is_read() {
+    let source: String = tracked()
+        .into_iter()
+        .filter(|path| path.contains("/src/") && ends(path, &["rs"]) && !path.ends_with("config/keys.rs"))
+        .map(|path| read(&path))
+        .collect();
+    let words: BTreeSet<&str> = source.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+    let page = read("docs/config.md");
+    let keys = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let unread: Vec<&str> =
+        keys.filter(|key| key.rsplit('.').next().is_some_and(|name| !words.contains(name))).collect();
+    assert!(unread.is_empty(), "nothing reads {}", unread.join(", "));
+}
+
+/// rustfmt wraps code but leaves comments, and nothing wraps SQL.
+#[test]
+fn no_comment_and_no_statement_is_too_wide() {
+    let mut wide = Vec::new();
+    for path in tracked().into_iter().filter(|path| ends(path, &["rs", "sql"]) && ours(path)) {
+        let sql = ends(&path, &["sql"]);
+        for (n, line) in read(&path).lines().enumerate() {
+            let counts = sql || line.trim_start().starts_with("//");
+            if counts && line.chars().count() > WIDTH {
+                wide.push(format!("{path}:{}", n + 1));
+            }
+        }
+    }
+    assert!(wide.is_empty(), "wider than {WIDTH} columns:\n{}", wide.join("\n"));
 }
