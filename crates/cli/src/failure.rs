@@ -16,7 +16,7 @@ use crate::output::visible_lines;
 
 #[derive(Debug)]
 pub(crate) enum Failure {
-    Reported(Box<Report>),
+    Reported(Box<ErrorReport>),
     /// The reader of our output closed the pipe; not an error.
     Pipe,
     /// Everything was already printed; only the exit code is left.
@@ -24,14 +24,14 @@ pub(crate) enum Failure {
 }
 
 #[derive(Debug)]
-pub(crate) struct Report {
+pub(crate) struct ErrorReport {
     what: String,
     why: String,
     hint: Option<String>,
     code: u8,
 }
 
-impl Report {
+impl ErrorReport {
     pub(crate) fn into_verb_error(self) -> VerbError {
         VerbError { what: self.what, why: self.why, hint: self.hint, code: self.code }
     }
@@ -40,13 +40,13 @@ impl Report {
 impl Failure {
     /// `error: what: why`, exit code 1.
     pub(crate) fn new(what: impl Into<String>, why: impl Display) -> Failure {
-        let report = Report { what: what.into(), why: why.to_string(), hint: None, code: 1 };
+        let report = ErrorReport { what: what.into(), why: why.to_string(), hint: None, code: 1 };
         Failure::Reported(Box::new(report))
     }
 
     /// With exit code 2: the command line is wrong.
     pub(crate) fn usage(what: impl Into<String>, why: impl Display) -> Failure {
-        let report = Report { what: what.into(), why: why.to_string(), hint: None, code: 2 };
+        let report = ErrorReport { what: what.into(), why: why.to_string(), hint: None, code: 2 };
         Failure::Reported(Box::new(report))
     }
 

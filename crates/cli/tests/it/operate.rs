@@ -150,7 +150,7 @@ fn cleanup_counts_before_it_removes() {
 #[test]
 fn doctor_creates_nothing_and_names_the_remedy() {
     let place = Place::new();
-    place.run(&["doctor"]).ok().says(&["ok", "is not there yet", "all is well"]);
+    place.run(&["doctor"]).ok().says(&["ok", "does not exist yet", "all is well"]);
     assert!(!place.path().join("windlass-data").exists());
     place.run(&["enqueue", "NOOP"]).ok();
     let ran = place.run(&["doctor"]);

@@ -96,7 +96,7 @@ fn run_waits_for_the_end() {
     place.pipe(&["workflows", "run", "-", "--wait", "1"], CHAIN).fails(1, &late).says(&["· running ·"]);
     let file = place.write("chain.json", CHAIN);
     let order = ["workflows", "run", "--wait", file.to_str().unwrap()];
-    place.run(&order).fails(2, &["is not a number of seconds; name what is to be run before --wait"]);
+    place.run(&order).fails(2, &["is not a number of seconds; put what to run before --wait"]);
 }
 
 /// Without a progress bar, long work prints its progress now and then.
