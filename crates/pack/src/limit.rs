@@ -59,7 +59,7 @@ impl Object<'_> {
                 (_, Lift::Never) => "",
                 (LimitForm::Number { .. }, _) => "; null removes it",
                 (LimitForm::Duration, _) => "; `none` removes it, null resets it to the configured value",
-                (LimitForm::Rate, _) => "; `none` lifts it",
+                (LimitForm::Rate, _) => "; `none` removes it",
             };
             self.field(limit.name, schema(limit), &format!("{}{lifted}", limit.about));
         }
