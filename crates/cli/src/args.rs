@@ -1,6 +1,6 @@
-//! The command line: every verb, flag and help text.
+//! The command line: every verb, option and help text.
 //!
-//! Owns how arguments are spelled and which shapes they may have. Never does anything.
+//! Owns the spelling of arguments and their allowed values. Runs nothing.
 
 mod audit;
 mod backup;
@@ -51,7 +51,7 @@ pub(crate) struct Cli {
     pub(crate) verb: Verb,
 }
 
-/// What was typed: a verb of the command itself, or one that a part brings.
+/// What was typed: a built-in verb, or one of a part.
 pub(crate) struct Typed {
     pub(crate) global: Global,
     pub(crate) what: What,
@@ -63,7 +63,7 @@ pub(crate) enum What {
 }
 
 impl Typed {
-    /// Exits with the help, the version, or code 2 and what is wrong.
+    /// Exits with the help, the version, or code 2 and an error.
     pub(crate) fn read(of_parts: &[windlass_pack::verb::Verb]) -> Typed {
         let matches = verbs::extend(command(), of_parts).get_matches();
         refuse_misplaced(&matches);
@@ -80,18 +80,18 @@ impl Typed {
     }
 }
 
-/// The command line without what parts bring.
+/// The command line without verbs of parts.
 pub(crate) fn command() -> clap::Command {
     server::offered(Cli::command())
 }
 
-/// Nouns and verbs that no part may take.
+/// Nouns and verbs that no part may use.
 pub(crate) fn own_verbs() -> Vec<String> {
     Cli::command().get_subcommands().map(|noun| noun.get_name().to_owned()).collect()
 }
 
 /// A bare noun takes the options of `list`, so `jobs --state failed count` would parse and mean something else. Only
-/// what is global may stand between a noun and its verb.
+/// global options may come between a noun and its verb.
 fn refuse_misplaced(matches: &clap::ArgMatches) {
     let Some((noun, within)) = matches.subcommand() else { return };
     let Some((verb, _)) = within.subcommand() else { return };
@@ -104,13 +104,14 @@ fn refuse_misplaced(matches: &clap::ArgMatches) {
 
 #[derive(Args)]
 pub(crate) struct Global {
-    /// sqlite://PATH or postgres://… [default: sqlite://./windlass-data/windlass.db, or what a server that runs here uses]
+    /// sqlite://PATH or postgres://… [default: sqlite://./windlass-data/windlass.db, or the database of a server
+    /// running here]
     #[arg(long, global = true, value_name = "URL", help_heading = "Everywhere")]
     pub(crate) database: Option<String>,
-    /// Configuration file [default: ./windlass.toml where there is one]
+    /// Configuration file [default: ./windlass.toml if it exists]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Everywhere")]
     pub(crate) config: Option<PathBuf>,
-    /// Ask this server instead of opening the database, with the key in WINDLASS_TOKEN; also WINDLASS_SERVER
+    /// Call this server instead of opening the database, with the key in WINDLASS_TOKEN; also WINDLASS_SERVER
     #[arg(long, global = true, value_name = "URL", help_heading = "Everywhere")]
     pub(crate) server: Option<String>,
 }
@@ -120,22 +121,22 @@ pub(crate) enum Verb {
     /// The HTTP interface, the dashboard and workers for every queue, until stopped
     #[command(after_help = examples::SERVE)]
     Serve(Serve),
-    /// Work off the jobs of some queues until stopped
+    /// Run jobs of some queues until stopped
     #[command(after_help = examples::WORKER)]
     Worker(Worker),
-    /// See it work: a shop's catalogue is indexed, searched by meaning, and served
+    /// See it work: index a shop's catalogue, search it by meaning, and serve it
     #[command(after_help = examples::DEMO)]
     Demo(Demo),
-    /// Bring the database's schema up, down, or show where it is
+    /// Migrate the database's schema up or down, or show its version
     #[command(after_help = examples::MIGRATE)]
     Migrate(Migrate),
-    /// Hand in one job, or a file of them
+    /// Enqueue one job, or a file of them
     #[command(after_help = examples::ENQUEUE)]
     Enqueue(Box<Enqueue>),
-    /// Look at jobs and act on them
+    /// Show jobs and act on them
     #[command(after_help = examples::JOBS)]
     Jobs(Jobs),
-    /// Look at queues, pause them, change their limits
+    /// Show queues, pause them, change their limits
     #[command(after_help = examples::QUEUES)]
     Queues(Queues),
     /// The kinds of job this database knows, and their limits
@@ -144,37 +145,37 @@ pub(crate) enum Verb {
     /// The worker processes alive now
     #[command(after_help = examples::WORKERS)]
     Workers(Noun),
-    /// Money and tokens per month: look, change a limit, begin anew
+    /// Money and tokens per month: show them, change a limit, reset a month
     Budgets(Budgets),
     /// What operators changed: who, when, before and after
     Audit(Audit),
-    /// Jobs that will not run again by themselves
+    /// Jobs that will not run again unless they are replayed
     #[command(after_help = examples::DEAD_LETTERS)]
     DeadLetters(DeadLetters),
-    /// Jobs again and again: look at schedules, change them, ask when they tick
+    /// Recurring jobs: show schedules, change them, preview their ticks
     Schedules(Schedules),
-    /// Jobs that run after others: start a workflow, look at it, cancel or retry the whole
+    /// Jobs that run after others: start a workflow, show it, cancel or retry it
     Workflows(Workflows),
-    /// Remove what is older than it has to be kept
+    /// Remove data past its retention time
     #[command(after_help = examples::CLEANUP)]
     Cleanup(Cleanup),
-    /// Copy everything to a file while others work, or look at the copies
+    /// Back up to a file while others work, or list the backups
     Backup(Backup),
-    /// Read a backup into an empty database, of either kind
+    /// Restore a backup into an empty database, SQLite or Postgres
     #[command(after_help = examples::RESTORE)]
     Restore(Restore),
-    /// Look for what is wrong and say how to mend it
+    /// Look for problems and say how to fix them
     #[command(after_help = examples::DOCTOR)]
     Doctor(Json),
     /// Show the effective configuration, or write a commented file
     #[command(after_help = examples::CONFIG)]
     Config(ConfigNoun),
-    /// Queues, workers and failures as they are, live
+    /// Queues, workers and failures, live
     Top(Top),
-    /// Measure this machine
+    /// Benchmark this machine
     #[command(after_help = examples::BENCH)]
     Bench(Bench),
-    /// Print the description of the HTTP interface (OpenAPI 3.1), as /openapi.json serves it
+    /// Print the OpenAPI 3.1 document of the HTTP interface, as served at /openapi.json
     #[command(after_help = examples::OPENAPI)]
     Openapi {
         /// On one line, byte for byte as it is served
@@ -198,7 +199,7 @@ pub(crate) struct Json {
 
 #[derive(Args)]
 pub(crate) struct Running {
-    /// Bring the schema up to date first
+    /// Migrate the schema first
     #[arg(long)]
     pub(crate) migrate: bool,
     /// Also run the kind ABORT, which kills this process (for trying out crashes)
@@ -220,7 +221,7 @@ pub(crate) struct Serve {
 
 #[derive(Args)]
 pub(crate) struct Worker {
-    /// Queues to work off, separated by commas; all of them when not given
+    /// Queues to serve, separated by commas; all by default
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) queues: Vec<String>,
     #[command(flatten)]
@@ -247,12 +248,12 @@ pub(crate) struct Migrate {
 pub(crate) enum MigrateVerb {
     /// Apply every migration that is missing
     Up(Json),
-    /// Revert every migration above a version; the data in its tables is lost
+    /// Revert every migration above a version; data in its tables is lost
     Down {
         /// The version to go back to; 0 removes everything
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..))]
         to: Option<i64>,
-        /// Only the tables of this part; without --to all of them
+        /// Only the tables of this part; all of them without --to
         #[arg(long, value_name = "PART")]
         pack: Option<String>,
         #[command(flatten)]
@@ -277,7 +278,7 @@ pub(crate) struct Enqueue {
     /// 0 (most urgent) to 10
     #[arg(long, allow_negative_numbers = true)]
     pub(crate) priority: Option<i64>,
-    /// Start after this time
+    /// Start after this delay
     #[arg(long = "in", value_name = "DURATION", value_parser = duration_of, allow_hyphen_values = true, conflicts_with = "at")]
     pub(crate) delay: Option<Duration>,
     /// Start at this time, such as 2026-01-31T15:04:05Z
@@ -292,16 +293,16 @@ pub(crate) struct Enqueue {
     /// What happens when another job has that key: replace, keep or reject [default: keep]
     #[arg(long, value_name = "WHAT", requires = "unique_key")]
     pub(crate) on_conflict: Option<String>,
-    /// For this long another with the unique key is a duplicate, also when this one has finished
+    /// For this long, another job with the unique key is a duplicate, even if this one has finished
     #[arg(long, value_name = "DURATION", value_parser = duration_of, requires = "unique_key")]
     pub(crate) unique_for: Option<Duration>,
-    /// The same key and job again is answered with the first job
+    /// Repeating the same key and job returns the first job
     #[arg(long, value_name = "KEY")]
     pub(crate) idempotency_key: Option<String>,
-    /// Of the kind's jobs with this key only so many run at once (kinds.<KIND>.key_concurrency, 1 by default)
+    /// Jobs of the kind with this key share a lane: only kinds.<KIND>.key_concurrency (1 by default) run at once
     #[arg(long, value_name = "KEY")]
     pub(crate) concurrency_key: Option<String>,
-    /// All runs, the first included
+    /// All runs, including the first
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) max_attempts: Option<i64>,
     /// How long one run may take
@@ -328,7 +329,7 @@ pub(crate) struct Filter {
     /// Only jobs of this kind
     #[arg(long, value_name = "KIND")]
     pub(crate) kind: Option<String>,
-    /// The application's data a job is about
+    /// Only jobs about this application data
     #[arg(long, value_name = "TYPE:ID", value_parser = entity)]
     pub(crate) entity: Option<EntityRef>,
     /// Only jobs with this tag
@@ -354,7 +355,7 @@ pub(crate) struct Selection {
     pub(crate) ids: Vec<i64>,
     #[command(flatten)]
     pub(crate) filter: Filter,
-    /// Do it to every job that matches the filter
+    /// Apply to every job that matches the filter
     #[arg(long)]
     pub(crate) yes: bool,
     #[command(flatten)]
@@ -390,15 +391,15 @@ pub(crate) struct Jobs {
 pub(crate) enum JobsVerb {
     /// Newest first (also without a verb)
     List(List),
-    /// How many match, exactly
+    /// The exact number of matching jobs
     Count(Count),
-    /// One job with its attempts and log lines
+    /// One job with its attempts and logs
     Show(One),
-    /// Failed, dead and cancelled jobs run again; scheduled ones run now
+    /// Run failed, dead and cancelled jobs again, and scheduled ones now
     Retry(Selection),
-    /// Waiting jobs end; running ones are asked to stop
+    /// Cancel waiting jobs; running ones are asked to stop
     Cancel(Selection),
-    /// Finished jobs go with everything they left
+    /// Delete finished jobs with their attempts and logs
     Delete(Selection),
     /// Change when and how urgently a waiting job runs
     Set(SetJob),
@@ -416,7 +417,7 @@ pub(crate) struct SetJob {
     /// When it is due, such as 2026-01-31T15:04:05Z; a time in the past means now
     #[arg(long, value_name = "TIME", group = "change", value_parser = time_of)]
     pub(crate) run_at: Option<Time>,
-    /// Due so long from now
+    /// Due this long from now
     #[arg(long = "in", value_name = "DURATION", group = "change", value_parser = duration_of, allow_hyphen_values = true, conflicts_with = "run_at")]
     pub(crate) delay: Option<Duration>,
     #[command(flatten)]
@@ -435,11 +436,11 @@ pub(crate) struct DeadLetters {
 pub(crate) enum DeadLettersVerb {
     /// Newest first (also without a verb)
     List(List),
-    /// One job with its attempts and log lines
+    /// One job with its attempts and logs
     Show(One),
     /// Run again with fresh attempts
     Replay(Selection),
-    /// Remove for good
+    /// Delete permanently
     Delete(Selection),
 }
 
@@ -472,13 +473,13 @@ pub(crate) enum CleanupVerb {
     List(Json),
     /// Run one task, or all
     Run {
-        /// One of those that `windlass cleanup` lists
+        /// One of those listed by `windlass cleanup`
         #[arg(value_name = "TASK")]
         task: Option<String>,
-        /// Count only
+        /// Only count
         #[arg(long)]
         dry_run: bool,
-        /// Instead of the configured age
+        /// Overrides the configured age
         #[arg(long, value_name = "DURATION", value_parser = duration_of, allow_hyphen_values = true)]
         older_than: Option<Duration>,
         #[command(flatten)]
@@ -500,7 +501,7 @@ pub(crate) enum ConfigVerb {
     Show(Json),
     /// Write a file with every key, commented out
     Init {
-        /// Where to write it; a file that is there is left alone
+        /// Where to write it; an existing file is not overwritten
         #[arg(value_name = "FILE", default_value = crate::config::FILE)]
         file: PathBuf,
     },
@@ -514,17 +515,17 @@ pub(crate) struct Bench {
 
 #[derive(Subcommand)]
 pub(crate) enum BenchVerb {
-    /// Enqueue, burn-down, pickup and the bare SQL limits, in a schema or file of its own
+    /// Enqueue, drain, pickup and the bare SQL limits, in its own schema or file
     Queue(BenchQueue),
     /// How soon an idle worker starts a job, enqueued plainly and in a caller's transaction
     Pickup(BenchPickup),
     /// Bulk load and single writes until they are searchable
     Index(BenchIndex),
-    /// Searches over many entities: how fast, how exact, how soon after a start
+    /// Searches over many entities: speed, recall, and time until ready after a start
     Search(BenchSearch),
-    /// A steady rate for a while: does the queue keep up, and how late do jobs start?
+    /// A constant rate for a while: does the queue keep up, and how late do jobs start?
     Soak(BenchSoak),
-    /// Many schedules, each once a minute: how late do their jobs start, and what does it cost?
+    /// Many schedules, each ticking once a minute: how late do jobs start, and at what cost?
     Schedules(BenchSchedules),
 }
 
@@ -533,14 +534,14 @@ pub(crate) struct BenchQueue {
     /// Jobs per phase
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) jobs: u64,
-    /// Finished jobs to put into the tables before the rest is measured; a burn-down on empty tables comes first. On Postgres
-    /// with a CHECKPOINT of the whole server before each, where the role may
+    /// Finished jobs to insert before measuring; a drain of empty tables comes first. On Postgres each is preceded by a
+    /// CHECKPOINT of the whole server if the role may run one
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) retain: u64,
     /// Jobs that run at once
     #[arg(long, value_name = "C", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) workers: u32,
-    /// Also work off jobs that share so many concurrency keys, in turns with those without
+    /// Also drain jobs that share this many concurrency keys, alternating with jobs without keys
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) keys: Option<u64>,
     /// Jobs of one key that run at once
@@ -555,7 +556,7 @@ pub(crate) struct BenchIndex {
     /// Entities of about a hundred words
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub(crate) docs: u64,
-    /// Then write as many again one by one, so many a second, for twenty seconds at most
+    /// Then write as many again one by one at this rate per second, for at most twenty seconds
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) rate: Option<u32>,
     #[command(flatten)]
@@ -570,10 +571,10 @@ pub(crate) struct BenchSearch {
     /// Searches
     #[arg(long, value_name = "Q", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) queries: u64,
-    /// Search once more while half as many entities again are loaded
+    /// Search once more while half as many entities are added
     #[arg(long)]
     pub(crate) during_load: bool,
-    /// Only load, into the database given as it is: what the benchmark runs first, in a process of its own
+    /// Only load, into the given database: the first step of the benchmark, in its own process
     #[arg(long, hide = true)]
     pub(crate) load_only: bool,
     #[command(flatten)]
@@ -612,7 +613,7 @@ pub(crate) struct BenchSchedules {
     /// How long
     #[arg(long = "for", value_name = "DURATION", default_value = "1m", value_parser = duration_of)]
     pub(crate) period: Duration,
-    /// All in the same second of the minute, instead of spread over it
+    /// All in the same second of the minute, instead of spread out
     #[arg(long)]
     pub(crate) at_once: bool,
     #[command(flatten)]
@@ -644,7 +645,7 @@ mod tests {
     }
 
     #[test]
-    fn every_argument_says_what_it_is() {
+    fn every_argument_has_a_help_text() {
         fn look(command: &clap::Command) {
             for argument in command.get_arguments() {
                 assert!(argument.get_help().is_some(), "{} {}", command.get_name(), argument.get_id());
@@ -654,7 +655,7 @@ mod tests {
         look(&Cli::command());
     }
 
-    /// As a shell splits a line.
+    /// Splits a line like a shell.
     fn words(line: &str) -> Vec<String> {
         let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
         for c in line.chars() {

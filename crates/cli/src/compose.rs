@@ -1,6 +1,6 @@
-//! The composition root: from an address to a store, and the list of parts. The only module that names every one of them.
+//! The composition root: opens a store from an address, and lists the parts. The only module that names all of them.
 //!
-//! Owns reading and showing database addresses. Never prints a password: an address shows itself with `***`.
+//! Owns parsing and displaying database addresses. Never prints a password: an address displays it as `***`.
 
 mod scratch;
 
@@ -21,7 +21,7 @@ use crate::failure::Failure;
 use crate::parts::backup::BackupPart;
 pub(crate) use scratch::Scratch;
 
-/// Every part of this binary.
+/// All parts of this binary.
 pub(crate) struct Parts {
     pub(crate) packs: Vec<Arc<dyn Pack>>,
     backup: Arc<BackupPart>,
@@ -30,7 +30,7 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// The parts that come with the command, and `more`. `abort` also brings the kind that kills its process.
+    /// The built-in parts, and `more`. `abort` adds the kind that kills its process.
     pub(crate) fn new(abort: bool, more: &[Arc<dyn Pack>]) -> Parts {
         let (backup, index) = (Arc::new(BackupPart::default()), Arc::new(IndexPack::default()));
         let mut packs: Vec<Arc<dyn Pack>> =
@@ -39,22 +39,22 @@ impl Parts {
         Parts { packs, backup, index, more: more.to_vec() }
     }
 
-    /// The same parts with every kind they can bring and their default values: what the configuration may name.
+    /// The same parts with every kind they can have and default values: what the configuration may refer to.
     pub(crate) fn described(&self) -> Result<Assembly, Failure> {
         Parts::new(true, &self.more).assemble(Settings::default())
     }
 
-    /// For `demo` and `bench`, which are programs on top of the index.
+    /// For `demo` and `bench`, which are built on the index.
     pub(crate) fn index(&self) -> &IndexPack {
         &self.index
     }
 
-    /// Tells those parts that have to know it which database this process runs on.
+    /// Tells the parts that need it which database this process uses.
     pub(crate) fn run_on(&self, database: &Database) {
         self.backup.of(database);
     }
 
-    /// The parts with these values, checked against each other and against what the binary itself has.
+    /// The parts with these values, checked against each other and the binary.
     pub(crate) fn assemble(&self, settings: Settings) -> Result<Assembly, Failure> {
         let mut own = Inventory::of("the command");
         own.settings = own_paths();
@@ -88,7 +88,7 @@ impl Address {
         }
     }
 
-    /// Names the Postgres schema unless the address does so itself. SQLite has one set of tables per file.
+    /// Sets the Postgres schema unless the address names one. SQLite has one set of tables per file.
     pub(crate) fn with_schema(self, schema: &str) -> Address {
         match self {
             Address::Postgres(url) if !url.contains("schema=") => {
@@ -109,15 +109,15 @@ impl fmt::Display for Address {
     }
 }
 
-/// An address may end up in a debug line, so it masks itself there too.
+/// Masked here too, because an address may be logged with `Debug`.
 impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-/// A password may hold any character, so nothing between the first `:` of the address and its last `@` is shown, and no
-/// parameter whose name speaks of a password. Rather too little is shown than too much.
+/// A password may contain any character. So everything between the first `:` and the last `@` is hidden, and every
+/// parameter whose name mentions a password. Hiding too much is better than too little.
 fn masked(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return "***".to_owned() };
     let rest = match (rest.split_once(':'), rest.rsplit_once('@')) {
@@ -132,7 +132,7 @@ fn masked(url: &str) -> String {
     format!("{scheme}://{base}?{}", pairs.collect::<Vec<_>>().join("&"))
 }
 
-/// The newest schema that this binary knows of such a database, without opening it.
+/// The newest schema version this binary knows for such a database, without opening it.
 pub(crate) fn newest_schema(database: &Database) -> i64 {
     match &database.address {
         Address::Sqlite(_) => SqliteStore::newest_schema(),
@@ -140,7 +140,7 @@ pub(crate) fn newest_schema(database: &Database) -> i64 {
     }
 }
 
-/// Opens the store. A missing SQLite file is created only when `create` says so.
+/// Opens the store. Creates a missing SQLite file only with `create`.
 pub(crate) async fn open(database: &Database, create: bool) -> Result<Arc<dyn Store>, StoreError> {
     match &database.address {
         Address::Sqlite(path) => {

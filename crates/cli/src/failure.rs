@@ -1,6 +1,6 @@
-//! Why a verb did not do what it was asked, as a person reads it.
+//! Errors of verbs, for people.
 //!
-//! Owns the shape of every error line and the exit code behind it. Never prints: `main` does, once.
+//! Owns the format of error messages and exit codes. `main` prints them, once.
 
 use std::fmt::{Display, Write};
 use std::io;
@@ -16,22 +16,22 @@ use crate::output::visible_lines;
 
 #[derive(Debug)]
 pub(crate) enum Failure {
-    Told(Box<Told>),
-    /// Whoever read our output went away; nothing is wrong.
+    Reported(Box<ErrorReport>),
+    /// The reader of our output closed the pipe; not an error.
     Pipe,
-    /// Everything was said already; only the exit code is left.
+    /// Everything was already printed; only the exit code is left.
     Silent(u8),
 }
 
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct ErrorReport {
     what: String,
     why: String,
     hint: Option<String>,
     code: u8,
 }
 
-impl Told {
+impl ErrorReport {
     pub(crate) fn into_verb_error(self) -> VerbError {
         VerbError { what: self.what, why: self.why, hint: self.hint, code: self.code }
     }
@@ -40,91 +40,93 @@ impl Told {
 impl Failure {
     /// `error: what: why`, exit code 1.
     pub(crate) fn new(what: impl Into<String>, why: impl Display) -> Failure {
-        let told = Told { what: what.into(), why: why.to_string(), hint: None, code: 1 };
-        Failure::Told(Box::new(told))
+        let report = ErrorReport { what: what.into(), why: why.to_string(), hint: None, code: 1 };
+        Failure::Reported(Box::new(report))
     }
 
-    /// The same with exit code 2: the command line itself is wrong.
+    /// With exit code 2: the command line is wrong.
     pub(crate) fn usage(what: impl Into<String>, why: impl Display) -> Failure {
-        let told = Told { what: what.into(), why: why.to_string(), hint: None, code: 2 };
-        Failure::Told(Box::new(told))
+        let report = ErrorReport { what: what.into(), why: why.to_string(), hint: None, code: 2 };
+        Failure::Reported(Box::new(report))
     }
 
     /// What to do about it.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Failure {
-        if let Failure::Told(told) = &mut self {
-            told.hint = Some(hint.into());
+        if let Failure::Reported(report) = &mut self {
+            report.hint = Some(hint.into());
         }
         self
     }
 
-    /// Exit code 2: what is wrong stands on the command line.
+    /// Changes the exit code to 2: the problem is on the command line.
     pub(crate) fn misused(mut self) -> Failure {
-        if let Failure::Told(told) = &mut self {
-            told.code = 2;
+        if let Failure::Reported(report) = &mut self {
+            report.code = 2;
         }
         self
     }
 
-    /// Exit code 1: what is wrong does not stand on the command line itself.
+    /// Changes the exit code to 1: the problem is not on the command line.
     pub(crate) fn failed(mut self) -> Failure {
-        if let Failure::Told(told) = &mut self {
-            told.code = 1;
+        if let Failure::Reported(report) = &mut self {
+            report.code = 1;
         }
         self
     }
 
-    /// What to do about it, where nothing better is known.
+    /// A hint, unless there is already one.
     pub(crate) fn or_hint(self, hint: impl Into<String>) -> Failure {
         match &self {
-            Failure::Told(told) if told.hint.is_none() => self.hint(hint),
+            Failure::Reported(report) if report.hint.is_none() => self.hint(hint),
             _ => self,
         }
     }
 
-    /// A change that was refused; a better hint stays.
+    /// For a refused change; keeps a more specific hint.
     pub(crate) fn unchanged(self) -> Failure {
         match &self {
-            Failure::Told(told) if told.hint.as_deref().is_none_or(|hint| hint == "nothing was written") => {
+            Failure::Reported(report)
+                if report.hint.as_deref().is_none_or(|hint| hint == "nothing was written") =>
+            {
                 self.hint("nothing was changed")
             }
             _ => self,
         }
     }
 
-    /// On one line, without what was being done.
+    /// The reason on one line, without what was being done.
     pub(crate) fn why(&self) -> &str {
         match self {
-            Failure::Told(told) => &told.why,
+            Failure::Reported(report) => &report.why,
             Failure::Pipe | Failure::Silent(_) => "",
         }
     }
 
     pub(crate) fn code(&self) -> u8 {
         match self {
-            Failure::Told(told) => told.code,
+            Failure::Reported(report) => report.code,
             Failure::Pipe => 0,
             Failure::Silent(code) => *code,
         }
     }
 
-    /// The lines for stderr; empty when there is nothing to say.
+    /// The text for stderr; may be empty.
     pub(crate) fn text(&self, colour: bool) -> String {
-        let Failure::Told(told) = self else { return String::new() };
+        let Failure::Reported(report) = self else { return String::new() };
         let (red, bold, plain) = if colour { ("\x1b[1;31m", "\x1b[1m", "\x1b[0m") } else { ("", "", "") };
         let mut text = format!(
             "{red}error:{plain} {}: {}\n",
-            visible_lines(&told.what),
-            visible_lines(told.why.trim_end())
+            visible_lines(&report.what),
+            visible_lines(report.why.trim_end())
         );
-        if let Some(hint) = &told.hint {
+        if let Some(hint) = &report.hint {
             let _ = writeln!(text, "{bold}hint:{plain} {}", visible_lines(hint));
         }
         text
     }
 }
 
-/// Names what was being done when an error came up.
+/// Adds what was being done to an error.
 pub(crate) trait During<T> {
     fn during(self, what: impl Into<String>) -> Result<T, Failure>;
 }
@@ -173,8 +175,8 @@ pub(crate) fn of_store(what: String, error: &StoreError) -> Failure {
     let hint = match error {
         StoreError::Unavailable { .. } => "check that the server runs and that --database names it",
         StoreError::Full { .. } => "free space on the disk that holds the database",
-        StoreError::Broken { .. } => "check the disk, then start again; `windlass doctor` tells more",
-        StoreError::Busy { .. } => "see which process holds the database; `windlass doctor` tells more",
+        StoreError::Broken { .. } => "check the disk, then start again; `windlass doctor` shows details",
+        StoreError::Busy { .. } => "see which process holds the database; `windlass doctor` shows details",
         StoreError::SchemaMissing | StoreError::SchemaOld { .. } => {
             "run `windlass migrate up` with the same --database"
         }
@@ -187,7 +189,7 @@ pub(crate) fn of_store(what: String, error: &StoreError) -> Failure {
         StoreError::SchemaNew { .. } => "use the windlass that migrated this database, or a newer one",
         StoreError::SchemaChanged { .. } => "use the windlass that migrated this database",
         StoreError::Corrupt { .. } => {
-            "make a copy of the database before anything else; `windlass doctor` tells more"
+            "make a copy of the database before anything else; `windlass doctor` shows details"
         }
         StoreError::Open { why, .. } if why.contains("database.pooler") => {
             "set database.pooler = true in the configuration, or WINDLASS_DATABASE__POOLER=true"

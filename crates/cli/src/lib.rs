@@ -1,7 +1,7 @@
-//! The `windlass` command, as a library: a program with parts of its own runs it with them.
+//! The `windlass` command as a library, so that a program can run it with its own parts.
 //!
-//! Owns the way from arguments to a verb and from a failure to an exit code. Each verb lives in `commands`, both
-//! databases are named in `compose` and nowhere else.
+//! Owns the way from arguments to a verb and from a failure to an exit code. Verbs are in `commands`; only `compose`
+//! names the databases.
 
 #![forbid(unsafe_code)]
 
@@ -31,20 +31,20 @@ use config::{Config, Environment, Flags, Keys};
 use failure::{During, Failure};
 use output::Output;
 
-/// How long background threads may take to end after everything was written.
+/// How long background threads may take to end.
 const LAST_MOMENT: Duration = Duration::from_millis(500);
 
-/// The whole command, with further parts beside its own: what a program of yours calls from `main`.
+/// Runs the whole command with additional parts. Call it from your own `main`.
 pub fn run(packs: Vec<Arc<dyn Pack>>) -> ExitCode {
-    // Before anything can speak TLS: a part that names no provider gets this one. Features of dependencies unite, and with a
-    // second provider among them rustls panics instead of choosing. It fails only where one was installed before.
+    // Before anything uses TLS. Features of dependencies are unified, and with two providers rustls panics instead of
+    // choosing. This fails only if one was installed before.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let environment = Environment::capture();
     let output = Output::new(&environment);
     match begin(&packs, &environment, output) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            // With stderr gone there is nobody to tell; the exit code says it.
+            // If stderr is closed, only the exit code is left.
             let _ = std::io::stderr().write_all(failure.text(output.error_colour).as_bytes());
             ExitCode::from(failure.code())
         }
@@ -58,7 +58,7 @@ fn begin(packs: &[Arc<dyn Pack>], environment: &Environment, output: Output) -> 
     start(typed, packs, environment, output)
 }
 
-/// Logs go to stderr: everything for a server, only trouble for a verb that answers and ends.
+/// Logs go to stderr: everything for a server, only warnings for a verb that ends.
 fn log(what: &What, environment: &Environment, output: Output) {
     let verb = match what {
         What::Own(verb) => Some(verb.as_ref()),
@@ -66,7 +66,7 @@ fn log(what: &What, environment: &Environment, output: Output) {
     };
     let level = match verb {
         Some(Verb::Serve(_) | Verb::Worker(_)) => "info,sqlx=error",
-        // An alert is the change's answer, however quiet its level.
+        // Alerts are part of the result of a change, even at a low level.
         Some(Verb::Budgets(_)) => "warn,windlass_engine::alert=info,sqlx=error",
         _ => "warn,sqlx=error",
     };
@@ -111,7 +111,7 @@ fn start(
             What::Own(verb) => carry_out(&session, *verb).await,
             What::Part(chosen) => chosen.run(&session).await,
         };
-        // A process told twice to end does not wait for anything.
+        // After a second signal, nothing is awaited.
         if !matches!(result, Err(Failure::Silent(_))) {
             session.close().await;
         }
@@ -121,7 +121,7 @@ fn start(
     result
 }
 
-/// Verbs that ask no database need no configuration either.
+/// Verbs that need neither a database nor a configuration.
 fn without_configuration(
     verb: &Verb,
     packs: &[Arc<dyn Pack>],
@@ -129,7 +129,7 @@ fn without_configuration(
 ) -> Option<Result<(), Failure>> {
     match verb {
         Verb::Completions { shell } => Some(commands::completions::run(*shell)),
-        Verb::Schedules(args) => commands::schedules::ask_nobody(&args.verb, output),
+        Verb::Schedules(args) => commands::schedules::run_offline(&args.verb, output),
         Verb::Openapi { json } => Some(commands::openapi::run(packs, *json, output)),
         Verb::Config(args) => match &args.verb {
             Some(ConfigVerb::Init { file }) => {
@@ -153,7 +153,7 @@ fn aborts(what: &What) -> bool {
     }
 }
 
-/// `remote`: another process has the database.
+/// `remote`: a server has the database.
 fn configure(
     typed: &Typed,
     environment: &Environment,
@@ -213,7 +213,7 @@ async fn carry_out(session: &Session, verb: Verb) -> Result<(), Failure> {
             BenchVerb::Soak(soak) => bench::soak(session, &soak).await,
             BenchVerb::Schedules(schedules) => bench::schedules(session, &schedules).await,
         },
-        // Answered without a configuration, before this.
+        // Handled earlier, without a configuration.
         Verb::Openapi { .. } => Ok(()),
         Verb::Completions { shell } => completions::run(shell),
     }

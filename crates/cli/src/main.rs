@@ -1,4 +1,4 @@
-//! The `windlass` command with the parts that come with it.
+//! The `windlass` command with the built-in parts.
 
 use std::process::ExitCode;
 

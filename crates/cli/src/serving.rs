@@ -1,7 +1,7 @@
-//! The note a server leaves in the data folder while it runs, so that verbs in the same place find its database.
+//! A note that a server leaves in the data folder while it runs, so that verbs in the same folder find its database.
 //!
-//! Owns the note's file: locked as long as its process lives, so a note that can be locked is of a process that is gone.
-//! Never holds a password: an address with one is noted masked, and whoever needs it has to name the database.
+//! Owns the note's file. It is locked while its process runs, so a note that can be locked is stale. Never contains a
+//! password: an address with one is masked, and the user must name the database.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Write};
@@ -19,18 +19,18 @@ const PREFIX: &str = "serving-";
 struct Note {
     process: u32,
     database: String,
-    /// The address as it is would show a password.
+    /// The full address would show a password.
     masked: bool,
 }
 
-/// Removes the note when it is dropped.
+/// Removes the note when dropped.
 pub(crate) struct Serving {
     path: PathBuf,
     _locked: File,
 }
 
 impl Serving {
-    /// A server that cannot leave its note still serves; the log says so.
+    /// A server that cannot write its note still serves, and logs it.
     pub(crate) fn begin(data: &Path, database: &Address) -> Option<Serving> {
         match record(data, database) {
             Ok(serving) => Some(serving),
@@ -44,12 +44,12 @@ impl Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        // A note that stays is seen to be of nobody.
+        // A note that stays behind is recognized as stale.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// Under its name only once it is locked and written: nobody sees it half done.
+/// Gets its final name only once it is locked and complete.
 fn record(data: &Path, database: &Address) -> io::Result<Serving> {
     std::fs::create_dir_all(data)?;
     remove_old(data)?;
@@ -64,7 +64,7 @@ fn record(data: &Path, database: &Address) -> io::Result<Serving> {
     Ok(Serving { path, _locked: file })
 }
 
-/// With a path that means the same from any folder.
+/// With an absolute path.
 fn noted(database: &Address) -> io::Result<(String, bool)> {
     Ok(match database {
         Address::Sqlite(path) => (Address::Sqlite(std::path::absolute(path)?).to_string(), false),
@@ -72,7 +72,7 @@ fn noted(database: &Address) -> io::Result<(String, bool)> {
     })
 }
 
-/// What processes that were killed left behind.
+/// Removes notes of killed processes.
 fn remove_old(data: &Path) -> io::Result<()> {
     for path in paths(data)? {
         if let Ok(file) = File::open(&path)
@@ -96,7 +96,7 @@ fn paths(data: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// The notes of those that run.
+/// The notes of running processes.
 fn notes(data: &Path) -> Vec<Note> {
     let read = |path: PathBuf| {
         let mut file = File::open(path).ok()?;
@@ -110,7 +110,7 @@ fn notes(data: &Path) -> Vec<Note> {
     paths(data).unwrap_or_default().into_iter().filter_map(read).collect()
 }
 
-/// For verbs to which nobody named a database: that of the server that runs on this data folder, if one does.
+/// For verbs without a named database: uses that of a server running on this data folder, if any.
 pub(crate) fn join(config: &mut Config) -> Result<(), Failure> {
     if !config.database.is_default {
         return Ok(());
@@ -146,16 +146,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_note_lasts_as_long_as_its_server() {
+    fn a_note_exists_as_long_as_its_server() {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("data");
         assert_eq!(notes(&data), []);
         std::fs::create_dir(&data).unwrap();
         std::fs::write(data.join("serving-1"), r#"{"process":1,"database":"sqlite:///x","masked":false}"#)
             .unwrap();
-        assert_eq!(notes(&data), [], "nobody holds it");
+        assert_eq!(notes(&data), [], "its lock is free");
         let serving = Serving::begin(&data, &Address::parse("sqlite://some.db").unwrap()).unwrap();
-        assert!(!data.join("serving-1").exists(), "what was left behind is gone");
+        assert!(!data.join("serving-1").exists(), "stale notes are removed");
         let found = notes(&data);
         assert_eq!(found.len(), 1);
         assert!(

@@ -61,7 +61,7 @@ impl fmt::Display for Rate {
 
 /// The result of a token lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grant {
+pub struct TokenGrant {
     pub granted: u32,
     /// When one more token will be available.
     pub wait: Duration,
@@ -76,7 +76,7 @@ impl Rate {
 
     /// Takes back `unspent`, then grants at most `wanted`. Over any period, the tokens granted and not returned are at
     /// most the rate's share of that period, plus [`SLACK`], plus one.
-    pub fn lease(&self, given_until: Time, now: Time, wanted: u32, unspent: u32) -> Grant {
+    pub fn lease(&self, given_until: Time, now: Time, wanted: u32, unspent: u32) -> TokenGrant {
         let horizon = now.plus(SLACK);
         // No lease goes beyond this. A later time is left over from a lower rate or a clock that ran ahead, and must
         // not delay anyone.
@@ -87,7 +87,7 @@ impl Rate {
         let most = (room * i128::from(self.tokens)).div_euclid(self.per_micros()) + 1;
         let granted = u32::try_from(most.clamp(0, i128::from(wanted))).unwrap_or(wanted);
         let until = if granted == 0 { left } else { from.saturating_add(self.cost(granted)) };
-        Grant { granted, wait: Time(until).since(horizon), given_until: Time(until) }
+        TokenGrant { granted, wait: Time(until).since(horizon), given_until: Time(until) }
     }
 
     fn per_micros(&self) -> i128 {

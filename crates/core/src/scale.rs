@@ -38,7 +38,7 @@ impl Bounds {
             [min, max].into_iter().flatten().find(|change| !matches!(change, Live::Set(Some(_))))
         {
             if low.is_some() || high.is_some() {
-                let rule = "cannot be set while the other bound is removed or goes back to the configuration";
+                let rule = "cannot be set while the other bound is removed or reset";
                 let field = if low.is_some() { "concurrency_min" } else { "concurrency_max" };
                 return Err((field, rule.to_owned()));
             }

@@ -199,16 +199,16 @@ async fn read_body(
     // This also keeps foreign web pages from writing: a browser asks for permission before it sends JSON to another
     // origin.
     if !fits(kind, declared.media) {
-        let said = if kind.is_empty() { "nothing".to_owned() } else { format!("`{}`", shown(kind)) };
+        let given = if kind.is_empty() { "nothing".to_owned() } else { format!("`{}`", shown(kind)) };
         return Err(Problem::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "unsupported_media_type",
             "The body has an unsupported content type",
-            format!("Content-Type says {said}; send `Content-Type: {}`", declared.media.name()),
+            format!("Content-Type says {given}; send `Content-Type: {}`", declared.media.name()),
         ));
     }
-    let said = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    if said.is_some_and(|length| length > limit as u64) {
+    let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    if length.is_some_and(|length| length > limit as u64) {
         drain(&mut body).await;
         return Err(Problem::too_large(limit));
     }

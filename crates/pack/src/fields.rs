@@ -149,13 +149,13 @@ impl<'a> Fields<'a> {
         value: impl FnOnce(&mut Self, &'static str) -> Option<T>,
     ) -> Option<Live<Option<T>>> {
         let entry = self.entries.iter().find(|(known, _)| known == name).map(|(_, value)| value.get());
-        let said = match entry {
+        let live = match entry {
             Some("null") => Live::Set(None),
             Some(CONFIGURED_JSON) => Live::Configured,
             _ => return value(self, name).map(|value| Live::Set(Some(value))),
         };
         self.raw(name);
-        Some(said)
+        Some(live)
     }
 
     /// Money as text or number. The digits are read as written.

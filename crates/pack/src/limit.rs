@@ -16,14 +16,14 @@ impl Fields<'_> {
 
     fn limit(&mut self, limit: &'static Limit) -> Option<Live<Option<LimitValue>>> {
         let text = self.raw(limit.name)?.get();
-        let said = match (text, limit.form) {
+        let change = match (text, limit.form) {
             (CONFIGURED_JSON, _) | ("null", LimitForm::Duration) => Ok(Live::Configured),
             ("null", LimitForm::Number { .. }) if limit.lift != Lift::Never => Ok(Live::Set(None)),
             ("null", _) => return None,
             (number, LimitForm::Number { .. }) => limit.form.read(number).map(|value| Live::Set(Some(value))),
             (text, LimitForm::Duration | LimitForm::Rate) => read_text(limit, text),
         };
-        said.map_err(|rule| self.refuse(limit.name, rule + &further(limit))).ok()
+        change.map_err(|rule| self.refuse(limit.name, rule + &further(limit))).ok()
     }
 }
 
@@ -59,7 +59,7 @@ impl Object<'_> {
                 (_, Lift::Never) => "",
                 (LimitForm::Number { .. }, _) => "; null removes it",
                 (LimitForm::Duration, _) => "; `none` removes it, null resets it to the configured value",
-                (LimitForm::Rate, _) => "; `none` lifts it",
+                (LimitForm::Rate, _) => "; `none` removes it",
             };
             self.field(limit.name, schema(limit), &format!("{}{lifted}", limit.about));
         }
@@ -131,8 +131,8 @@ mod tests {
     ) -> Result<Option<Live<Option<LimitValue>>>, String> {
         let body = json!({ name: value }).to_string();
         let mut fields = Fields::read(body.as_bytes(), "").unwrap();
-        let said = fields.limits::<S>().get(name);
-        fields.end().map(|()| said).map_err(|invalid| invalid.to_string())
+        let change = fields.limits::<S>().get(name);
+        fields.end().map(|()| change).map_err(|invalid| invalid.to_string())
     }
 
     #[test]

@@ -303,16 +303,16 @@ mod tests {
 
     #[test]
     fn a_deadline_is_named_but_nothing_else_of_the_cause() {
-        let said = |source: &str| {
+        let detail = |source: &str| {
             let error = StoreError::Busy { op: "enqueue", source: source.into() };
             of_store(&error).detail
         };
-        let late = said("stopped (`database.statement_timeout`): host 10.0.0.7");
+        let late = detail("stopped (`database.statement_timeout`): host 10.0.0.7");
         assert!(
             late.starts_with("it took longer than `database.statement_timeout` allows; try again"),
             "{late}"
         );
         assert!(!late.contains("10.0.0.7"), "{late}");
-        assert!(said("deadlock").starts_with("try again"));
+        assert!(detail("deadlock").starts_with("try again"));
     }
 }

@@ -159,7 +159,7 @@ pub struct Setting {
     pub section: Section,
     pub name: &'static str,
     pub form: Form,
-    /// For people. Text that the form cannot parse, such as `none: no copies are made`, means that there is no default
+    /// For people. Text that the form cannot parse, such as `none: no backups are made`, means that there is no default
     /// value.
     pub default: &'static str,
     pub about: &'static str,
@@ -216,17 +216,17 @@ impl Setting {
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     known: Vec<Setting>,
-    said: BTreeMap<(&'static str, Option<String>, &'static str), SettingValue>,
+    values: BTreeMap<(&'static str, Option<String>, &'static str), SettingValue>,
 }
 
 impl Settings {
     pub fn new(known: Vec<Setting>) -> Settings {
-        Settings { known, said: BTreeMap::new() }
+        Settings { known, values: BTreeMap::new() }
     }
 
     /// Overrides the default of a declared key.
     pub fn set(&mut self, section: Section, name: Option<&str>, key: &'static str, value: SettingValue) {
-        self.said.insert((section.word, name.map(str::to_owned), key), value);
+        self.values.insert((section.word, name.map(str::to_owned), key), value);
     }
 
     /// Sets a key by its path, such as `packs.guestbook.most` or `entities.product.text`. `Err` is the rule that was
@@ -254,13 +254,13 @@ impl Settings {
         name: Option<&str>,
         key: &'static str,
     ) -> Option<&SettingValue> {
-        self.said.get(&(section.word, name.map(str::to_owned), key))
+        self.values.get(&(section.word, name.map(str::to_owned), key))
     }
 
     /// Names configured in a section with names.
     pub fn names(&self, section: Section) -> Vec<&str> {
         let mut names: Vec<&str> =
-            self.said.keys().filter(|at| at.0 == section.word).filter_map(|at| at.1.as_deref()).collect();
+            self.values.keys().filter(|at| at.0 == section.word).filter_map(|at| at.1.as_deref()).collect();
         names.dedup();
         names
     }

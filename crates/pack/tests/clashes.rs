@@ -56,7 +56,7 @@ impl Pack for Greedy {
 fn all_clashes_are_reported_at_once() {
     let packs: Vec<Arc<dyn Pack>> = vec![Arc::new(Greedy("one")), Arc::new(Greedy("two"))];
     let refused = Assembly::new(&packs, Settings::default(), Vec::new()).err().unwrap();
-    let told: Vec<String> =
+    let reported: Vec<String> =
         refused.problems.iter().map(|problem| format!("{}: {}", problem.field, problem.rule)).collect();
     let expected = [
         "queue `SHARED`",
@@ -77,7 +77,7 @@ fn all_clashes_are_reported_at_once() {
     ];
     let expected: Vec<String> =
         expected.iter().map(|name| format!("{name}: one and two both register it")).collect();
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
 }
 
 /// Names used by the host are taken too.

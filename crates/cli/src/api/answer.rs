@@ -1,4 +1,4 @@
-//! Reading answers of routes: fields of JSON objects, and the failures that problems become.
+//! Reads responses of routes: fields of JSON objects, and failures from problems.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use windlass_pack::StatusCode;
 use windlass_pack::api::{Api, ApiError, ApiRequest};
 use windlass_pack::verb::VerbError;
 
-use super::verbs::told;
+use super::verbs::into_failure;
 use crate::failure::{During, Failure};
 use crate::output::Output;
 
-/// What a route answered: to be read, and byte for byte as it came.
+/// A response, parsed and as the original bytes.
 pub(crate) struct Answered {
     pub(crate) value: Value,
     pub(crate) status: StatusCode,
@@ -20,7 +20,7 @@ pub(crate) struct Answered {
 }
 
 impl Answered {
-    /// As it came: numbers of any length keep their digits.
+    /// The original text: long numbers keep their digits.
     pub(crate) fn text(&self) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(&self.body)
     }
@@ -48,12 +48,12 @@ pub(crate) async fn ask(api: &dyn Api, request: ApiRequest) -> Result<Answered, 
     Ok(Answered { value, status: answer.status, body: answer.body })
 }
 
-/// Text of a field; empty where there is none.
+/// The text of a field; empty if missing.
 pub(crate) fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value[field].as_str().unwrap_or_default()
 }
 
-pub(crate) fn said(value: &Value, field: &str) -> Option<String> {
+pub(crate) fn optional_text(value: &Value, field: &str) -> Option<String> {
     value[field].as_str().map(str::to_owned)
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn number(value: &Value, field: &str) -> u64 {
     value[field].as_u64().unwrap_or_default()
 }
 
-/// A figure, or a dash where there is none.
+/// A number, or a dash if missing.
 pub(crate) fn figure(value: &Value, field: &str) -> String {
     value[field].as_u64().map_or_else(dash, |number| number.to_string())
 }
@@ -70,7 +70,7 @@ pub(crate) fn dash() -> String {
     "–".to_owned()
 }
 
-/// A time in seconds. What no clock can show is none: a server may say anything.
+/// A time in seconds. Out-of-range values count as missing, because a server may send anything.
 pub(crate) fn span(value: &Value, field: &str) -> Option<Duration> {
     let micros = value[field].as_f64().filter(|seconds| (0.0..1e12).contains(seconds))? * 1e6;
     Some(Duration::from_micros(micros.round() as u64))
@@ -94,6 +94,6 @@ pub(crate) fn texts(value: &Value, field: &str) -> Vec<String> {
 
 impl<T> During<T> for Result<T, ApiError> {
     fn during(self, what: impl Into<String>) -> Result<T, Failure> {
-        self.map_err(|error| told(VerbError::of(what, error)))
+        self.map_err(|error| into_failure(VerbError::of(what, error)))
     }
 }

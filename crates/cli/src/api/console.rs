@@ -1,4 +1,4 @@
-//! The terminal for verbs that parts bring.
+//! The terminal for verbs of parts.
 
 use serde_json::Value;
 use windlass_pack::verb::{self, Console, VerbError};
@@ -12,10 +12,10 @@ pub(crate) struct Terminal {
     pub(crate) output: Output,
 }
 
-fn told(result: Result<(), Failure>) -> Result<(), VerbError> {
+fn into_verb_result(result: Result<(), Failure>) -> Result<(), VerbError> {
     result.map_err(|failure| match failure {
-        Failure::Told(told) => told.into_verb_error(),
-        // A reader that went away is no failure of the verb; the code says how to end.
+        Failure::Reported(report) => report.into_verb_error(),
+        // A closed pipe is not a failure of the verb; the code ends it quietly.
         Failure::Pipe => VerbError { what: String::new(), why: String::new(), hint: None, code: 0 },
         Failure::Silent(code) => VerbError { what: String::new(), why: String::new(), hint: None, code },
     })
@@ -23,7 +23,7 @@ fn told(result: Result<(), Failure>) -> Result<(), VerbError> {
 
 impl Console for Terminal {
     fn line(&self, text: &str) -> Result<(), VerbError> {
-        told(self.output.line(text.split('\n').map(visible).collect::<Vec<_>>().join("\n")))
+        into_verb_result(self.output.line(text.split('\n').map(visible).collect::<Vec<_>>().join("\n")))
     }
 
     fn note(&self, text: &str) {
@@ -31,7 +31,7 @@ impl Console for Terminal {
     }
 
     fn json(&self, value: &Value) -> Result<(), VerbError> {
-        told(self.output.json(value))
+        into_verb_result(self.output.json(value))
     }
 
     fn table(&self, titles: &[&'static str], rows: Vec<Vec<String>>) -> Result<(), VerbError> {
@@ -39,7 +39,7 @@ impl Console for Terminal {
         for row in rows {
             table.row(row);
         }
-        told(table.print(&self.output))
+        into_verb_result(table.print(&self.output))
     }
 
     fn progress(&self, unit: &'static str, total: Option<u64>) -> Box<dyn verb::Progress> {

@@ -1,6 +1,6 @@
-//! The way of data verbs to the routes: in this process over the database, or on a server that was named.
+//! How data verbs reach the routes: in this process over the database, or on a server.
 //!
-//! Checks, audit and wording stand in the routes, once. A verb builds a request and shows the answer.
+//! Validation, audit and error texts are in the routes, once. A verb builds a request and shows the response.
 
 pub(crate) mod answer;
 mod console;
@@ -26,28 +26,28 @@ use remote::RemoteApi;
 pub(crate) use whom::remote;
 pub(crate) use worker::Visited;
 
-/// The name of this process in the audit.
+/// The actor of this process in the audit.
 const ACTOR: &str = "cli";
 
-/// Where a server is, and how to prove who asks.
+/// A server's address and credentials.
 #[derive(Clone)]
 pub(crate) struct Remote {
     pub(crate) server: String,
     pub(crate) token: Option<String>,
 }
 
-/// A duration as routes read it, without what people's spelling leaves out.
+/// A duration in the routes' format, without rounding for display.
 pub(crate) fn exact(duration: Duration) -> String {
     format!("{}us", duration.as_micros())
 }
 
 impl Session {
-    /// The routes over a database that is there, or on the server.
+    /// The routes over an existing database, or on the server.
     pub(crate) async fn api(&self) -> Result<Arc<dyn Api>, Failure> {
         self.routes(false).await.map(|(api, _)| api)
     }
 
-    /// The same for verbs that look something up and then change it: what they look for may only be configured yet.
+    /// For verbs that look something up and then change it: it may be configured but not stored yet.
     pub(crate) async fn acting_api(&self) -> Result<Arc<dyn Api>, Failure> {
         let (api, before) = self.routes(false).await?;
         if let Some(prepare) = before {
@@ -56,18 +56,18 @@ impl Session {
         Ok(api)
     }
 
-    /// The same for verbs that bring something: the first of them makes the database.
+    /// For verbs that add data: the first one creates the database.
     pub(crate) async fn creating_api(&self) -> Result<Arc<dyn Api>, Failure> {
         self.routes(true).await.map(|(api, _)| api)
     }
 
-    /// A worker in this process, for verbs that wait for what no server works off.
+    /// A worker in this process, for verbs that wait for jobs when no server runs them.
     pub(crate) fn work(&self) -> Option<Work> {
         let opened = self.visited.get()?.clone();
         Some(Arc::new(move || Box::pin(worker::start(opened.clone()))))
     }
 
-    /// With what has to run before a change where it is made in this process.
+    /// With the preparation to run before a local change.
     async fn routes(&self, create: bool) -> Result<(Arc<dyn Api>, Option<Preparation>), Failure> {
         if let Some(remote) = &self.remote {
             return Ok((Arc::new(RemoteApi::new(remote)?), None));

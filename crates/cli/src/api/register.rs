@@ -1,4 +1,4 @@
-//! What a verb registers before the first change it asks for in this process. A verb that only reads registers nothing.
+//! What a verb registers before its first change in this process. Read-only verbs register nothing.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use windlass_engine::{Client, EngineError};
 use windlass_http::Preparation;
 use windlass_pack::Problem;
 
-/// What this binary and its configuration know.
+/// What this binary and its configuration define.
 pub(super) struct Known {
     pub(super) client: Client,
     pub(super) queues: Vec<QueueSpec>,
@@ -28,7 +28,8 @@ pub(super) fn before_changes(known: Known) -> Preparation {
     })
 }
 
-/// Only what is missing: the figures of a running server, whose configuration this process may not have, stay as they are.
+/// Registers only what is missing. Values of a running server stay, because this process may not have its
+/// configuration.
 async fn register(known: &Known) -> Result<(), EngineError> {
     let Known { client, queues, kinds, budgets } = known;
     let (store, catalog) = (client.store(), client.refresh().await?);

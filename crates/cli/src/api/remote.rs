@@ -1,4 +1,4 @@
-//! The routes of a server.
+//! The routes of a remote server.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::Remote;
 use crate::failure::Failure;
 
 const CONNECT: Duration = Duration::from_secs(10);
-/// A route may wait a minute for a job; a bulk act may take longer than that.
+/// A route may wait a minute for a job; a bulk action may take longer.
 const ANSWER: Duration = Duration::from_secs(600);
 
 pub(super) struct RemoteApi {
@@ -35,9 +35,10 @@ impl RemoteApi {
         if let Some(token) = &mut token {
             token.set_sensitive(true);
         }
-        // A client sets TLS up whatever it speaks, and panics without a provider. One that is installed already stays.
+        // The HTTP client sets up TLS even for plain HTTP and panics without a provider. One that is already installed
+        // stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        // No redirects: a token is meant for the server that was named.
+        // No redirects: a token must only go to the named server.
         let client = Client::builder().redirect(Policy::none()).connect_timeout(CONNECT).timeout(ANSWER);
         let client = client.build().map_err(|error| Failure::new(what, error))?;
         Ok(RemoteApi { client, base, token })

@@ -1,4 +1,4 @@
-//! Verbs that parts bring: their place on the command line, and running them.
+//! Verbs of parts: adding them to the command line, and running them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -43,8 +43,8 @@ pub(crate) fn extend(mut command: Command, verbs: &[Verb]) -> Command {
 }
 
 fn about(verbs: &[&Verb]) -> String {
-    let said = verbs.iter().map(|verb| verb.noun_about).find(|about| !about.is_empty());
-    said.or(verbs.first().map(|verb| verb.about)).unwrap_or_default().to_owned()
+    let about_noun = verbs.iter().map(|verb| verb.noun_about).find(|about| !about.is_empty());
+    about_noun.or(verbs.first().map(|verb| verb.about)).unwrap_or_default().to_owned()
 }
 
 fn json_flag() -> ClapArg {
@@ -73,7 +73,7 @@ fn one(arg: &Arg) -> ClapArg {
     clap.action(if arg.many { ArgAction::Append } else { ArgAction::Set })
 }
 
-/// The verb that was typed, with its values; `None` where the noun is not a part's.
+/// The verb that was typed, with its values; `None` if the noun belongs to no part.
 pub(crate) fn chosen(verbs: &[Verb], matches: &ArgMatches) -> Option<Chosen> {
     let (noun, within) = matches.subcommand()?;
     let named = |name: &str| verbs.iter().find(|verb| verb.noun == noun && verb.name == name);
@@ -93,7 +93,7 @@ pub(crate) fn chosen(verbs: &[Verb], matches: &ArgMatches) -> Option<Chosen> {
             true if values.get_flag(arg.name) => drop(given.insert(arg.name, Vec::new())),
             true => {}
             false => {
-                // A bare noun stands for `list` and has none of its options.
+                // A bare noun means `list`, but without its options.
                 let many = values.try_get_many::<String>(arg.name).ok().flatten();
                 if let Some(many) = many {
                     given.insert(arg.name, many.cloned().collect());
@@ -104,7 +104,7 @@ pub(crate) fn chosen(verbs: &[Verb], matches: &ArgMatches) -> Option<Chosen> {
     Some(Chosen { verb: verb.clone(), values: given, json: values.get_flag("json") })
 }
 
-/// A part's verb as it was typed.
+/// A part's verb as typed.
 pub(crate) struct Chosen {
     verb: Verb,
     values: BTreeMap<&'static str, Vec<String>>,
@@ -124,13 +124,13 @@ impl Chosen {
             }
             Does::Run(run) => {
                 let console = Arc::new(Terminal { output: session.output });
-                run(VerbCall { values, json, api, console, work: session.work() }).await.map_err(told)
+                run(VerbCall { values, json, api, console, work: session.work() }).await.map_err(into_failure)
             }
         }
     }
 }
 
-pub(crate) fn told(error: VerbError) -> Failure {
+pub(crate) fn into_failure(error: VerbError) -> Failure {
     if error.what.is_empty() {
         return if error.code == 0 { Failure::Pipe } else { Failure::Silent(error.code) };
     }
@@ -181,7 +181,7 @@ fn field(arg: &Arg, given: &[String]) -> Value {
     }
 }
 
-/// A list as a table, one object as a line for each column; all of it with `--json`.
+/// A list as a table, an object as one line per column; everything with `--json`.
 pub(crate) fn show(
     output: &Output,
     answer: &Value,

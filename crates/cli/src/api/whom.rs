@@ -1,4 +1,4 @@
-//! Whom a verb asks: a server that was named, or the database itself.
+//! Which target a verb uses: a named server, or the database itself.
 
 use super::Remote;
 use crate::args::{Typed, Verb, What};
@@ -9,14 +9,14 @@ use crate::output::Output;
 /// Names a server for data verbs.
 const VARIABLE: &str = "WINDLASS_SERVER";
 
-/// What a verb makes of a server.
+/// How a verb treats a server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// Its routes answer as well as those of this process.
+    /// Calls the routes of the server instead of those of this process.
     Asks,
-    /// It is about this process, which cannot be taken for another: a variable of the shell does no harm.
+    /// Is about this process only; the variable is ignored.
     Stays,
-    /// It changes or copies the database it finds, which must not be another one than is meant.
+    /// Changes or copies the database directly, and must not do so to the wrong one.
     Opens,
 }
 
@@ -30,7 +30,7 @@ fn way(what: &What) -> Way {
     }
 }
 
-/// The server to ask. Verbs that work on the database itself cannot be sent there, and say so.
+/// The server to call. Verbs that work on the database itself refuse one.
 pub(crate) fn remote(
     typed: &Typed,
     environment: &Environment,
@@ -56,7 +56,7 @@ pub(crate) fn remote(
         (Way::Opens | Way::Stays, None, _) => Ok(None),
         (Way::Asks, Some(_), _) if named => {
             let why = "--server and --database name two places";
-            Err(Failure::usage("it is not clear whom to ask", why).hint("give one of them"))
+            Err(Failure::usage("the target is ambiguous", why).hint("give one of them"))
         }
         (Way::Asks, ..) => {
             let server = flag.or(variable.filter(|_| !named));

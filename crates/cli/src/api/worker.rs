@@ -1,4 +1,4 @@
-//! A worker beside a verb that waits.
+//! A worker for a verb that waits.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use windlass_engine::{Client, Handlers, Worker, WorkerHandle, WorkerOptions};
 use windlass_pack::verb::{VerbError, Working};
 
-/// The client of a verb and what this binary can run.
+/// The client of a verb and the handlers of this binary.
 pub(crate) type Visited = (Client, Arc<Handlers>);
 
 struct Here(WorkerHandle);

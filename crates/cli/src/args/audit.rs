@@ -6,8 +6,8 @@ use super::{Json, Paging};
 
 #[derive(Args)]
 #[command(after_help = "Examples:\n  windlass audit\n  windlass audit list --limit 10 --json\n\n\
-    Kept is every act of an operator, with what differs: live limits, jobs and dead letters, schedules, workflows,\n\
-    types, budgets, clean-up, and what parts declare. `--act job` means every act on a job.")]
+    Every action of an operator is recorded, with what changed: live limits, jobs and dead letters, schedules, workflows,\n\
+    types, budgets, cleanup, and what parts declare. `--act job` matches every action on a job.")]
 pub(crate) struct Audit {
     #[command(subcommand)]
     pub(crate) verb: Option<AuditVerb>,
@@ -17,25 +17,25 @@ pub(crate) struct Audit {
 
 #[derive(Subcommand)]
 pub(crate) enum AuditVerb {
-    /// Acts, newest first (also without a verb)
+    /// Audit records, newest first (also without a verb)
     List(ListAudit),
 }
 
 #[derive(Args)]
 pub(crate) struct ListAudit {
-    /// Only acts of this actor
+    /// Only actions of this actor
     #[arg(long, value_name = "WHO")]
     pub(crate) actor: Option<String>,
-    /// Only this act, such as job.cancel, or every act of a family: job
+    /// Only this action, such as job.cancel, or all actions with a prefix: job
     #[arg(long, value_name = "ACT")]
     pub(crate) act: Option<String>,
-    /// Only acts on this subject, such as queue/LOW
+    /// Only actions on this subject, such as queue/LOW
     #[arg(long, value_name = "SUBJECT")]
     pub(crate) subject: Option<String>,
-    /// Only acts at this time or later
+    /// Only actions at this time or later
     #[arg(long, value_name = "TIME")]
     pub(crate) from: Option<String>,
-    /// Only acts before this time
+    /// Only actions before this time
     #[arg(long, value_name = "TIME")]
     pub(crate) to: Option<String>,
     #[command(flatten)]

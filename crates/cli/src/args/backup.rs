@@ -1,4 +1,4 @@
-//! `backup` and `restore`: how they are spelled.
+//! Arguments of `backup` and `restore`.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use super::{Json, examples};
 pub(crate) struct Backup {
     #[command(subcommand)]
     pub(crate) verb: Option<BackupVerb>,
-    /// The file to write, which must not be there yet; without it the copies are listed
+    /// The file to write, which must not exist; without it, backups are listed
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
     #[command(flatten)]
@@ -19,7 +19,7 @@ pub(crate) struct Backup {
 }
 
 impl Backup {
-    /// Only looks at what the database remembers.
+    /// Whether it only lists backups.
     pub(crate) fn is_list(&self) -> bool {
         match (&self.verb, &self.file) {
             (Some(BackupVerb::List(_)), _) | (None, None) => true,
@@ -30,21 +30,21 @@ impl Backup {
 
 #[derive(Subcommand)]
 pub(crate) enum BackupVerb {
-    /// Restore a copy to scratch and compare every table
+    /// Restore a backup to a scratch database and compare every table
     Verify {
-        /// The file to look at
+        /// The file to verify
         #[arg(value_name = "FILE")]
         file: PathBuf,
         #[command(flatten)]
         json: Json,
     },
-    /// The copies made of this database, newest first (also without a verb)
+    /// Backups of this database, newest first (also without a verb)
     List(Json),
 }
 
 #[derive(Args)]
 pub(crate) struct Restore {
-    /// A file that `backup` wrote
+    /// A file written by `backup`
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     #[command(flatten)]

@@ -9,8 +9,8 @@ use super::Json;
 #[derive(Args)]
 #[command(after_help = "Examples:\n  windlass budgets\n  windlass budgets history ai --months 3\n  \
     windlass budgets set ai --limit 750.00\n  windlass budgets set ai --tokens none\n  windlass budgets reset ai\n\n\
-    Budgets are described under [budgets.NAME] in windlass.toml. A changed limit holds for one month.\n\
-    Jobs that wait for the next one go on at once with\n\
+    Budgets are configured under [budgets.NAME] in windlass.toml. A changed limit applies to one month.\n\
+    To continue jobs that wait for the next month at once, run\n\
     `windlass jobs retry --kind KIND --state scheduled --yes`.")]
 pub(crate) struct Budgets {
     #[command(subcommand)]
@@ -21,38 +21,38 @@ pub(crate) struct Budgets {
 
 #[derive(Subcommand)]
 pub(crate) enum BudgetsVerb {
-    /// State, used and limit of this month, and what the money went to (also without a verb)
+    /// State, usage and limit of this month, and costs (also without a verb)
     List(Json),
-    /// The months of a budget that have figures, and those ahead whose limits were set; newest first
+    /// Months of a budget with figures, and future ones with live limits; newest first
     History {
         /// Name of the budget
         #[arg(value_name = "NAME")]
         name: String,
-        /// How far back, this month included
+        /// How many months, including this one
         #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=120))]
         months: u32,
         #[command(flatten)]
         json: Json,
     },
-    /// Change the limits of one month, at once
+    /// Change the limits of one month, effective at once
     #[command(group = clap::ArgGroup::new("change").required(true).multiple(true))]
     Set {
         /// Name of the budget
         #[arg(value_name = "NAME")]
         name: String,
-        /// Money, such as 750.00; none takes the limit away, configured gives it back to the configuration
+        /// Money, such as 750.00; none removes the limit, configured resets it to the configured one
         #[arg(long, group = "change", value_name = "AMOUNT", value_parser = amount, allow_hyphen_values = true)]
         limit: Option<Live<Option<Amount>>>,
         /// Tokens, input and output together; or none, or configured
         #[arg(long, group = "change", value_name = "N", value_parser = tokens)]
         tokens: Option<Live<Option<u64>>>,
-        /// This month or one ahead, such as 2026-11 [default: this month]
+        /// This month or a future one, such as 2026-11 [default: this month]
         #[arg(long, value_name = "MONTH", value_parser = month)]
         month: Option<Month>,
         #[command(flatten)]
         json: Json,
     },
-    /// Forget what this month has used; calls under way stay reserved
+    /// Set this month's usage to zero; running calls stay reserved
     Reset {
         /// Name of the budget
         #[arg(value_name = "NAME")]

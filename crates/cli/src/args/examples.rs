@@ -1,4 +1,4 @@
-//! The examples below each verb's help. A test reads every line as the command line would.
+//! The examples below each verb's help. A test parses every line.
 
 pub(super) const TOP: &str = "Try it:
   windlass demo
@@ -84,21 +84,21 @@ pub(super) const BACKUP: &str = "Examples:
   windlass backup verify shop.backup
   windlass backup list --json
 
-The copy is of one moment, however long it takes and whoever writes meanwhile. It restores into either
-database. `[backup]` in the configuration makes and verifies copies on a schedule.";
+The backup is a snapshot of one moment, even if it takes long and others write meanwhile. It restores into either
+database. `[backup]` in the configuration makes and verifies backups on a schedule.";
 
 pub(super) const RESTORE: &str = "Examples:
   windlass restore shop.backup --database sqlite://shop.db
   windlass restore shop.backup --database postgres://me@localhost/shop
 
-The database has to be empty: nothing is ever overwritten. A new one is made, with its schema. Jobs that
-were running when the copy was made wait again.";
+The database must be empty: nothing is ever overwritten. A new one is created, with its schema. Jobs that
+were running at the time of the backup are waiting again.";
 
 pub(super) const DOCTOR: &str = "Examples:
   windlass doctor
   windlass doctor --json --database postgres://me@localhost/shop
 
-Exit code 1 when there is something to mend.";
+Exit code 1 if there are problems.";
 
 pub(super) const CONFIG: &str = "Examples:
   windlass config show

@@ -1,4 +1,4 @@
-//! Options of `queues set` and `kinds set`: one for each limit of the table in `core::limit`.
+//! Options of `queues set` and `kinds set`, one per limit in `core::limit`.
 
 use std::marker::PhantomData;
 
@@ -6,9 +6,9 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use windlass_core::limit::{Lift, Limit, LimitForm, LimitValue, Limited, LiveChanges, NONE};
 use windlass_core::store::{CONFIGURED, Live};
 
-/// What was said of the limits of a queue or a kind. At least one is needed: all are in the group `change`.
+/// Changed limits of a queue or kind. At least one is required: all are in the group `change`.
 pub(crate) struct LimitArgs<S> {
-    pub(crate) said: LiveChanges,
+    pub(crate) changes: LiveChanges,
     of: PhantomData<S>,
 }
 
@@ -24,11 +24,11 @@ impl<S: Limited> Args for LimitArgs<S> {
 
 impl<S: Limited> FromArgMatches for LimitArgs<S> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<LimitArgs<S>, clap::Error> {
-        let said = |limit: &'static Limit| {
+        let change = |limit: &'static Limit| {
             let live = matches.get_one::<Live<Option<LimitValue>>>(limit.name)?;
             Some((limit.name, *live))
         };
-        Ok(LimitArgs { said: S::limits().filter_map(said).collect(), of: PhantomData })
+        Ok(LimitArgs { changes: S::limits().filter_map(change).collect(), of: PhantomData })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -53,7 +53,7 @@ fn option(limit: &'static Limit) -> Arg {
         .allow_negative_numbers(true)
 }
 
-/// Every limit of the table has its configuration key, its field over HTTP, its option and its line of the page.
+/// Every limit has a configuration key, an HTTP field, an option and a row in docs/limits.md.
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -66,10 +66,10 @@ mod tests {
     use crate::config::Keys;
 
     const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/limits.md");
-    const HEAD: &str = "| limit | of | counted over | value | said in | changed live | meaning |\n\
+    const HEAD: &str = "| limit | of | counted over | value | configured as | changed live | meaning |\n\
         |---|---|---|---|---|---|---|\n";
 
-    /// Where the limits of queues or kinds are said.
+    /// Where limits of queues or kinds are set.
     struct Place {
         noun: &'static str,
         key: &'static str,
@@ -116,8 +116,11 @@ mod tests {
                 "no option --{option}"
             );
             let shown = limit.shown_name();
-            let [said, seen] = place.bodies;
-            assert!(field(said, limit.name) && field(seen, &shown), "{path} is no field of {said} or {seen}");
+            let [request, response] = place.bodies;
+            assert!(
+                field(request, limit.name) && field(response, &shown),
+                "{path} is no field of {request} or {response}"
+            );
             rows.push(row(limit, place, &key.form.to_string()));
         }
         rows
@@ -137,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn every_limit_is_a_key_a_field_an_option_and_a_line_of_the_page() {
+    fn every_limit_is_a_key_a_field_an_option_and_a_row_of_the_documentation() {
         let document = document();
         let mut table = HEAD.to_owned();
         table.extend(check::<QueueSpec>(&QUEUES, &document));

@@ -1,4 +1,4 @@
-//! What `queues` and `kinds` take: the nouns of the registry, whose limits an operator changes live.
+//! Arguments of `queues` and `kinds`, whose limits operators change live.
 
 use clap::{Args, Subcommand};
 use windlass_core::{KindSpec, QueueSpec};
@@ -18,11 +18,11 @@ pub(crate) struct Queues {
 pub(crate) enum QueuesVerb {
     /// Depth, running, oldest age, P95 against SLA (also without a verb)
     List(Json),
-    /// Start no more jobs; those that run go on
+    /// Start no more jobs; running ones continue
     Pause(QueueNames),
     /// Start jobs again
     Resume(QueueNames),
-    /// Change limits at once, for every worker; configured goes back to what the configuration says
+    /// Change limits at once, for every worker; configured resets one to its configured value
     #[command(group = clap::ArgGroup::new("change").required(true).multiple(true))]
     Set {
         /// Name of the queue, in any case
@@ -47,7 +47,7 @@ pub(crate) struct Kinds {
 pub(crate) enum KindsVerb {
     /// Queue, attempts, timeout and limits (also without a verb)
     List(Json),
-    /// Change limits at once, for every worker; configured goes back to what the configuration says
+    /// Change limits at once, for every worker; configured resets one to its configured value
     #[command(group = clap::ArgGroup::new("change").required(true).multiple(true))]
     Set {
         /// Name of the kind

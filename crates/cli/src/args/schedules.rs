@@ -28,19 +28,19 @@ pub(crate) struct Schedules {
 
 #[derive(Subcommand)]
 pub(crate) enum SchedulesVerb {
-    /// Every schedule: next tick, last tick, missed, paused (also without a verb)
+    /// All schedules: next tick, last tick, missed, paused (also without a verb)
     List(Json),
     /// One schedule and its next ticks
     Show(OneSchedule),
-    /// Add a schedule, or describe one anew: it keeps its last tick
+    /// Create or replace a schedule; it keeps its last tick
     Put(Box<PutSchedule>),
-    /// Take schedules away; their jobs stay
+    /// Delete schedules; their jobs stay
     Delete(ScheduleNames),
-    /// Enqueue one job of a schedule now; its ticks go on as if nothing had happened
+    /// Enqueue one job of a schedule now, without affecting its ticks
     Run(RunSchedule),
-    /// No tick until it is resumed
+    /// Stop ticking until resumed
     Pause(ScheduleNames),
-    /// Tick again; what was missed is made up for by the schedule's policy
+    /// Tick again; missed ticks are handled by the misfire policy
     Resume(ScheduleNames),
     /// The next ticks of an expression
     Next(NextTicks),
@@ -53,10 +53,10 @@ pub(crate) struct OneSchedule {
     /// Name of the schedule
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
-    /// How many of its next ticks [default: 5]
+    /// Number of next ticks [default: 5]
     #[arg(short, value_name = "N", allow_negative_numbers = true)]
     pub(crate) n: Option<i64>,
-    /// Ticks after this time, also of a paused one [default: those to come]
+    /// Ticks after this time, even if paused [default: upcoming ones]
     #[arg(long, value_name = "TIME", value_parser = time_of)]
     pub(crate) from: Option<Time>,
     #[command(flatten)]
@@ -111,9 +111,9 @@ const OF_A_FILE: [&str; 15] = [
     expr = \"*/5 * * * *\"\n  \
     calendar = \"NYSE\"                 # or one of [calendars.NAME], written as for\n  \
     during = [\"open\"]                 # `schedules calendar --file`\n\n\
-    It may hold every field of PUT /v1/schedules/{name}.\n\n\
-    Ticks that nobody was there for: skip drops them, once makes the latest stand for\n\
-    all of them, all makes up for at most --catch-up of them; the rest is counted.")]
+    It may contain every field of PUT /v1/schedules/{name}.\n\n\
+    Ticks that passed while no process was running: skip drops them, once enqueues only\n\
+    the latest, all enqueues at most --catch-up of them; the rest is counted as missed.")]
 pub(crate) struct PutSchedule {
     /// At most 55 of A-Z a-z 0-9 _ - . :, not beginning with windlass-
     #[arg(value_name = "NAME")]
@@ -121,49 +121,49 @@ pub(crate) struct PutSchedule {
     /// Kind of its jobs; `windlass kinds` lists them
     #[arg(long, value_name = "KIND", required_unless_present = "file")]
     pub(crate) kind: Option<String>,
-    /// Five fields, six with seconds first, or @daily and its kin
+    /// Five fields, six with seconds first, or a macro such as @daily
     #[arg(long, value_name = "EXPR", conflicts_with = "every")]
     pub(crate) cron: Option<String>,
-    /// A steady interval, counted from the schedule's making
+    /// A fixed interval, counted from the creation of the schedule
     #[arg(long, value_name = "DURATION")]
     pub(crate) every: Option<String>,
     /// IANA name of the time zone [default: the calendar's, else UTC]
     #[arg(long, value_name = "ZONE")]
     pub(crate) zone: Option<String>,
-    /// Only while it is open: NYSE, or a .toml file, which is stored with the schedule
+    /// Only while this calendar is open: NYSE, or a .toml file, which is stored with the schedule
     #[arg(long, value_name = "NAME|FILE.toml")]
     pub(crate) calendar: Option<String>,
-    /// In these phases of the calendar instead: open, after_hours, day_off; several with commas
+    /// Other phases of the calendar: open, after_hours, day_off; several with commas
     #[arg(long, value_name = "PHASE", value_delimiter = ',', requires = "calendar", value_parser = phase)]
     pub(crate) during: Vec<Phase>,
     /// JSON text, @FILE, or - for standard input [default: {}]
     #[arg(long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
     pub(crate) payload: Option<String>,
-    /// Ticks that nobody was there for: skip, once or all [default: once]
+    /// Ticks that passed while no process was running: skip, once or all [default: once]
     #[arg(long, value_name = "POLICY", value_parser = misfire)]
     pub(crate) misfire: Option<Misfire>,
-    /// Most ticks made up for at once under all [default: 100]
+    /// Most ticks caught up at once under all [default: 100]
     #[arg(long, value_name = "N")]
     pub(crate) catch_up: Option<u32>,
     /// 0 (most urgent) to 10
     #[arg(long, allow_negative_numbers = true)]
     pub(crate) priority: Option<i64>,
-    /// All runs, the first included
+    /// All runs, including the first
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) max_attempts: Option<i64>,
     /// How long one run may take
     #[arg(long, value_name = "DURATION", value_parser = duration_of, allow_hyphen_values = true)]
     pub(crate) timeout: Option<Duration>,
-    /// A tick that finds a job of this key waiting or running adds none
+    /// A tick that finds a job with this key waiting or running adds none
     #[arg(long, value_name = "KEY")]
     pub(crate) unique_key: Option<String>,
-    /// Jobs with the same key belong together
+    /// Jobs of a kind with the same key share a lane
     #[arg(long, value_name = "KEY")]
     pub(crate) concurrency_key: Option<String>,
     /// A word to find its jobs by; may be repeated
     #[arg(long, value_name = "WORD")]
     pub(crate) tag: Vec<String>,
-    /// The whole description from a file
+    /// The whole schedule from a file
     #[arg(long, value_name = "FILE.toml", conflicts_with_all = OF_A_FILE)]
     pub(crate) file: Option<String>,
     #[command(flatten)]
@@ -174,14 +174,14 @@ pub(crate) struct PutSchedule {
 #[command(after_help = "An expression has five fields (minute, hour, day of month, month, day of week),\n\
     or six with seconds first, or is @hourly, @daily, @weekly, @monthly, @yearly,\n\
     or an interval: every 90s, @every PT5M.\n\n\
-    With - each line of standard input is an object {expr, zone, from, n}; what it\n\
-    does not say is taken from the options. Each is answered on one line,\n\
+    With - each line of standard input is an object {expr, zone, from, n}; missing\n\
+    fields are taken from the options. Each is answered on one line,\n\
     {\"ticks\": […]} or {\"error\": …}; one error makes the exit code 1.")]
 pub(crate) struct NextTicks {
     /// The expression, or - for lines of JSON
     #[arg(value_name = "EXPR", required_unless_present = "file")]
     pub(crate) expr: Option<String>,
-    /// A schedule as `schedules put --file` takes it; nothing is stored
+    /// A schedule in the format of `schedules put --file`; nothing is stored
     #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["expr", "zone"])]
     pub(crate) file: Option<String>,
     /// IANA name of the time zone
@@ -190,7 +190,7 @@ pub(crate) struct NextTicks {
     /// Ticks after this time; intervals count from it [default: now]
     #[arg(long, value_name = "TIME", value_parser = time_of)]
     pub(crate) from: Option<Time>,
-    /// How many
+    /// Number of ticks
     #[arg(short, value_name = "N", default_value_t = 5, allow_negative_numbers = true)]
     pub(crate) n: i64,
     #[command(flatten)]
@@ -211,10 +211,10 @@ pub(crate) struct CalendarAt {
     /// NYSE, the path of a .toml file, or - for lines of JSON
     #[arg(value_name = "NAME", required_unless_present = "file")]
     pub(crate) name: Option<String>,
-    /// One of your own
+    /// Your own calendar
     #[arg(long, value_name = "FILE.toml", conflicts_with = "name")]
     pub(crate) file: Option<String>,
-    /// When [default: now]
+    /// At this time [default: now]
     #[arg(long, value_name = "TIME", value_parser = time_of)]
     pub(crate) at: Option<Time>,
     #[command(flatten)]

@@ -1,23 +1,24 @@
-//! Which verbs offer `--server`: those that can follow it.
+//! Which verbs offer `--server`.
 
 use clap::{Arg, Command};
 
-/// Verbs that work on a database or a process of this machine.
+/// Verbs that work on a database or process of this machine.
 const DIRECT: [&str; 7] = ["serve", "worker", "demo", "migrate", "restore", "bench", "config"];
 
-/// Takes `--server` out of the help of verbs that refuse it. It is still read there, to be refused with the reason.
+/// Hides `--server` in the help of verbs that refuse it. It is still parsed there, so that the error can give the
+/// reason.
 pub(super) fn offered(mut command: Command) -> Command {
     for noun in DIRECT {
         command = command.mut_subcommand(noun, |noun| every(noun, &hidden()));
     }
     command.mut_subcommand("backup", |backup| {
-        let of_list = "Without a file, and of `list`: ask this server for its copies; also WINDLASS_SERVER";
+        let of_list = "Without a file, and for `list`: list the backups of this server; also WINDLASS_SERVER";
         let backup = backup.mut_subcommand("verify", |verify| verify.arg(hidden()));
         backup.arg(hidden().hide(false).help(of_list))
     })
 }
 
-/// A verb that has the option already is not given that of the command.
+/// A verb that already has the option does not get the global one.
 fn hidden() -> Arg {
     Arg::new("server").long("server").global(true).value_name("URL").help_heading("Everywhere").hide(true)
 }

@@ -1,4 +1,4 @@
-//! Shapes of single arguments, and what is said about one that has another shape.
+//! Parsers of single arguments, and their errors.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ pub(super) fn duration_of(text: &str) -> Result<Duration, String> {
     duration::parse(text).map_err(|error| error.to_string())
 }
 
-/// Checked here so that a bad one is wrong usage; the configuration reads it again.
+/// Checked here so that a bad value is wrong usage; the configuration parses it again.
 pub(super) fn lease(text: &str) -> Result<String, String> {
     duration_of(text).map(|_| text.to_owned())
 }
@@ -39,13 +39,13 @@ pub(super) fn entity(text: &str) -> Result<EntityRef, String> {
     }
 }
 
-/// A bare number is seconds here, as in `Prefer: wait=N`.
+/// A bare number means seconds, as in `Prefer: wait=N`.
 pub(super) fn patience(text: &str) -> Result<Duration, String> {
     match text.parse::<u32>() {
         Ok(seconds) => Ok(Duration::from_secs(seconds.into())),
         Err(_) => duration_of(text).map_err(|_| {
             format!(
-                "`{}` is not a number of seconds; name what is to be run before --wait",
+                "`{}` is not a number of seconds; put what to run before --wait",
                 windlass_core::input::shown(text)
             )
         }),

@@ -27,17 +27,17 @@ pub(crate) enum WorkflowsVerb {
     List(ListWorkflows),
     /// One workflow as a graph of its jobs
     Show(OneWorkflow),
-    /// Cancel what has not ended; workers of running jobs are asked to stop
+    /// Cancel all jobs that have not ended; workers of running ones are asked to stop
     Cancel(OneWorkflow),
-    /// Run again what failed, died or was cancelled; completed jobs stay
+    /// Retry all jobs that failed, died or were cancelled
     Retry(OneWorkflow),
-    /// Enqueue the workflow of a file, all of it or nothing
+    /// Enqueue the workflow in a file, all or nothing
     #[command(after_help = "A file is the object of POST /v1/workflows:\n\n  \
         {\"name\": \"order\", \"on_failure\": \"compensate\", \"jobs\": [\n    \
         {\"name\": \"charge\", \"kind\": \"CHARGE\", \"compensate\": {\"kind\": \"REFUND\"}},\n    \
         {\"name\": \"ship\", \"kind\": \"SHIP\", \"after\": [\"charge\"]}]}\n\n\
-        on_failure: stop cancels what comes after a failed job, continue runs it all the\n\
-        same, compensate stops and then undoes completed jobs from the end.\n\n\
+        on_failure: stop cancels what comes after a failed job, continue runs it\n\
+        anyway, compensate stops and then undoes completed jobs from the end.\n\n\
         With --wait it exits with 1 unless the workflow ends as completed.\n\n\
         Examples:\n  \
         windlass workflows run examples/order.json\n  \
@@ -71,7 +71,7 @@ pub(crate) struct RunWorkflow {
     /// JSON, or - for standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: String,
-    /// Wait until the workflow has ended, at most SECONDS if they are given
+    /// Wait until the workflow has ended, at most SECONDS if given
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, value_parser = patience)]
     pub(crate) wait: Option<Option<Duration>>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `audit list`: what operators did.
+//! `audit list`.
 
 use serde_json::Value;
 use windlass_pack::api::ApiRequest;
@@ -17,7 +17,7 @@ pub(crate) async fn run(session: &Session, args: Audit) -> Result<(), Failure> {
         None => args.list,
     };
     let ListAudit { actor, act, subject, from, to, paging, json } = list;
-    let asked = [&actor, &act, &subject, &from, &to].iter().any(|said| said.is_some());
+    let asked = [&actor, &act, &subject, &from, &to].iter().any(|condition| condition.is_some());
     let api = session.api().await?;
     let request = paging.of(ApiRequest::get("/v1/audit", &[]));
     let request = request.query("actor", actor).query("act", act).query("subject", subject);
@@ -57,6 +57,6 @@ fn fields(fields: &Value) -> String {
         other => other.to_string(),
     };
     let each = fields.as_object().into_iter().flatten();
-    let each: Vec<String> = each.map(|(name, said)| format!("{name} {}", value(said))).collect();
+    let each: Vec<String> = each.map(|(name, field)| format!("{name} {}", value(field))).collect();
     if each.is_empty() { dash() } else { each.join(", ") }
 }

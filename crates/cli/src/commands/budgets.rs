@@ -13,7 +13,7 @@ use crate::failure::{During, Failure};
 use crate::output::table::Table;
 use crate::output::visible;
 
-/// Rows of costs per budget that a person gets to see; `--json` has more.
+/// Cost rows shown per budget; `--json` has more.
 const COSTS: usize = 5;
 const MISSING: &str = "nothing was changed; describe budgets under [budgets.NAME] in windlass.toml";
 
@@ -28,15 +28,16 @@ pub(crate) async fn run(session: &Session, args: Budgets) -> Result<(), Failure>
         BudgetsVerb::History { name, months, json } => {
             let request =
                 ApiRequest::get("/v1/budgets/{name}/history", &[&name]).query("months", Some(months));
-            let answer = told(ask(api.as_ref(), request).await, "cannot read the months")?;
+            let answer = with_hint(ask(api.as_ref(), request).await, "cannot read the months")?;
             match json.json {
                 true => answer.print(&session.output),
                 false => table(session, &["month"], items(&answer.value)),
             }
         }
         BudgetsVerb::Set { name, limit, tokens, month, json } => {
-            let limit = limit.map(|limit| said(limit.map(|amount| amount.map(|amount| amount.to_string()))));
-            let fields = [("limit", limit), ("tokens", tokens.map(said))];
+            let limit =
+                limit.map(|limit| live_json(limit.map(|amount| amount.map(|amount| amount.to_string()))));
+            let fields = [("limit", limit), ("tokens", tokens.map(live_json))];
             let change: Map<String, Value> =
                 fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
             let change = Value::Object(change);
@@ -49,15 +50,15 @@ pub(crate) async fn run(session: &Session, args: Budgets) -> Result<(), Failure>
 }
 
 /// A live value as the routes read it.
-fn said<T: serde::Serialize>(live: Live<T>) -> Value {
+fn live_json<T: serde::Serialize>(live: Live<T>) -> Value {
     match live {
         Live::Configured => json!(CONFIGURED),
         Live::Set(value) => json!(value),
     }
 }
 
-/// A budget that is not there is to be described first.
-fn told(answer: Result<Answered, ApiError>, what: &str) -> Result<Answered, Failure> {
+/// Adds a hint for a missing budget: configure it first.
+fn with_hint(answer: Result<Answered, ApiError>, what: &str) -> Result<Answered, Failure> {
     let missing =
         matches!(&answer, Err(ApiError::Refused { status, .. }) if *status == StatusCode::NOT_FOUND);
     answer.during(what).map_err(|failure| if missing { failure.hint(MISSING) } else { failure })
@@ -101,7 +102,7 @@ fn costs(session: &Session, budget: &str, dimension: &'static str, costs: &[Valu
     table.print(&session.output)
 }
 
-/// One line per budget or month.
+/// One row per budget or month.
 fn table(session: &Session, first: &[&'static str], months: &[Value]) -> Result<(), Failure> {
     let figures =
         ["state", ">used %", ">settled", ">reserved", ">limit", "currency", ">tokens", ">token limit"];
@@ -137,7 +138,7 @@ async fn change_month(
         None => this_month(api, name).await?,
     };
     let request = ApiRequest::new(Method::PATCH, "/v1/budgets/{name}/{month}", &[name, &month]).json(change);
-    let changed = told(ask(api, request).await, &format!("cannot change {name}"));
+    let changed = with_hint(ask(api, request).await, &format!("cannot change {name}"));
     let changed = changed.map_err(|failure| failure.failed().unchanged())?;
     match json {
         true => changed.print(&session.output),
@@ -145,13 +146,13 @@ async fn change_month(
     }
 }
 
-/// By the clock that the budget counts by. The history of one that is not there is refused in the route's words.
+/// The current month by the database clock. The route refuses an unknown budget.
 async fn this_month(api: &dyn Api, name: &str) -> Result<String, Failure> {
     let what = "cannot read the budgets";
     let budgets = api.call(ApiRequest::get("/v1/budgets", &[])).await.during(what)?;
     if let Some(budget) = items(&budgets).iter().find(|budget| text(budget, "name") == name) {
         return Ok(text(budget, "month").to_owned());
     }
-    told(ask(api, ApiRequest::get("/v1/budgets/{name}/history", &[name])).await, what)?;
-    Err(Failure::new(what, "it has only just come to be").hint("try again"))
+    with_hint(ask(api, ApiRequest::get("/v1/budgets/{name}/history", &[name])).await, what)?;
+    Err(Failure::new(what, "it was only just created").hint("try again"))
 }

@@ -1,4 +1,4 @@
-//! `cleanup list|run`: what retention removes, on request and with a look first.
+//! `cleanup list|run`: removes data past its retention time.
 
 use serde_json::{Value, json};
 use windlass_pack::api::ApiRequest;

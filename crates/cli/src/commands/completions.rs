@@ -6,7 +6,7 @@ use crate::args::command;
 use crate::failure::{During, Failure};
 
 pub(crate) fn run(shell: Shell) -> Result<(), Failure> {
-    // Into memory first: the generator panics when it cannot write.
+    // Into memory first, because the generator panics if it cannot write.
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command(), "windlass", &mut script);
     std::io::Write::write_all(&mut std::io::stdout().lock(), &script).during("cannot write the script")

@@ -19,7 +19,7 @@ use crate::output::table::Table;
 #[derive(Serialize)]
 struct Listed<'a> {
     items: Vec<Item<'a>>,
-    /// What an operator set live and the configuration does not say.
+    /// Live values that override the configuration.
     live: Vec<LiveItem<'a>>,
 }
 
@@ -62,7 +62,7 @@ pub(crate) async fn show(session: &Session, json: bool) -> Result<(), Failure> {
     table.print(output)
 }
 
-/// The configuration is shown whether or not there is a database to ask.
+/// The configuration is shown even if there is no database.
 async fn live(session: &Session) -> Vec<Value> {
     if let Address::Sqlite(path) = &session.config.database.address
         && !path.exists()
@@ -76,9 +76,7 @@ async fn live(session: &Session) -> Vec<Value> {
     match read.await {
         Ok(live) => items(&live).to_vec(),
         Err(failure) => {
-            session
-                .output
-                .note(format_args!("what was set live is not shown: {}", failure.text(false).trim()));
+            session.output.note(format_args!("live values are not shown: {}", failure.text(false).trim()));
             Vec::new()
         }
     }
@@ -86,7 +84,7 @@ async fn live(session: &Session) -> Vec<Value> {
 
 pub(crate) fn init(file: &Path, keys: &Keys, output: &Output) -> Result<(), Failure> {
     let what = format!("cannot write {}", file.display());
-    // `create_new` decides and creates in one step: a file that appears meanwhile is not overwritten.
+    // `create_new` checks and creates in one step, so a file that appears meanwhile is not overwritten.
     let mut created = match OpenOptions::new().write(true).create_new(true).open(file) {
         Ok(created) => created,
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {

@@ -1,4 +1,4 @@
-//! `dead-letters list|show|replay|delete`: failed jobs and dead letters, which nobody will run again by themselves.
+//! `dead-letters list|show|replay|delete`: failed jobs and dead letters, which do not run again unless replayed.
 
 use windlass_core::JobState;
 use windlass_core::store::Action;

@@ -1,6 +1,6 @@
-//! `doctor`: looks at configuration, folder, database and workers, and says how to mend what is wrong.
+//! `doctor`: checks configuration, folder, database and workers, and says how to fix problems.
 //!
-//! Creates nothing and changes nothing: a database that is not there yet is a finding, not a reason to make one.
+//! Creates and changes nothing: a database that does not exist yet is a finding.
 
 use std::path::Path;
 
@@ -62,7 +62,7 @@ pub(crate) async fn run(session: &Session, json: bool) -> Result<(), Failure> {
     match wrong {
         0 => session.output.line("all is well"),
         n => {
-            session.output.line(format_args!("{} to mend", plural(n, "thing")))?;
+            session.output.line(format_args!("{} found", plural(n, "problem")))?;
             Err(Failure::Silent(1))
         }
     }
@@ -74,9 +74,9 @@ fn is_ok(finding: &Finding) -> bool {
 
 async fn examine(session: &Session) -> Vec<Finding> {
     let config = &session.config;
-    let said = config.shown.iter().filter(|shown| shown.origin != "default").count() as u64;
+    let set = config.shown.iter().filter(|shown| shown.origin != "default").count() as u64;
     let mut findings =
-        vec![Finding::ok("configuration", format!("{} set, the rest are defaults", plural(said, "value")))];
+        vec![Finding::ok("configuration", format!("{} set, the rest are defaults", plural(set, "value")))];
     if session.remote.is_none() && !database(session, &mut findings).await {
         return findings;
     }
@@ -91,13 +91,13 @@ async fn examine(session: &Session) -> Vec<Finding> {
     findings
 }
 
-/// Whether there is a database to ask.
+/// Whether there is a database to check.
 async fn database(session: &Session, findings: &mut Vec<Finding>) -> bool {
     let address = &session.config.database.address;
     if let Address::Sqlite(path) = address {
         findings.push(folder(path));
         if !path.exists() {
-            let what = format!("{address} is not there yet; the first use makes it");
+            let what = format!("{address} does not exist yet; the first use creates it");
             findings.push(Finding::ok("database", what));
             return false;
         }
@@ -124,7 +124,7 @@ async fn database(session: &Session, findings: &mut Vec<Finding>) -> bool {
     true
 }
 
-/// What the routes find, here or on the server.
+/// Findings of the routes, here or on the server.
 async fn health(session: &Session) -> Result<Vec<Finding>, Failure> {
     let api = session.api().await?;
     let answer = api.call(ApiRequest::get("/v1/health", &[])).await.during("cannot look")?;
@@ -145,7 +145,7 @@ async fn health(session: &Session) -> Result<Vec<Finding>, Failure> {
     Ok(found.iter().map(read).collect())
 }
 
-/// SQLite keeps its log beside the file, so the folder matters as much as the file.
+/// SQLite writes files beside the database, so the folder must be writable too.
 fn folder(path: &Path) -> Finding {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -153,7 +153,7 @@ fn folder(path: &Path) -> Finding {
     };
     let shown = folder.display();
     match std::fs::metadata(folder) {
-        Err(_) => Finding::ok("folder", format!("{shown} is not there yet; the first use makes it")),
+        Err(_) => Finding::ok("folder", format!("{shown} does not exist yet; the first use creates it")),
         Ok(found) if !found.is_dir() => Finding::failing(
             "folder",
             format!("{shown} is not a folder"),

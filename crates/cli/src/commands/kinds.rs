@@ -1,4 +1,4 @@
-//! `kinds list|set`: the registry as the database has it, and its limits changed live.
+//! `kinds list|set`: kinds in the database, and live changes of their limits.
 
 use serde_json::{Value, json};
 use windlass_core::{KindSpec, duration};
@@ -6,7 +6,7 @@ use windlass_pack::Method;
 use windlass_pack::api::ApiRequest;
 
 use super::Session;
-use super::queues::said;
+use super::queues::limits_json;
 use crate::api::answer::{ask, dash, items, number, span, text};
 use crate::args::{Kinds, KindsVerb};
 use crate::failure::{During, Failure};
@@ -24,7 +24,7 @@ pub(crate) async fn run(session: &Session, args: Kinds) -> Result<(), Failure> {
             }
         }
         KindsVerb::Set { name, limits, json } => {
-            let change = said::<KindSpec>(&limits.said);
+            let change = limits_json::<KindSpec>(&limits.changes);
             let request = ApiRequest::new(Method::PUT, "/v1/kinds/{kind}", &[&name]).json(&change);
             let changed = api.call(request).await.during(format!("cannot change {name}"));
             let kind = changed.map_err(Failure::unchanged)?;

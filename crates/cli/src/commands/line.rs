@@ -1,8 +1,8 @@
-//! One line of JSON that somebody handed in, before its fields are looked at.
+//! Parses one line of JSON input.
 
 use windlass_pack::fields::{Fields, Unreadable};
 
-/// What is wrong with a line is said without its number.
+/// Errors do not include the line number.
 pub(super) fn fields(text: &[u8]) -> Result<Fields<'_>, String> {
     Fields::read(text, "").map_err(|error| match error {
         Unreadable::Syntax(error) => {

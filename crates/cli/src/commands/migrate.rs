@@ -111,7 +111,7 @@ async fn status(
         }));
     }
     let applied = match store.pack_migrations().await {
-        // No schema, no parts.
+        // Without a schema there are no tables of parts.
         Err(StoreError::SchemaMissing) => Vec::new(),
         applied => applied.during(what)?,
     };
@@ -124,7 +124,7 @@ async fn status(
             }));
         }
     }
-    // Tables of parts that this binary does not have are shown too.
+    // Includes tables of parts that this binary does not have.
     let known = |pack: &str| assembly.migrations().iter().any(|(known, _)| *known == pack);
     for row in applied.iter().filter(|row| !known(&row.pack)) {
         let at = row.applied_at.to_string();

@@ -1,6 +1,6 @@
 //! One file per verb, and the session they share.
 //!
-//! Owns how a verb gets from the configuration to a database it can use. What a database is made of is `compose`'s business.
+//! Owns how a verb gets from the configuration to a usable database. `compose` knows the databases.
 
 pub(crate) mod audit;
 pub(crate) mod backup;
@@ -36,14 +36,14 @@ use crate::config::{Config, Database};
 use crate::failure::{During, Failure};
 use crate::output::Output;
 
-/// What every verb has at hand.
+/// State shared by all verbs.
 pub(crate) struct Session {
     pub(crate) config: Config,
     pub(crate) parts: Parts,
     pub(crate) output: Output,
-    /// The server that data verbs ask instead of the database.
+    /// The server that data verbs call instead of opening the database.
     pub(crate) remote: Option<Remote>,
-    /// Set when a verb opened the database to call routes in this process.
+    /// Set if a verb opened the database to call routes in this process.
     pub(crate) visited: OnceLock<Visited>,
     opened: Mutex<Vec<Arc<dyn Store>>>,
 }
@@ -53,12 +53,12 @@ impl Session {
         Session { config, parts, output, remote, visited: OnceLock::new(), opened: Mutex::new(Vec::new()) }
     }
 
-    /// The parts with the configured values, not opened yet.
+    /// The parts with configured values, not yet opened.
     pub(crate) fn assembly(&self) -> Result<Assembly, Failure> {
         self.parts.assemble(self.config.settings.clone())
     }
 
-    /// The database as it is, its schema not looked at. Whoever only looks leaves no file behind, and a new one is told of.
+    /// Opens the database without checking its schema. Read-only verbs create no file, and creating one is reported.
     pub(crate) async fn open(&self, database: &Database, create: bool) -> Result<Arc<dyn Store>, Failure> {
         let what = || format!("cannot open {}", database.address);
         let is_new = matches!(&database.address, Address::Sqlite(path) if !path.exists());
@@ -68,14 +68,13 @@ impl Session {
         }
         let store = compose::open(database, create).await.during(what())?;
         if is_new {
-            self.output.note(format_args!("made a new database: {}", database.address));
+            self.output.note(format_args!("created a new database: {}", database.address));
         }
         self.opened.lock().unwrap_or_else(PoisonError::into_inner).push(store.clone());
         Ok(store)
     }
 
-    /// The database with a schema this binary can use. A new SQLite file, where one may be made, is migrated; everything
-    /// else only on request.
+    /// The database with a usable schema. A new SQLite file, if allowed, is migrated; others only on request.
     pub(crate) async fn ready(
         &self,
         database: &Database,
@@ -87,7 +86,7 @@ impl Session {
         Ok(store)
     }
 
-    /// The same for a database that is open.
+    /// The same for an open database.
     pub(crate) async fn migrated(
         &self,
         store: &Arc<dyn Store>,
@@ -105,7 +104,7 @@ impl Session {
             let applied = store.migrate_up(None).await.during("cannot migrate the schema")?;
             tracing::info!(?applied, "migrated");
         }
-        // Tables of a part that came later are made as a new file is: nobody has asked for less.
+        // On SQLite, tables of a part added later are created without being asked for, as for a new file.
         if new || migrate || store.name() == "sqlite" {
             let applied = assembly.migrate(store.as_ref()).await.during("cannot migrate the parts")?;
             if !applied.is_empty() {
@@ -115,7 +114,7 @@ impl Session {
         assembly.check(store.as_ref()).await.during(format!("cannot use {}", database.address))
     }
 
-    /// The database as somebody else made it.
+    /// An existing database.
     pub(crate) async fn existing(&self) -> Result<Arc<dyn Store>, Failure> {
         let database = &self.config.database;
         let store = self.open(database, false).await?;
@@ -125,7 +124,7 @@ impl Session {
         Ok(store)
     }
 
-    /// Lets every store end its background work.
+    /// Ends background work of all stores.
     pub(crate) async fn close(&self) {
         let opened = std::mem::take(&mut *self.opened.lock().unwrap_or_else(PoisonError::into_inner));
         for store in opened {

@@ -1,4 +1,4 @@
-//! `openapi`: the description of the HTTP interface, from the binary alone.
+//! `openapi`: the OpenAPI document, without a server or database.
 
 use std::sync::Arc;
 

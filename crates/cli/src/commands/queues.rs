@@ -28,8 +28,8 @@ pub(crate) async fn run(session: &Session, args: Queues) -> Result<(), Failure> 
         QueuesVerb::Pause(names) => pause(session, api.as_ref(), &names.names, true, names.json.json).await,
         QueuesVerb::Resume(names) => pause(session, api.as_ref(), &names.names, false, names.json.json).await,
         QueuesVerb::Set { name, limits, json } => {
-            let queue = change_one(api.as_ref(), &name, &said::<QueueSpec>(&limits.said)).await?;
-            if limits.said.get("concurrency").is_some_and(|live| live.is_set()) && !json.json {
+            let queue = change_one(api.as_ref(), &name, &limits_json::<QueueSpec>(&limits.changes)).await?;
+            if limits.changes.get("concurrency").is_some_and(|live| live.is_set()) && !json.json {
                 tell_start(session, &queue);
             }
             show(session, vec![queue], json.json)
@@ -37,13 +37,13 @@ pub(crate) async fn run(session: &Session, args: Queues) -> Result<(), Failure> 
     }
 }
 
-/// Limits as the routes read them.
-pub(super) fn said<S: Limited>(changes: &LiveChanges) -> Value {
-    let field = |limit: &Limit| Some((limit.name.to_owned(), said_of(limit, changes.get(limit.name)?)));
+/// Limits in the routes' format.
+pub(super) fn limits_json<S: Limited>(changes: &LiveChanges) -> Value {
+    let field = |limit: &Limit| Some((limit.name.to_owned(), limit_json(limit, changes.get(limit.name)?)));
     Value::Object(S::limits().filter_map(field).collect::<Map<_, _>>())
 }
 
-fn said_of(limit: &Limit, live: Live<Option<LimitValue>>) -> Value {
+fn limit_json(limit: &Limit, live: Live<Option<LimitValue>>) -> Value {
     match (live, limit.form) {
         (Live::Configured, _) => json!(CONFIGURED),
         (Live::Set(None), LimitForm::Number { .. }) => Value::Null,
@@ -69,7 +69,7 @@ async fn pause(
     let known = api.call(ApiRequest::get("/v1/queues", &[])).await.during("cannot list queues")?;
     let is_known =
         |name: &str| items(&known).iter().any(|queue| text(queue, "name").eq_ignore_ascii_case(name));
-    // One that is not there goes first: it is refused before any other is changed.
+    // Unknown ones go first, so that they are refused before any other is changed.
     let mut order: Vec<&String> = names.iter().collect();
     order.sort_by_key(|name| is_known(name));
     let mut changed = Vec::new();
@@ -81,7 +81,7 @@ async fn pause(
     show(session, changed, json)
 }
 
-/// Between bounds a concurrency is not what it seems.
+/// With bounds, the concurrency is only the starting value; says so.
 fn tell_start(session: &Session, queue: &Value) {
     if let (Some(min), Some(max)) = (queue["concurrency_min"].as_u64(), queue["concurrency_max"].as_u64()) {
         session.output.note(format_args!(

@@ -1,7 +1,7 @@
-//! `serve` and `worker`: works off jobs until told to stop; `serve` with the HTTP interface beside it.
+//! `serve` and `worker`: run jobs until stopped; `serve` also serves HTTP.
 //!
-//! Owns signals and the words printed at start and stop. The first signal lets running jobs and open requests end within
-//! the grace period, the second ends the process at once. Never decides what runs: the engine does.
+//! Owns signals and the messages at start and stop. The first signal lets running jobs and open requests end within the
+//! grace period; the second ends the process at once.
 
 mod site;
 
@@ -20,7 +20,7 @@ pub(crate) use site::Site;
 
 pub(crate) async fn serve(session: &Session, args: &args::Running) -> Result<(), Failure> {
     let (client, mut assembly) = open(session, &session.config.database, args.migrate, true).await?;
-    // Before the first job is leased: a port in use is no reason to hand anything back.
+    // Before the first job is leased, so that a port in use causes no hand-back.
     let site = Site::open(session, client.clone(), &mut assembly).await?;
     let _serving = Serving::begin(&session.config.server.data, &session.config.database.address);
     let crew = Crew::start(session, client, &assembly, Vec::new(), Process::Server).await?.with(site);
@@ -32,12 +32,12 @@ pub(crate) async fn work(
     args: &args::Running,
     queues: Vec<String>,
 ) -> Result<(), Failure> {
-    // Whoever only works off what others hand in leaves the making to them.
+    // A worker does not create a database: it only runs jobs that others enqueue.
     let (client, assembly) = open(session, &session.config.database, args.migrate, false).await?;
     Crew::start(session, client, &assembly, queues, Process::Worker).await?.run(session).await
 }
 
-/// The database with everything that this process runs registered in it.
+/// Opens the database and registers everything this process runs.
 pub(crate) async fn open(
     session: &Session,
     database: &Database,
@@ -59,7 +59,7 @@ pub(crate) async fn open(
     Ok((client, assembly))
 }
 
-/// A running worker with everything needed to stop it.
+/// A running worker and what is needed to stop it.
 pub(crate) struct Crew {
     client: Client,
     handlers: Handlers,
@@ -68,7 +68,7 @@ pub(crate) struct Crew {
     services: Services,
     signals: Signals,
     site: Option<Site>,
-    /// The worker ended by itself; there is nothing left to stop.
+    /// The worker ended by itself; nothing is left to stop.
     over: bool,
 }
 
@@ -81,7 +81,7 @@ impl Crew {
         process: Process,
     ) -> Result<Crew, Failure> {
         let handlers = assembly.handlers();
-        // Before the first job is leased, so that no signal can end the process without a hand-back.
+        // Before the first job is leased, so that no signal can end the process without handing jobs back.
         let signals = Signals::listen()?;
         let server = &session.config.server;
         let options = WorkerOptions {
@@ -100,7 +100,7 @@ impl Crew {
         Ok(Crew { client, handlers, queues, worker, services, signals, site: None, over: false })
     }
 
-    /// The interface beside the workers: it stops with them.
+    /// Adds the HTTP interface, which stops with the worker.
     pub(crate) fn with(self, site: Site) -> Crew {
         Crew { site: Some(site), ..self }
     }
@@ -141,7 +141,7 @@ impl Crew {
         ))
     }
 
-    /// Ends well after a signal, with an error when the store gave up.
+    /// Returns an error if the store failed, not after a signal.
     pub(crate) async fn until_stopped(mut self, session: &Session) -> Result<(), Failure> {
         tokio::select! {
             name = self.signals.next() => session.output.note(format_args!("{name}: stopping")),
@@ -169,7 +169,7 @@ impl Crew {
         self.worker.shutdown().await.during("could not stop cleanly")
     }
 
-    /// Hands back what is leased before the failure is told: others need not wait for the lease to end.
+    /// Hands back leased jobs before reporting the failure, so that others need not wait for the leases to expire.
     pub(crate) async fn stop_after(self, failure: Failure) -> Result<(), Failure> {
         close(self.site).await;
         self.services.stop().await;
@@ -181,7 +181,7 @@ impl Crew {
         Err(failure)
     }
 
-    /// Resolves when the worker cannot go on or somebody wants the process to end.
+    /// Resolves when the worker fails or a signal arrives.
     pub(crate) async fn disturbed(&mut self) -> Failure {
         tokio::select! {
             name = self.signals.next() => Failure::new("stopped before the end", name),
@@ -221,7 +221,7 @@ impl Signals {
     }
 }
 
-/// `host:pid`, for people only: no rule looks at it.
+/// `host:pid`, only for display.
 fn label() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host = host.trim();

@@ -1,4 +1,4 @@
-//! `workers list`: the incarnations the database knows.
+//! `workers list`: the workers in the database.
 
 use serde_json::Value;
 use windlass_core::duration;
@@ -40,10 +40,10 @@ pub(crate) async fn all(session: &Session, json: bool) -> Result<(), Failure> {
     table.print(&session.output)
 }
 
-/// Each queue with the jobs it runs at once, where the worker has said so.
+/// Each queue with its concurrency, if the worker has reported it.
 fn slots(worker: &Value) -> Vec<String> {
-    let said = list(worker, "concurrency");
-    let of = |name: String| match said.iter().find(|slots| text(slots, "queue") == name) {
+    let reported = list(worker, "concurrency");
+    let of = |name: String| match reported.iter().find(|slots| text(slots, "queue") == name) {
         Some(slots) => format!("{name} ({})", number(slots, "concurrency")),
         None => name,
     };

@@ -18,7 +18,7 @@ use crate::output::progress::Progress;
 use crate::output::table::Table;
 use crate::output::{Output, graph, more, visible};
 
-/// One byte more than the route takes is enough for it to refuse.
+/// One byte more than the route accepts, so that it refuses the file.
 const MAX_FILE: u64 = (16 << 20) + 1;
 
 const FIRST_LOOK: Duration = Duration::from_millis(20);
@@ -101,7 +101,7 @@ async fn wait(
     let begun = Instant::now();
     let mut pause = FIRST_LOOK;
     let id = text(&answer.value, "id").to_owned();
-    // Jobs that undo others come on top when something failed; the bar is about the work.
+    // Compensating jobs are added after a failure; the progress bar is about the work.
     let total = number(&answer.value["counts"], "total");
     let mut bar = Progress::new(session.output, "jobs", total);
     loop {
@@ -128,7 +128,7 @@ fn completed(workflow: &Value, patience: Option<Duration>) -> Result<(), Failure
     if !is_ended(workflow) {
         let why = format!("it has not ended after {}", duration::format(patience.unwrap_or_default()));
         return Err(Failure::new(format!("workflow {id} was started but not awaited to its end"), why).hint(
-            "it goes on; `windlass workers` shows whether anybody works, `windlass serve` starts a worker",
+            "it continues; `windlass workers` shows whether a worker is running, `windlass serve` starts a worker",
         ));
     }
     let bad = values(workflow, "jobs").iter().filter(|job| text(job, "state") != JobState::Completed.name());
@@ -150,7 +150,7 @@ fn read(file: &str) -> std::io::Result<Vec<u8>> {
 async fn find(api: &dyn Api, id: &str) -> Result<Answered, Failure> {
     let found = ask(api, ApiRequest::get("/v1/workflows/{id}", &[id])).await;
     let found = found.during("cannot show the workflow");
-    found.map_err(|failure| failure.or_hint("`windlass workflows` lists what is there"))
+    found.map_err(|failure| failure.or_hint("`windlass workflows` lists them"))
 }
 
 fn print(output: &Output, answer: &Answered, json: bool) -> Result<(), Failure> {

@@ -1,5 +1,5 @@
-//! A database of a benchmark's own, or for a backup to be tried out in, beside the one it was pointed at: another file in the same folder, another schema on
-//! the same server. Never touches what is there; gone when ended.
+//! A scratch database for a benchmark or for verifying a backup: another file in the same folder, or another schema on
+//! the same server. Never touches existing data; removed at the end.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,11 +23,11 @@ enum Place {
     Schema { url: String, store: Arc<PostgresStore>, held: Option<HeldSchema> },
 }
 
-/// Begins the name of what a backup is tried out in; something unique follows.
+/// Prefix of scratch databases for verification, followed by a unique suffix.
 const VERIFY: &str = "windlass_verify_";
-/// In the folder of a scratch file, locked by whoever uses it.
+/// A file in the folder of a scratch database, locked by its user.
 const HELD: &str = "held";
-/// How often another name is tried when a sweep takes the new folder for left over.
+/// How often to try another name if a sweep removes the new folder.
 const TRIES: usize = 5;
 
 impl Scratch {
@@ -50,8 +50,8 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// For a backup to be restored to: on the same server, or else a file in `folder`, which has room for a copy.
-    /// It has the tables of every pack whose rows a copy may hold.
+    /// For restoring a backup: on the same server, or a file in `folder`, which has room for a copy. Has the tables of
+    /// all packs whose rows the backup may contain.
     pub(crate) async fn to_verify(
         database: &Database,
         folder: &Path,
@@ -78,7 +78,7 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// What killed processes left of their own, on the server or in `folder`. Removes nothing.
+    /// What killed processes left on the server or in `folder`. Removes nothing.
     pub(crate) async fn left(database: &Database, folder: &Path) -> Result<Vec<String>, StoreError> {
         match &database.address {
             Address::Sqlite(_) => {
@@ -93,7 +93,7 @@ impl Scratch {
         }
     }
 
-    /// Removes that. Never touches what a living process uses: it holds a lock.
+    /// Removes those. Never touches what a running process uses, because it holds a lock.
     pub(crate) async fn sweep(database: &Database, folder: &Path) -> Result<(), StoreError> {
         let gone = match &database.address {
             Address::Sqlite(_) => {
@@ -124,7 +124,7 @@ impl Scratch {
         }
     }
 
-    /// With which another process opens it.
+    /// The address for another process.
     pub(crate) fn url(&self) -> String {
         match &self.place {
             Place::File { folder, .. } => format!("sqlite://{}", folder.join("bench.db").display()),
@@ -146,8 +146,8 @@ impl Scratch {
         }
     }
 
-    /// Until a server has written back what it was given, so that this does not weigh on what is measured next; false where nobody
-    /// of this role can make it. The writer of a file copies all the time: there is nothing to wait for.
+    /// Waits until the server has written back its changes, so that they do not slow down the next measurement. False
+    /// if this role cannot force it. SQLite needs no wait: its writer checkpoints continuously.
     pub(crate) async fn rest(&self) -> Result<bool, StoreError> {
         match &self.place {
             Place::File { .. } => Ok(true),
@@ -155,7 +155,7 @@ impl Scratch {
         }
     }
 
-    /// A reader that holds on to the past; `None` where there is no such thing to hold.
+    /// A reader that keeps an old snapshot open; `None` on SQLite.
     pub(crate) async fn hold_snapshot(&self) -> Result<Option<HeldSnapshot>, StoreError> {
         match &self.place {
             Place::File { .. } => Ok(None),
@@ -181,7 +181,7 @@ impl Scratch {
     }
 }
 
-/// A new hidden folder in `folder`, ours for as long as the lock is kept.
+/// A new hidden folder in `folder`, owned as long as its lock is held.
 fn held_folder(folder: &Path) -> Result<(PathBuf, LockedFile), StoreError> {
     for _ in 0..TRIES {
         let new = folder.join(format!(".{VERIFY}{}", backup::unique()));
@@ -190,10 +190,14 @@ fn held_folder(folder: &Path) -> Result<(PathBuf, LockedFile), StoreError> {
             return Ok((new, held));
         }
     }
-    Err(failed(folder, "used", std::io::Error::other("somebody removes each scratch folder in it")))
+    Err(failed(
+        folder,
+        "used",
+        std::io::Error::other("each scratch folder in it is removed by another process"),
+    ))
 }
 
-/// Folders whose users are gone, locked against others who sweep.
+/// Folders whose users are gone, locked against other sweeps.
 fn left_folders(folder: &Path) -> Result<Vec<(PathBuf, Option<LockedFile>)>, StoreError> {
     let entries = match std::fs::read_dir(folder) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -210,18 +214,18 @@ fn left_folders(folder: &Path) -> Result<Vec<(PathBuf, Option<LockedFile>)>, Sto
         let path = entry.path();
         match LockedFile::abandoned(&path.join(HELD)) {
             Ok(Some(held)) => left.push((path, Some(held))),
-            // Killed before it could be locked, or just about to be.
+            // Its process was killed before it could lock it, or is about to lock it.
             Ok(None) if !path.join(HELD).exists() && backup::is_old(&path).unwrap_or(false) => {
                 left.push((path, None));
             }
-            // What cannot be looked at is none of ours.
+            // A folder that cannot be checked is not ours.
             Ok(None) | Err(_) => {}
         }
     }
     Ok(left)
 }
 
-/// The schemas of [`Scratch::to_verify`].
+/// Matches the schemas of [`Scratch::to_verify`].
 fn pattern() -> String {
     format!("^{VERIFY}[0-9a-f]{{21}}$")
 }
@@ -234,7 +238,7 @@ fn failed(folder: &Path, done: &str, error: std::io::Error) -> StoreError {
     StoreError::Open { what: folder.display().to_string(), why: format!("it could not be {done}: {error}") }
 }
 
-/// The address with our schema in place of whichever it names.
+/// The address with our schema instead of its own.
 fn in_schema(url: &str, schema: &str) -> String {
     let (base, query) = url.split_once('?').unwrap_or((url, ""));
     let kept = query.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("schema="));
@@ -248,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_uses_is_swept_and_nothing_else() {
+    fn only_unused_folders_are_swept() {
         let folder = tempfile::tempdir().unwrap();
         let (used, held) = held_folder(folder.path()).unwrap();
         let (left, gone) = held_folder(folder.path()).unwrap();

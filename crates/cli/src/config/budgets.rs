@@ -1,4 +1,4 @@
-//! What the configuration says about budgets.
+//! Budgets in the configuration.
 
 use windlass_core::BudgetSpec;
 use windlass_core::budget::Threshold;
@@ -8,31 +8,31 @@ use windlass_pack::settings::SettingValue as Value;
 use super::keys::BUDGET;
 use super::raw::{Origin, RawConfig};
 
-/// Every budget the configuration names; problems go to `raw`.
+/// All configured budgets; problems are added to `raw`.
 pub(super) fn resolve(raw: &mut RawConfig) -> Vec<BudgetSpec> {
     let mut budgets = Vec::new();
     for name in raw.names(BUDGET) {
-        let said = |key| raw.get(BUDGET, Some(&name), key).cloned();
+        let configured = |key| raw.get(BUDGET, Some(&name), key).cloned();
         let mut spec = BudgetSpec::named(&name);
-        if let Some((Value::Money(limit), _)) = said("limit") {
+        if let Some((Value::Money(limit), _)) = configured("limit") {
             spec.limit = Some(limit);
         }
-        if let Some((Value::Count(tokens), _)) = said("tokens") {
+        if let Some((Value::Count(tokens), _)) = configured("tokens") {
             spec.tokens = Some(tokens);
         }
-        if let Some((Value::Text(currency), _)) = said("currency") {
+        if let Some((Value::Text(currency), _)) = configured("currency") {
             spec.currency = currency;
         }
         let mut problems: Vec<(Origin, String)> = Vec::new();
-        if let Some((Value::Text(text), origin)) = said("thresholds") {
+        if let Some((Value::Text(text), origin)) = configured("thresholds") {
             match thresholds(&text) {
                 Ok(thresholds) => spec.thresholds = thresholds,
                 Err(rule) => problems.push((origin, format!("budgets.{name}.thresholds: {rule}"))),
             }
         }
         let place = |field: &str| {
-            let key = raw.keys.find(BUDGET, field).and_then(|key| said(key.name));
-            let any = || raw.keys.in_section(BUDGET).find_map(|key| said(key.name));
+            let key = raw.keys.find(BUDGET, field).and_then(|key| configured(key.name));
+            let any = || raw.keys.in_section(BUDGET).find_map(|key| configured(key.name));
             key.or_else(any).map_or(Origin::Default, |(_, origin)| origin)
         };
         for problem in spec.check().err().map(|invalid| invalid.problems).unwrap_or_default() {

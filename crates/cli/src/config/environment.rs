@@ -1,6 +1,6 @@
 //! The process environment, read once.
 //!
-//! Owns the only call to `std::env::vars_os`. Never interprets a value: that is the configuration's work.
+//! Contains the only call to `std::env::vars_os`. Does not interpret values.
 
 use std::ffi::OsString;
 
@@ -28,7 +28,7 @@ impl Environment {
         value.to_str().filter(|value| !value.is_empty()).map(str::to_owned)
     }
 
-    /// `WINDLASS_SECTION__KEY` in any case. A name without `__` is no configuration (`WINDLASS_SERVER`).
+    /// `WINDLASS_SECTION__KEY` in any case. A name without `__`, such as `WINDLASS_SERVER`, is not configuration.
     pub(crate) fn configuration(&self) -> impl Iterator<Item = (&str, String, &OsString)> {
         self.variables.iter().filter_map(|(name, value)| {
             let lower = name.to_lowercase();

@@ -1,4 +1,4 @@
-//! The commented file `config init` writes: every key with its default, all commented out.
+//! The file written by `config init`: every key with its default, all commented out.
 
 use windlass_pack::settings::{Form, Section, Setting};
 
@@ -24,7 +24,7 @@ fn about(section: Section) -> String {
     if section.about.is_empty() { String::new() } else { format!("# {}\n", section.about) }
 }
 
-/// A section with a name adds something, so it stays commented out.
+/// A section with a name would add something, so it stays commented out.
 fn header(section: Section) -> String {
     match section.named {
         Some(_) => format!("# [{}.{}]", section.word, section.example),
@@ -32,7 +32,7 @@ fn header(section: Section) -> String {
     }
 }
 
-/// A value that can be used as it stands once its line is uncommented.
+/// A valid value once its line is uncommented.
 fn example(key: &Setting) -> String {
     let text = match (key.section, key.name) {
         (DATABASE, "url") => "sqlite://./windlass-data/windlass.db",

@@ -1,7 +1,7 @@
-//! Every configuration key there is: the engine's own, and those of the parts.
+//! All configuration keys: the engine's own and those of the parts.
 //!
-//! Owns the one list that reading, `config show`, `config init`, the error texts and `docs/config.md` follow. Never
-//! holds a value: a key nobody reads has no place here.
+//! Owns the list that parsing, `config show`, `config init`, error texts and `docs/config.md` follow. Contains no
+//! values.
 
 use strsim::damerau_levenshtein;
 use windlass_core::input::MAX_TOKENS;
@@ -22,10 +22,10 @@ pub(crate) const BUDGET: Section = Section::named("budgets", "<name>", "ai").sma
     "One section per budget: money or tokens per month, reserved before they are spent. `windlass budgets` shows them.",
 );
 
-/// What stands before the name of a part in the file.
+/// The prefix of a part's section in the file.
 pub(crate) const PACKS: &str = "packs";
 
-/// The keys of this binary, in the order of the page.
+/// The keys of this binary, in the order of the documentation.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys(Vec<Setting>);
 
@@ -72,12 +72,12 @@ impl Keys {
     }
 }
 
-/// Paths of the engine's own keys, which no part may take.
+/// Paths of the engine's own keys, which no part may use.
 pub(crate) fn own_paths() -> Vec<String> {
     Keys::default().iter().map(Setting::path).collect()
 }
 
-/// `WINDLASS_SERVER__LEASE`, `WINDLASS_QUEUES__<NAME>__SLA`: what the page has to say.
+/// `WINDLASS_SERVER__LEASE`, `WINDLASS_QUEUES__<NAME>__SLA`, for the documentation.
 #[cfg(test)]
 pub(crate) fn variable(key: &Setting) -> String {
     format!("WINDLASS_{}", key.path().replace('.', "__")).to_uppercase()
@@ -97,7 +97,7 @@ const PRIORITY: Form = Form::Count { min: 0, max: 10 };
 const ANY_DURATION: Form = Form::Duration { min_ms: 0 };
 const SOME_DURATION: Form = Form::Duration { min_ms: 1 };
 
-/// Without the limits, which stand in `core::limit`.
+/// Without the limits, which are in `core::limit`.
 const KEYS: &[Setting] = &[
     key(
         SERVER,
@@ -120,7 +120,7 @@ const KEYS: &[Setting] = &[
         "2m",
         "How long a worker may be silent before others take its jobs",
     ),
-    key(SERVER, "grace", ANY_DURATION, "30s", "How long running jobs may go on after a stop was asked for"),
+    key(SERVER, "grace", ANY_DURATION, "30s", "How long running jobs may continue after a stop"),
     key(
         SERVER,
         "poll",
@@ -191,7 +191,7 @@ const KEYS: &[Setting] = &[
         "resource",
         Form::NameOrNone,
         "SCREENSHOT: screenshot, else none",
-        "What each job holds while it runs, unless its kind names something else",
+        "What each job holds while it runs, unless its kind names another resource",
     ),
     key(
         QUEUE,
@@ -205,13 +205,13 @@ const KEYS: &[Setting] = &[
         "sla",
         Form::DurationOrNone { min_ms: 1 },
         "the family's, else 5m",
-        "Due-to-finished bound for 95 % of jobs",
+        "Target time from due to finished for 95 % of jobs",
     ),
     key(QUEUE, "owner", Form::Text, "the family's, else empty", "Team or person to call"),
     key(QUEUE, "colour", Form::Text, "the family's, else grey", "Colour in tables and plots"),
-    key(KIND, "queue", Form::Text, "needed for a new kind", "The queue it belongs to, for good"),
+    key(KIND, "queue", Form::Text, "needed for a new kind", "The queue it belongs to; permanent"),
     key(KIND, "priority", PRIORITY, "the queue's", "Default priority of its jobs"),
-    key(KIND, "max_attempts", Form::Count { min: 1, max: 1_000 }, "5", "All runs, the first included"),
+    key(KIND, "max_attempts", Form::Count { min: 1, max: 1_000 }, "5", "All runs, including the first"),
     key(KIND, "timeout", Form::DurationOrNone { min_ms: 1 }, "30m", "How long one run may take"),
     key(KIND, "backoff_base", ANY_DURATION, "30s", "Wait after the first failed attempt; doubles with each"),
     key(KIND, "backoff_cap", ANY_DURATION, "1h", "No wait between attempts is longer"),
@@ -241,7 +241,7 @@ const KEYS: &[Setting] = &[
     ),
 ];
 
-/// The candidate a typo most likely meant; nothing when none is near.
+/// The most likely intended candidate; `None` if none is close.
 pub(crate) fn nearest<'a>(typed: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let typed = typed.to_lowercase().replace('-', "_");
     let allowed = (typed.len() / 3).clamp(1, 3);
@@ -262,13 +262,13 @@ mod tests {
         let server = || keys.in_section(SERVER).map(|key| key.name);
         assert_eq!(nearest("leese", server()), Some("lease"));
         assert_eq!(nearest("pre-fetch", server()), Some("prefetch"));
-        assert_eq!(nearest("garce", server()), Some("grace"), "two letters swapped are one slip");
+        assert_eq!(nearest("garce", server()), Some("grace"), "two swapped letters count as one typo");
         assert_eq!(nearest("colour", server()), None);
     }
 
-    /// `docs/config.md` has a row for every key and no row for anything else.
+    /// `docs/config.md` has a row for every key and no others.
     #[test]
-    fn the_page_lists_exactly_these_keys() {
+    fn the_documentation_lists_exactly_these_keys() {
         let page = include_str!("../../../../docs/config.md");
         let (keys, mapping) = page.split_once("## Keys under other names").unwrap();
         let mut listed: Vec<&str> = keys.lines().filter(|line| line.starts_with("| `")).collect();

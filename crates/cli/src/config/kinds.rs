@@ -1,4 +1,4 @@
-//! What the configuration says about kinds, and how that meets the kinds this binary carries.
+//! Kinds in the configuration, and how they combine with the kinds of this binary.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use windlass_pack::settings::SettingValue as Value;
 use super::keys::KIND;
 use super::raw::{Origin, RawConfig};
 
-/// Stands for every kind that has no value of its own; no kind can have this name.
+/// Applies to all kinds without their own value; no kind can have this name.
 pub(crate) const EVERY: &str = "*";
 
-/// What cannot be said of every kind.
+/// Keys that cannot be set for all kinds.
 const OF_ONE: [&str; 4] = ["queue", "rate", "resource", PERMITS];
 
 #[derive(Debug, Default)]
@@ -68,7 +68,7 @@ impl KindSettings {
         settings
     }
 
-    /// The kinds of this binary and those of the configuration, with the configured figures.
+    /// The kinds of this binary and of the configuration, with configured values.
     pub(crate) fn apply(&self, carried: Vec<KindSpec>) -> Vec<KindSpec> {
         let mut kinds = carried;
         for (name, setting) in &self.named {
@@ -87,7 +87,7 @@ impl KindSettings {
 }
 
 impl Setting {
-    /// What is said of every kind yields to what the kind or the code says.
+    /// A value for all kinds yields to one of the kind itself or of the code.
     fn apply(self, kind: &mut KindSpec, every: &Setting) {
         let usual = Backoff::default();
         let unless = |own: bool, value: Option<Duration>| if own { value } else { None };
@@ -128,16 +128,16 @@ impl Setting {
 }
 
 fn read(raw: &RawConfig, name: &str) -> Setting {
-    let said = |key| raw.get(KIND, Some(name), key).map(|(value, _)| value.clone());
-    let count = |key| match said(key) {
+    let configured = |key| raw.get(KIND, Some(name), key).map(|(value, _)| value.clone());
+    let count = |key| match configured(key) {
         Some(Value::Count(count)) => Some(count),
         _ => None,
     };
-    let duration = |key| match said(key) {
+    let duration = |key| match configured(key) {
         Some(Value::Duration(duration)) => Some(duration),
         _ => None,
     };
-    let text = |key| match said(key) {
+    let text = |key| match configured(key) {
         Some(Value::Text(text)) => Some(text),
         _ => None,
     };
@@ -145,17 +145,17 @@ fn read(raw: &RawConfig, name: &str) -> Setting {
         queue: text("queue"),
         priority: count("priority").and_then(|count| u8::try_from(count).ok()),
         max_attempts: count("max_attempts").and_then(|count| u16::try_from(count).ok()),
-        timeout: match said("timeout") {
+        timeout: match configured("timeout") {
             Some(Value::Nothing) => Some(None),
             _ => duration("timeout").map(Some),
         },
         backoff_base: duration("backoff_base"),
         backoff_cap: duration("backoff_cap"),
-        resource: match said("resource") {
+        resource: match configured("resource") {
             Some(Value::Nothing) => Some(None),
             _ => text("resource").map(Some),
         },
-        limits: KindSpec::limits().filter_map(|of| Some((of.name, said(of.name)?.limit()))).collect(),
+        limits: KindSpec::limits().filter_map(|of| Some((of.name, configured(of.name)?.limit()))).collect(),
         description: text("description"),
     }
 }
@@ -179,7 +179,7 @@ fn check_name(raw: &mut RawConfig, place: &Origin, name: &str) {
     }
 }
 
-/// A new kind needs a known queue; one of ours keeps the queue it has.
+/// A new kind needs a known queue; a built-in one keeps its queue.
 fn check_queue(
     raw: &mut RawConfig,
     place: &Origin,

@@ -1,7 +1,7 @@
-//! Configuration, resolved once: file, then variables, then flags.
+//! The configuration, resolved once: file, then variables, then options.
 //!
-//! Owns [`Config`], which holds only values that were checked; nothing else in the program reads the environment or
-//! the file. Reports every problem at once and never stops at the first.
+//! Owns [`Config`], which contains only validated values. Nothing else in the program reads the environment or the
+//! file. Reports all problems at once.
 
 mod budgets;
 mod environment;
@@ -34,7 +34,7 @@ use raw::{Origin, RawConfig};
 
 pub(crate) const FILE: &str = "windlass.toml";
 
-/// What of the parts the configuration speaks about: their queues, their kinds, and their own keys.
+/// What the configuration can refer to in the parts: their queues, kinds and keys.
 #[derive(Default)]
 struct Carried {
     queues: Vec<QueueSpec>,
@@ -50,7 +50,7 @@ impl Carried {
     }
 }
 
-/// What the command line says about configuration.
+/// Configuration from the command line.
 #[derive(Debug, Default)]
 pub(crate) struct Flags {
     pub(crate) file: Option<PathBuf>,
@@ -63,13 +63,13 @@ pub(crate) struct Flags {
 pub(crate) struct Config {
     pub(crate) server: Server,
     pub(crate) database: Database,
-    /// Those of the parts and those the configuration adds.
+    /// Those of the parts and those added by the configuration.
     pub(crate) queues: Vec<QueueSpec>,
     pub(crate) kinds: KindSettings,
     pub(crate) budgets: Vec<BudgetSpec>,
     /// The values of the parts' keys.
     pub(crate) settings: Settings,
-    /// Every effective value and where it came from, for `config show`.
+    /// All effective values and their origin, for `config show`.
     pub(crate) shown: Vec<Shown>,
 }
 
@@ -87,7 +87,7 @@ pub(crate) struct Server {
 #[derive(Clone, Debug)]
 pub(crate) struct Database {
     pub(crate) address: Address,
-    /// Nobody named a database: `address` is the one in the data folder.
+    /// No database was named: `address` is the one in the data folder.
     pub(crate) is_default: bool,
     pub(crate) pool: u32,
     pub(crate) notify: bool,
@@ -116,12 +116,12 @@ impl Config {
         for (name, path, value) in environment.configuration() {
             raw.read_variable(name, &path, value);
         }
-        let said = [
+        let configured = [
             (url, &flags.database, "--database"),
             (raw.keys.find(SERVER, "lease").cloned(), &flags.lease, "--lease"),
             (raw.keys.find(SERVER, "bind").cloned(), &flags.bind, "--bind"),
         ];
-        for (key, text, flag) in said {
+        for (key, text, flag) in configured {
             if let (Some(key), Some(text)) = (key, text) {
                 raw.set_text(&key, None, text, Origin::Flag(flag));
             }
@@ -129,7 +129,7 @@ impl Config {
         Resolver { raw, carried }.config().map_err(|problems| failure(&problems))
     }
 
-    /// Another database than the one in the data folder, and why.
+    /// Switches to another database than the one in the data folder, with the reason.
     pub(crate) fn adopt(&mut self, address: Address, why: String) {
         if let Some(shown) = self.shown.iter_mut().find(|shown| shown.path == "database.url") {
             (shown.value, shown.origin) = (address.to_string(), why);
@@ -161,7 +161,7 @@ fn failure(problems: &[raw::Problem]) -> Failure {
         why.push_str(&format!("\n  {}: {}", problem.place, problem.text));
     }
     let what = "the configuration cannot be used";
-    // What stands on the command line is wrong usage; a file or a variable is not.
+    // A problem on the command line is wrong usage; one in a file or variable is not.
     if problems.iter().all(|problem| matches!(problem.place, Origin::Flag(_))) {
         return Failure::usage(what, why);
     }
@@ -169,7 +169,7 @@ fn failure(problems: &[raw::Problem]) -> Failure {
         .hint("`windlass config init` writes a file with every key; docs/config.md explains each")
 }
 
-/// From values with places to values that fit together.
+/// Combines parsed values into a consistent configuration.
 struct Resolver {
     raw: RawConfig,
     carried: Carried,
@@ -193,7 +193,7 @@ impl Resolver {
         }
     }
 
-    /// The parts' keys; each part judges how its values fit together.
+    /// The parts' keys; each part checks its values against each other.
     fn settings(&mut self) -> Settings {
         let settings = self.raw.settings();
         for pack in &self.carried.packs {
@@ -217,7 +217,7 @@ impl Resolver {
         }
     }
 
-    /// An address and a port; `localhost` is the usual loopback address.
+    /// Address and port; `localhost` is the loopback address.
     fn bind(&mut self) -> SocketAddr {
         let text = self.text(SERVER, "bind");
         let named = match text.trim().strip_prefix("localhost:") {
@@ -234,10 +234,10 @@ impl Resolver {
     }
 
     fn database(&mut self, data: &Path) -> Option<Database> {
-        let said = self.raw.get(DATABASE, None, "url").cloned();
+        let configured = self.raw.get(DATABASE, None, "url").cloned();
         let schema = self.raw.get(DATABASE, None, "schema").cloned();
-        let is_default = said.is_none();
-        let address = match said {
+        let is_default = configured.is_none();
+        let address = match configured {
             Some((url, origin)) => match Address::parse(&url.to_string()) {
                 Ok(address) => address,
                 Err(why) => {
@@ -272,18 +272,18 @@ impl Resolver {
         for queue in &mut queues {
             self.queue_limits(queue);
             let name = queue.name.clone();
-            let said = |key| self.raw.get(QUEUE, Some(&name), key).map(|(value, _)| value);
-            set_count(said("priority"), &mut queue.priority);
-            if let Some(Value::Duration(cadence)) = said("cadence") {
+            let configured = |key| self.raw.get(QUEUE, Some(&name), key).map(|(value, _)| value);
+            set_count(configured("priority"), &mut queue.priority);
+            if let Some(Value::Duration(cadence)) = configured("cadence") {
                 queue.cadence = *cadence;
             }
-            match said("sla") {
+            match configured("sla") {
                 Some(Value::Duration(sla)) => queue.sla = Some(*sla),
                 Some(Value::Nothing) => queue.sla = None,
                 _ => {}
             }
             for (key, field) in [("owner", &mut queue.owner), ("colour", &mut queue.colour)] {
-                if let Some(Value::Text(text)) = said(key) {
+                if let Some(Value::Text(text)) = configured(key) {
                     *field = text.clone();
                 }
             }
@@ -291,7 +291,7 @@ impl Resolver {
         queues
     }
 
-    /// Resource and limits; permits need a resource, and bounds a concurrency.
+    /// Resource and limits. Permits need a resource, and bounds need a concurrency.
     fn queue_limits(&mut self, queue: &mut QueueSpec) {
         let name = queue.name.clone();
         match self.raw.get(QUEUE, Some(&name), "resource") {
@@ -316,14 +316,16 @@ impl Resolver {
         self.queue_bounds(queue);
     }
 
-    /// Both bounds from what is said of either.
+    /// Both bounds, even if only one is configured.
     fn queue_bounds(&mut self, queue: &mut QueueSpec) {
-        let said = |key| match self.raw.get(QUEUE, Some(&queue.name), key) {
+        let configured = |key| match self.raw.get(QUEUE, Some(&queue.name), key) {
             Some((Value::Count(count), origin)) => Some((u32::try_from(*count).ok(), origin.clone())),
             _ => None,
         };
-        let (min, max) = (said("concurrency_min"), said("concurrency_max"));
-        let bound = |said: &Option<(Option<u32>, Origin)>| said.as_ref().map(|(bound, _)| Live::Set(*bound));
+        let (min, max) = (configured("concurrency_min"), configured("concurrency_max"));
+        let bound = |configured: &Option<(Option<u32>, Origin)>| {
+            configured.as_ref().map(|(bound, _)| Live::Set(*bound))
+        };
         match Bounds::change((queue.concurrency, None), None, bound(&min), bound(&max)) {
             Ok(bounds) => queue.bounds = bounds.and_then(Live::set).flatten(),
             Err((_, why)) => {
@@ -347,7 +349,7 @@ impl Resolver {
         }
     }
 
-    /// What was said, else the default in the list of keys.
+    /// The configured value, else the default from the list of keys.
     fn value(&self, section: Section, name: &'static str) -> Value {
         match self.raw.get(section, None, name) {
             Some((value, _)) => value.clone(),
@@ -377,7 +379,7 @@ impl Resolver {
         let mut shown = Vec::new();
         for key in self.raw.keys.iter().filter(|key| key.section.named.is_none()) {
             let value = match (key.section, key.name) {
-                // Shown as it is used, and never with its password.
+                // The value in use, without its password.
                 (DATABASE, "url") => database.address.to_string(),
                 _ => self.text(key.section, key.name),
             };
@@ -405,8 +407,8 @@ impl Resolver {
     }
 
     fn origin(&self, key: &Setting, name: Option<&str>) -> String {
-        let said = self.raw.get(key.section, name, key.name);
-        said.map_or(Origin::Default, |(_, origin)| origin.clone()).to_string()
+        let configured = self.raw.get(key.section, name, key.name);
+        configured.map_or(Origin::Default, |(_, origin)| origin.clone()).to_string()
     }
 }
 
@@ -414,8 +416,8 @@ fn default_value(key: &Setting) -> Value {
     key.form.parse(key.default).unwrap_or(Value::Nothing)
 }
 
-fn set_count<T: TryFrom<u64>>(said: Option<&Value>, field: &mut T) {
-    if let Some(Value::Count(count)) = said
+fn set_count<T: TryFrom<u64>>(configured: Option<&Value>, field: &mut T) {
+    if let Some(Value::Count(count)) = configured
         && let Ok(count) = T::try_from(*count)
     {
         *field = count;
@@ -431,7 +433,7 @@ fn queue_figure(queue: &QueueSpec, key: &str) -> String {
         "sla" => queue.sla.map_or("none".to_owned(), format),
         "owner" => queue.owner.clone(),
         "colour" => queue.colour.clone(),
-        // Without bounds and without a number of permits these hold.
+        // These apply without bounds or permits.
         "concurrency_min" | "concurrency_max" if queue.bounds.is_none() => queue.concurrency.to_string(),
         "permits" if queue.resource.is_none() => String::new(),
         "permits" => queue.limit(key).map_or("1".to_owned(), |permits| permits.to_string()),

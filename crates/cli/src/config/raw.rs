@@ -1,7 +1,7 @@
-//! Configuration as written: every value with its place, every problem collected.
+//! The configuration as written: every value with its origin, and all problems.
 //!
-//! Owns reading the file, the variables and the flags into one map, later sources over earlier ones. Never judges
-//! how values fit together: [`super::Config`] does.
+//! Reads the file, the variables and the options into one map; later sources override earlier ones. [`super::Config`]
+//! checks how values fit together.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -34,7 +34,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// One thing that is wrong, and where.
+/// A problem and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) place: Origin,
@@ -47,10 +47,10 @@ type Address = (Section, Option<String>, &'static str);
 #[derive(Debug, Default)]
 pub(crate) struct RawConfig {
     pub(crate) keys: Keys,
-    /// Spelled as they are registered; `high` means HIGH.
+    /// As registered; `high` means HIGH.
     queues: Vec<String>,
     entries: BTreeMap<Address, (Value, Origin)>,
-    /// Sections with a name and nothing in them.
+    /// Named sections without keys.
     empty: Vec<(Section, String, Origin)>,
     pub(crate) problems: Vec<Problem>,
 }
@@ -60,7 +60,7 @@ impl RawConfig {
         RawConfig { keys, queues, ..RawConfig::default() }
     }
 
-    /// What was said about the keys of parts.
+    /// Configured values of the parts' keys.
     pub(crate) fn settings(&self) -> Settings {
         let mut settings = Settings::new(self.keys.iter().cloned().collect());
         for ((section, name, key), (value, _)) in &self.entries {
@@ -69,16 +69,18 @@ impl RawConfig {
         settings
     }
 
-    /// Where a key with this path was said, or another one of its section.
+    /// The origin of the key with this path, or of another key in its section.
     pub(crate) fn place_of(&self, path: &str) -> Origin {
-        let said = |at: &Address| match &at.1 {
+        let path_of = |at: &Address| match &at.1 {
             Some(name) => format!("{}.{name}.{}", at.0.word, at.2),
             None => format!("{}.{}", at.0.word, at.2),
         };
-        let exact = self.entries.iter().find(|(at, _)| said(at) == path);
+        let exact = self.entries.iter().find(|(at, _)| path_of(at) == path);
         let near = || {
             let (within, _) = path.rsplit_once('.')?;
-            self.entries.iter().find(|(at, _)| said(at).rsplit_once('.').is_some_and(|(of, _)| of == within))
+            self.entries
+                .iter()
+                .find(|(at, _)| path_of(at).rsplit_once('.').is_some_and(|(of, _)| of == within))
         };
         exact.or_else(near).map_or(Origin::Default, |(_, (_, origin))| origin.clone())
     }
@@ -92,7 +94,7 @@ impl RawConfig {
         self.entries.get(&(section, name.map(str::to_owned), key))
     }
 
-    /// Names of queues or kinds that anything was said about.
+    /// Configured names of queues or kinds.
     pub(crate) fn names(&self, section: Section) -> Vec<String> {
         let mut names: Vec<String> =
             self.entries.keys().filter(|at| at.0 == section).filter_map(|at| at.1.clone()).collect();
@@ -100,11 +102,10 @@ impl RawConfig {
         names
     }
 
-    /// Whoever wrote the name of a section meant something by it. Judged when everything was read: a variable may say the
-    /// rest.
+    /// An empty section is a mistake. Checked after everything was read, because a variable may fill it.
     pub(crate) fn refuse_empty(&mut self) {
         for (section, name, place) in std::mem::take(&mut self.empty) {
-            if self.names(section).iter().any(|said| said.eq_ignore_ascii_case(&name)) {
+            if self.names(section).iter().any(|known| known.eq_ignore_ascii_case(&name)) {
                 continue;
             }
             let needed = match section {
@@ -121,7 +122,7 @@ impl RawConfig {
         self.problems.push(Problem { place, text: text.into() });
     }
 
-    /// A value that came as text.
+    /// Parses a value from text.
     pub(crate) fn set_text(&mut self, key: &Setting, name: Option<String>, text: &str, origin: Origin) {
         self.set(key, name, key.read(text), origin);
     }
@@ -142,7 +143,7 @@ impl RawConfig {
         }
     }
 
-    /// `high` means HIGH; a name seen before keeps its first spelling.
+    /// `high` means HIGH; otherwise the first spelling is kept.
     fn canonical(&self, section: Section, name: String) -> String {
         let known = self.queues.iter().filter(|_| section == QUEUE);
         let seen = self.entries.keys().filter(|at| at.0 == section).filter_map(|at| at.1.as_ref());
@@ -150,7 +151,7 @@ impl RawConfig {
         same.cloned().unwrap_or(name)
     }
 
-    /// One `WINDLASS_SECTION__KEY`; `path` is its lower-case rest.
+    /// One `WINDLASS_SECTION__KEY`; `path` is the lower-case rest.
     pub(crate) fn read_variable(&mut self, variable: &str, path: &str, value: &OsString) {
         let origin = Origin::Variable(variable.to_owned());
         let mut parts: Vec<&str> = path.split("__").collect();
@@ -232,7 +233,7 @@ impl RawConfig {
         }
     }
 
-    /// `[packs.<name>]`: one section for each part.
+    /// `[packs.<name>]`: one section per part.
     fn read_packs(&mut self, packs: &dyn toml_edit::TableLike, place: &dyn Fn(usize) -> Origin) {
         for (name, item) in packs.iter() {
             let at = place(start(packs, name, item));
@@ -301,7 +302,7 @@ impl RawConfig {
     }
 }
 
-/// Variables have no case of their own: a section says how its names are spelled.
+/// Variables have no case, so the section determines the case of names.
 fn in_variable(section: Section, name: &str) -> String {
     if section.small { name.to_lowercase() } else { name.to_uppercase() }
 }
@@ -342,7 +343,7 @@ fn from_toml(form: Form, item: &toml_edit::Item) -> Result<Value, String> {
             _ => form.parse(&number.to_string()),
         };
     }
-    // Its shortest form is what was written, as far as money has digits.
+    // The shortest form of the float is what was written, within the precision of money.
     if let (Form::Money, Some(number)) = (form, item.as_float()) {
         return form.parse(&number.to_string());
     }

@@ -30,9 +30,9 @@ fn the_defaults_are_the_engines() {
     assert!(config.database.is_default);
 }
 
-/// A fresh installation names no owners; the example gives each family one.
+/// By default queues have no owners; the example names one for each family.
 #[test]
-fn owners_are_the_installations_word() {
+fn owners_come_only_from_the_configuration() {
     let owners = |file: &str| -> Vec<String> {
         let families: Vec<String> = families().into_iter().map(|family| family.name).collect();
         let queues = load(file, &[]).unwrap().queues;
@@ -46,7 +46,7 @@ fn owners_are_the_installations_word() {
 }
 
 #[test]
-fn variables_win_over_the_file_whatever_their_case() {
+fn variables_override_the_file_in_any_case() {
     let file = "[server]\nlease = \"PT0.5S\"\n[queues.high]\nconcurrency = 3\n";
     let config = load(
         file,
@@ -93,7 +93,7 @@ fn every_problem_is_listed_with_its_place() {
 }
 
 #[test]
-fn a_section_with_nothing_in_it_is_a_mistake() {
+fn an_empty_section_is_a_mistake() {
     let file =
         "[server]\n[budgets.none]\n\n[kinds.MINE]\n# queue = \"LOW\"\n[queues.extra]\n[entities.book]\n";
     let text = load(file, &[]).unwrap_err();
@@ -107,17 +107,17 @@ fn a_section_with_nothing_in_it_is_a_mistake() {
         assert!(text.contains(part), "{part}\nis not in\n{text}");
     }
     let budgets = load("[budgets.Ai]\n", &[("WINDLASS_BUDGETS__AI__TOKENS", "5")]).unwrap().budgets;
-    assert_eq!(budgets.len(), 1, "a variable may say the rest");
+    assert_eq!(budgets.len(), 1, "a variable may fill it");
 }
 
 #[test]
-fn broken_toml_names_its_line() {
+fn an_error_in_toml_is_reported_with_its_line() {
     let text = load("[server]\nlease = \n", &[]).unwrap_err();
     assert!(text.contains("windlass.toml:2: is not TOML"), "{text}");
 }
 
 #[test]
-fn every_kind_and_one_kind() {
+fn values_for_all_kinds_yield_to_those_of_one_kind() {
     let file = "[kinds.\"*\"]\nmax_attempts = 9\nbackoff_base = \"1s\"\n[kinds.noop]\nmax_attempts = 2\n\
                 [kinds.MINE]\nqueue = \"low\"\ntimeout = \"none\"\n";
     let config = load(file, &[]).unwrap();
@@ -131,7 +131,7 @@ fn every_kind_and_one_kind() {
 }
 
 #[test]
-fn the_written_file_is_the_default_and_each_line_can_be_used() {
+fn the_file_of_config_init_has_the_defaults_and_each_line_is_valid() {
     let keys = Keys::with(settings_of(&Parts::new(false, &[]).packs));
     let written = template(&keys);
     assert!(load(&written, &[]).unwrap().database.is_default);
@@ -204,7 +204,7 @@ fn budgets_are_read_to_the_last_digit() {
 }
 
 #[test]
-fn a_wrong_budget_is_named_with_its_line() {
+fn an_invalid_budget_is_reported_with_its_line() {
     let file = "[budgets.ai]\nlimit = -5\n[budgets.none]\ncurrency = \"dollars\"\n[budgets.Big]\nlimit = 1e99\n\
                 [budgets.loud]\nlimit = true\nthresholds = \"75 loud\"\n[budgets.down]\ntokens = 1\nthresholds = \"90 info, 75 info\"\n";
     let text = load(file, &[]).unwrap_err();
@@ -222,7 +222,7 @@ fn a_wrong_budget_is_named_with_its_line() {
 }
 
 #[test]
-fn limits_are_read_and_said_back() {
+fn limits_are_read_and_shown() {
     let file = "[queues.BULK]\nconcurrency_max = 32\n[queues.SCREENSHOT]\npermits = 5\n[queues.PRINT]\nresource = \"printer\"\n\
                 [kinds.PRINT_LABEL]\nqueue = \"PRINT\"\nrate = \"30/m\"\n[kinds.SHOT]\nqueue = \"LOW\"\nresource = \"screenshot\"\n";
     let config = load(file, &[("WINDLASS_KINDS__PRINT_LABEL__PERMITS", "2")]).unwrap_err();
@@ -252,7 +252,7 @@ fn limits_are_read_and_said_back() {
 }
 
 #[test]
-fn limits_that_make_no_sense_are_listed() {
+fn invalid_limits_are_listed() {
     let file = "[queues.LOW]\nconcurrency_max = 2\npermits = 3\n[queues.SCREENSHOT]\nresource = \"none\"\npermits = 2\n\
                 [kinds.NOOP]\nrate = 30\nresource = \"two words\"\n[kinds.SLEEP]\nrate = \"fast\"\n[kinds.\"*\"]\nrate = \"1/s\"\n";
     let text = load(file, &[]).unwrap_err();

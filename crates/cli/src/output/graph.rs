@@ -1,4 +1,4 @@
-//! A workflow as a tree of plain characters: each job stands under the last of those it runs after and names the others.
+//! A workflow as a tree in plain text: each job is below the last of its parents and names the others.
 
 use std::collections::HashMap;
 
@@ -6,10 +6,10 @@ use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
 use super::{Output, visible};
-use crate::api::answer::{list, number, said, text, texts};
+use crate::api::answer::{list, number, optional_text, text, texts};
 use crate::failure::Failure;
 
-/// One job of a workflow, with the places of those it runs after.
+/// A job of a workflow, with the indexes of its parents.
 struct Member {
     name: String,
     id: String,
@@ -20,9 +20,9 @@ struct Member {
     undoes: Option<usize>,
 }
 
-/// `own` is the id of the job that is being shown.
+/// `own` is the id of the job being shown.
 pub(crate) fn print(workflow: &Value, own: Option<&str>, output: &Output) -> Result<(), Failure> {
-    let name = said(workflow, "name").map(|name| format!(" {}", visible(&name))).unwrap_or_default();
+    let name = optional_text(workflow, "name").map(|name| format!(" {}", visible(&name))).unwrap_or_default();
     let counts = &workflow["counts"];
     output.line(format_args!(
         "workflow {}{name} · {} · {} of {} jobs completed · on failure: {}",
@@ -55,7 +55,7 @@ fn members(workflow: &Value) -> Vec<Member> {
     jobs.iter().map(member).collect()
 }
 
-/// Columns of branches: what stands deeper is drawn no deeper, and names whom it runs after.
+/// Maximum columns of branches. Deeper jobs are not indented further and name their parents.
 const DEEPEST: usize = 30;
 
 fn lines(members: &[Member], own: Option<&str>) -> Vec<String> {
@@ -67,7 +67,7 @@ fn lines(members: &[Member], own: Option<&str>) -> Vec<String> {
             _ => roots.push(n),
         }
     }
-    // A chain may be as long as a workflow, so what is left to do is kept here and not on the stack.
+    // An explicit stack, because a chain may be as long as a workflow.
     let mut open: Vec<(usize, String, String)> =
         roots.iter().rev().map(|root| (*root, String::new(), String::new())).collect();
     let mut drawn = Vec::with_capacity(members.len());
@@ -91,18 +91,18 @@ fn lines(members: &[Member], own: Option<&str>) -> Vec<String> {
     drawn.into_iter().map(line).collect()
 }
 
-/// `deep`: the branches do not show under whom it stands.
+/// `deep`: the branches no longer show its parent.
 fn about(members: &[Member], n: usize, deep: bool, own: Option<&str>) -> String {
     let member = &members[n];
     let state = if member.waits { "waits".to_owned() } else { visible(&member.state) };
     let mut text = format!("{state:<11}  {}  {}", visible(&member.id), visible(&member.kind));
-    let (told, word) = match member.parents.split_last() {
+    let (parents, word) = match member.parents.split_last() {
         Some(_) if deep => (member.parents.as_slice(), "after"),
         Some((_, others)) => (others, "also after"),
         None => (member.undoes.as_slice(), "undoes"),
     };
-    if !told.is_empty() && (deep || word == "also after") {
-        let names: Vec<String> = told.iter().map(|parent| visible(&members[*parent].name)).collect();
+    if !parents.is_empty() && (deep || word == "also after") {
+        let names: Vec<String> = parents.iter().map(|parent| visible(&members[*parent].name)).collect();
         text.push_str(&format!("  {word} {}", names.join(", ")));
     }
     if own == Some(member.id.as_str()) {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deep_chain_stays_narrow_and_names_what_it_follows() {
+    fn a_deep_chain_stays_narrow_and_names_its_parents() {
         let name = |n: usize| format!("j{n}");
         let one = |n: usize| match n.checked_sub(1) {
             Some(before) => member(&name(n), "completed", &[&name(before)]),
@@ -168,7 +168,7 @@ alone      pending      7  NOOP";
     }
 
     #[test]
-    fn names_of_any_script_leave_the_states_in_one_column() {
+    fn states_are_aligned_for_names_in_any_script() {
         let members = vec![
             member("写真", "completed", &[]),
             member("📦🚚", "running", &["写真"]),

@@ -1,9 +1,8 @@
-//! JSON text set out for people, every character outside white space kept: a value that was parsed on the way would lose
-//! digits of long numbers.
+//! Indents JSON text without parsing its values, which would lose digits of long numbers.
 
 const STEP: &str = "  ";
 
-/// `text` is JSON; anything else comes out with odd line ends.
+/// `text` must be JSON; anything else gets odd line breaks.
 pub(crate) fn indented(text: &str) -> String {
     let mut out = String::with_capacity(text.len() * 2);
     let (mut depth, mut chars) = (0usize, text.chars().peekable());
@@ -43,7 +42,7 @@ fn line(out: &mut String, depth: usize) {
     out.push_str(&STEP.repeat(depth));
 }
 
-/// Up to its closing quote, whatever is inside.
+/// Copies up to the closing quote.
 fn string(chars: &mut impl Iterator<Item = char>, out: &mut String) {
     out.push('"');
     let mut escaped = false;
@@ -63,13 +62,13 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn set_out_as_serde_does_it_with_every_digit() {
+    fn json_is_indented_like_serde_does_with_every_digit() {
         let value = json!({
             "a": [1, { "b": "x\"{[,:]}\\", "c": [] }, "\\"], "d": {}, "e": null, "f": [[true]], "g": "ä\n",
         });
         let pretty = serde_json::to_string_pretty(&value).unwrap();
         assert_eq!(indented(&value.to_string()), pretty);
-        assert_eq!(indented(&pretty), pretty, "white space of its own is not kept");
+        assert_eq!(indented(&pretty), pretty, "its own whitespace is replaced");
         let long = r#"{"n": 12345678901234567890123, "f": 0.10}"#;
         assert_eq!(indented(long), "{\n  \"n\": 12345678901234567890123,\n  \"f\": 0.10\n}");
         assert!(serde_json::from_str::<Value>(&indented(long)).is_ok());

@@ -1,4 +1,4 @@
-//! A job as people see it: a table row and the full page, from what the routes answer.
+//! A job as a table row or a full page.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use windlass_core::Time;
 use super::indent::indented;
 use super::table::Table;
 use super::{Output, graph, short, visible, visible_lines};
-use crate::api::answer::{Answered, list, number, said, text, texts, time};
+use crate::api::answer::{Answered, list, number, optional_text, text, texts, time};
 use crate::failure::Failure;
 
 pub(crate) fn table(jobs: &[Value]) -> Table {
@@ -28,7 +28,7 @@ pub(crate) fn table(jobs: &[Value]) -> Table {
     table
 }
 
-/// What a parsed value would round.
+/// Values that parsing would round.
 #[derive(Default, Deserialize)]
 struct Raw<'a> {
     #[serde(borrow)]
@@ -37,7 +37,7 @@ struct Raw<'a> {
     result: Option<&'a RawValue>,
 }
 
-/// The full page of `jobs show`.
+/// The output of `jobs show`.
 pub(crate) fn page(answer: &Answered, output: &Output) -> Result<(), Failure> {
     let job = &answer.value;
     let [id, kind, queue] = ["id", "kind", "queue"].map(|field| visible(text(job, field)));
@@ -49,19 +49,19 @@ pub(crate) fn page(answer: &Answered, output: &Output) -> Result<(), Failure> {
     fact("state", Some(state(job)))?;
     fact("attempt", Some(format!("{} of {}", number(job, "attempt"), number(job, "max_attempts"))))?;
     fact("priority", Some(number(job, "priority").to_string()))?;
-    fact("created", said(job, "created_at"))?;
-    fact("due", said(job, "run_at"))?;
-    fact("started", said(job, "started_at"))?;
-    fact("finished", said(job, "finished_at"))?;
+    fact("created", optional_text(job, "created_at"))?;
+    fact("due", optional_text(job, "run_at"))?;
+    fact("started", optional_text(job, "started_at"))?;
+    fact("finished", optional_text(job, "finished_at"))?;
     let progress = job["progress"].as_object().map(|_| &job["progress"]);
     fact("progress", progress.map(|of| format!("{} % {}", of["percent"], text(of, "message"))))?;
-    fact("unique key", said(job, "unique_key"))?;
-    fact("concurrency key", said(job, "concurrency_key"))?;
+    fact("unique key", optional_text(job, "unique_key"))?;
+    fact("concurrency key", optional_text(job, "concurrency_key"))?;
     let tags = texts(job, "tags");
     fact("tags", (!tags.is_empty()).then(|| tags.join(", ")))?;
     let entity = job["entity"].as_object().map(|_| &job["entity"]);
     fact("entity", entity.map(|of| format!("{}:{}", text(of, "type"), text(of, "id"))))?;
-    fact("last error", said(job, "last_error"))?;
+    fact("last error", optional_text(job, "last_error"))?;
     let body = answer.text();
     let raw: Raw<'_> = serde_json::from_str(&body).unwrap_or_default();
     if let Some(payload) = raw.payload {
@@ -120,7 +120,7 @@ fn block(json: &RawValue) -> String {
     lines.lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// A time without its fraction.
+/// Without fractions of a second.
 pub(crate) fn seconds(time: Time) -> String {
     Time(time.0.div_euclid(1_000_000) * 1_000_000).to_string()
 }

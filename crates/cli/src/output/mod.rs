@@ -1,7 +1,6 @@
-//! What a verb prints: lines, tables, one JSON object.
+//! Output of verbs: lines, tables, JSON objects.
 //!
-//! Owns stdout and the rule that stored text is hostile: nothing a job carries reaches the terminal as a control
-//! sequence. Never decides what to print.
+//! Owns stdout, and the rule that stored text is hostile: nothing in a job reaches the terminal as a control sequence.
 
 pub(crate) mod graph;
 pub(crate) mod indent;
@@ -24,7 +23,7 @@ pub(crate) struct Output {
     /// Colour on stdout.
     pub(crate) colour: bool,
     pub(crate) error_colour: bool,
-    /// Progress bars may be drawn (stderr is a terminal).
+    /// Whether progress bars are drawn: stderr is a terminal.
     pub(crate) bars: bool,
     pretty: bool,
 }
@@ -38,12 +37,12 @@ impl Output {
         Output { colour: stdout && !plain, error_colour: stderr && !plain, bars: stderr, pretty: stdout }
     }
 
-    /// One or more lines of our own making; stored text in them went through [`visible`].
+    /// One or more lines of our own text; stored text in them must have passed [`visible`].
     pub(crate) fn line(&self, text: impl Display) -> Result<(), Failure> {
         writeln!(std::io::stdout().lock(), "{text}").during("write the answer")
     }
 
-    /// One object: indented for people, on one line for programs.
+    /// One object: indented on a terminal, otherwise on one line.
     pub(crate) fn json(&self, value: &impl Serialize) -> Result<(), Failure> {
         let text =
             if self.pretty { serde_json::to_string_pretty(value) } else { serde_json::to_string(value) };
@@ -51,7 +50,7 @@ impl Output {
         self.line(json_visible(&text))
     }
 
-    /// JSON that came as text, with every digit it has.
+    /// JSON text, with all its digits.
     pub(crate) fn json_text(&self, text: &str) -> Result<(), Failure> {
         match self.pretty {
             true => self.line(json_visible(&indent::indented(text))),
@@ -59,27 +58,27 @@ impl Output {
         }
     }
 
-    /// One of many objects, each on its own line, to a buffer of stdout's.
+    /// One of many objects, each on its own line, into a buffer of stdout.
     pub(crate) fn json_line(&self, out: &mut impl Write, value: &impl Serialize) -> Result<(), Failure> {
         let text = serde_json::to_string(value).map_err(|error| Failure::new("write the answer", error))?;
         writeln!(out, "{}", json_visible(&text)).during("write the answer")
     }
 
-    /// Said to people beside the answer; never on stdout.
+    /// For people, on stderr.
     pub(crate) fn note(&self, text: impl Display) {
-        // Nothing can be done when stderr is closed.
+        // If stderr is closed, nothing can be done.
         let _ = writeln!(std::io::stderr().lock(), "{text}");
     }
 }
 
-/// Tells where the next page of a list begins, if there is one.
+/// Says how to get the next page of a list, if there is one.
 pub(crate) fn more(output: &Output, page: &serde_json::Value) {
     if let Some(cursor) = page["next_cursor"].as_str() {
         output.note(format_args!("more with --cursor {}", visible(cursor)));
     }
 }
 
-/// Stored text on one line: control characters, escape sequences and direction overrides made visible.
+/// Stored text on one line, with control characters, escape sequences and direction overrides made visible.
 pub(crate) fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -96,13 +95,13 @@ pub(crate) fn visible(text: &str) -> String {
     out
 }
 
-/// The same, line ends kept.
+/// Like [`visible`], but keeps line breaks.
 pub(crate) fn visible_lines(text: &str) -> String {
     text.split('\n').map(visible).collect::<Vec<_>>().join("\n")
 }
 
-/// Outside its strings JSON text holds no control characters but white space, and inside none as they are: a tab is a space,
-/// any other that is left is escaped in place.
+/// Valid JSON has no control characters except whitespace outside strings, and none inside. So a tab becomes a space,
+/// and any other that is left is escaped in place.
 fn json_visible(text: &str) -> String {
     if !text.chars().any(|c| c != '\n' && is_hostile(c)) {
         return text.to_owned();
@@ -123,14 +122,14 @@ fn json_visible(text: &str) -> String {
     out
 }
 
-/// Moves the cursor, takes no room, or reorders what stands beside it: controls, line separators, Unicode's format
-/// characters (which hold all direction controls), and what else is drawn as nothing. Of the variation selectors only
-/// those beyond the ones that ordinary emoji carry.
+/// Characters that move the cursor, are invisible, or reorder text: controls, line separators, Unicode format
+/// characters (which include all direction controls), and others without a glyph. Of the variation selectors, those of
+/// ordinary emoji are allowed.
 fn is_hostile(c: char) -> bool {
     c.is_control() || UNSEEN.iter().any(|range| range.contains(&c))
 }
 
-/// Ascending.
+/// In ascending order.
 const UNSEEN: [RangeInclusive<char>; 26] = [
     '\u{ad}'..='\u{ad}',
     '\u{34f}'..='\u{34f}',
@@ -160,14 +159,14 @@ const UNSEEN: [RangeInclusive<char>; 26] = [
     '\u{e0000}'..='\u{e0fff}',
 ];
 
-/// Text cut to `width` columns of a terminal.
+/// Text cut to `width` terminal columns.
 pub(crate) fn short(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
     let mut left = width.saturating_sub(1);
     let fits = |c: &char| {
-        // The selector makes an emoji, two columns wide, of a sign that has one.
+        // The selector turns a one-column symbol into a two-column emoji.
         let taken = if *c == '\u{fe0f}' { 1 } else { c.width().unwrap_or(1) };
         left.checked_sub(taken).map(|rest| left = rest).is_some()
     };
@@ -176,7 +175,7 @@ pub(crate) fn short(text: &str, width: usize) -> String {
     out
 }
 
-/// A word for a shell: in quotes unless every shell reads it as it stands.
+/// Quoted for a shell unless that is not needed.
 pub(crate) fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+,=".contains(c);
     match !text.is_empty() && text.chars().all(plain) {
@@ -185,7 +184,7 @@ pub(crate) fn quoted(text: &str) -> String {
     }
 }
 
-/// A measured time, with as many digits as are worth reading.
+/// A duration with a sensible number of digits.
 pub(crate) fn taken(time: std::time::Duration) -> String {
     match time.as_secs_f64() {
         seconds if seconds < 0.01 => format!("{:.1}ms", seconds * 1e3),
@@ -205,18 +204,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_stored_steers_the_terminal() {
+    fn stored_text_cannot_control_the_terminal() {
         assert_eq!(visible("a\x1b[2Jb\r\n\u{9b}31m\u{202e}c"), "a\\u{1b}[2Jb\\r\\n\\u{9b}31m\\u{202e}c");
         let json = serde_json::to_string("\x1b[2J\u{9b}\u{202e}\u{e0041}").unwrap();
         let shown = json_visible(&json);
         assert!(shown.is_ascii(), "{shown}");
         assert_eq!(serde_json::from_str::<String>(&shown).unwrap(), "\x1b[2J\u{9b}\u{202e}\u{e0041}");
-        assert_eq!(json_visible("{\"a\":\t1}"), "{\"a\": 1}", "a payload is stored as it was handed in");
+        assert_eq!(json_visible("{\"a\":\t1}"), "{\"a\": 1}", "a payload is stored as enqueued");
     }
 
-    /// Every character of the property Bidi_Control, and one of each way to be there without being seen.
+    /// Every character with the property Bidi_Control, and one of each kind that is invisible.
     #[test]
-    fn nothing_stored_hides_or_reorders_text() {
+    fn stored_text_cannot_hide_or_reorder_text() {
         let bidi = ['\u{61c}', '\u{200e}', '\u{200f}'];
         let bidi = bidi.into_iter().chain('\u{202a}'..='\u{202e}').chain('\u{2066}'..='\u{2069}');
         let unseen = "\u{ad}\u{34f}\u{180e}\u{200b}\u{200c}\u{200d}\u{2060}\u{2063}\u{3164}\u{feff}\u{fff9}\u{1d173}\u{e0001}\u{e0100}";
@@ -241,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_on_characters_not_bytes() {
+    fn text_is_cut_at_characters_not_bytes() {
         assert_eq!(short("äöüß", 3), "äö…");
         assert_eq!(short("äöü", 3), "äöü");
         assert_eq!(short("日本語", 6), "日本語");

@@ -1,5 +1,5 @@
-//! How far long work is: a bar on a terminal, a plain line now and then elsewhere. Always on stderr, so that the
-//! answer on stdout stays clean.
+//! Progress of long work: a bar on a terminal, an occasional line elsewhere. On stderr, so that stdout has only the
+//! result.
 
 use std::time::{Duration, Instant};
 
@@ -34,15 +34,15 @@ struct Plain {
     output: Output,
     what: &'static str,
     unit: Unit,
-    /// `None` where nobody knows it before the end.
+    /// `None` if it is not known in advance.
     total: Option<u64>,
-    said: Instant,
-    /// What the last line said; work that is over at once needs no line.
-    spoken: Option<u64>,
+    printed_at: Instant,
+    /// What the last line reported; work that ends quickly prints none.
+    printed: Option<u64>,
 }
 
 impl Plain {
-    fn say(&self, done: u64) {
+    fn print(&self, done: u64) {
         let done = self.unit.shown(done);
         match self.total {
             Some(total) => {
@@ -58,14 +58,14 @@ impl Progress {
         Progress::start(output, what, Unit::Things, Some(total))
     }
 
-    /// Of a file's size, or of a stream whose end is not known.
+    /// Of a file's size, or of a stream of unknown length.
     pub(crate) fn of_bytes(output: Output, what: &'static str, total: Option<u64>) -> Progress {
         Progress::start(output, what, Unit::Bytes, total)
     }
 
     fn start(output: Output, what: &'static str, unit: Unit, total: Option<u64>) -> Progress {
         if !output.bars {
-            let plain = Plain { output, what, unit, total, said: Instant::now(), spoken: None };
+            let plain = Plain { output, what, unit, total, printed_at: Instant::now(), printed: None };
             return Progress { bar: ProgressBar::hidden(), plain: Some(plain) };
         }
         let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
@@ -78,7 +78,7 @@ impl Progress {
         };
         if let Ok(style) = ProgressStyle::with_template(template) {
             let rate = |state: &ProgressState, text: &mut dyn std::fmt::Write| {
-                // A bar that cannot be drawn is no reason to stop the work.
+                // Failing to draw a bar must not stop the work.
                 let _ = write!(text, "{:.0}/s", state.per_sec());
             };
             bar.set_style(style.with_key("rate", rate).progress_chars("█▉▊▋▌▍▎▏ "));
@@ -90,18 +90,18 @@ impl Progress {
     pub(crate) fn set(&mut self, done: u64) {
         self.bar.set_position(done);
         if let Some(plain) = &mut self.plain
-            && (plain.said.elapsed() >= BETWEEN_LINES)
+            && (plain.printed_at.elapsed() >= BETWEEN_LINES)
         {
-            plain.said = Instant::now();
-            plain.spoken = Some(done);
-            plain.say(done);
+            plain.printed_at = Instant::now();
+            plain.printed = Some(done);
+            plain.print(done);
         }
     }
 
     pub(crate) fn finish(mut self, done: u64) {
         self.bar.finish_and_clear();
-        if let Some(plain) = self.plain.take().filter(|plain| plain.spoken.is_some_and(|said| said < done)) {
-            plain.say(done);
+        if let Some(plain) = self.plain.take().filter(|plain| plain.printed.is_some_and(|last| last < done)) {
+            plain.print(done);
         }
     }
 }

@@ -16,7 +16,7 @@ struct Column {
 }
 
 impl Table {
-    /// A title that starts with `>` is a column of figures, set to the right.
+    /// A title that starts with `>` is a right-aligned column.
     pub(crate) fn new(titles: &[&'static str]) -> Table {
         let column = |title: &&'static str| match title.strip_prefix('>') {
             Some(title) => Column { title, right: true },
@@ -25,7 +25,7 @@ impl Table {
         Table { columns: titles.iter().map(column).collect(), rows: Vec::new() }
     }
 
-    /// Titles, and whether the column is set to the right.
+    /// Titles, and whether the column is right-aligned.
     pub(crate) fn of(columns: impl Iterator<Item = (&'static str, bool)>) -> Table {
         let columns = columns.map(|(title, right)| Column { title, right }).collect();
         Table { columns, rows: Vec::new() }
@@ -43,7 +43,7 @@ impl Table {
         output.line(self.text(output.colour))
     }
 
-    /// Widths are those on a terminal, where a Chinese character or an emoji takes two columns and an accent none.
+    /// Widths are in terminal columns: a Chinese character or an emoji takes two, a combining accent none.
     fn text(&self, colour: bool) -> String {
         let width = |n: usize, column: &Column| {
             let cells = self.rows.iter().filter_map(|row| row.get(n)).map(|cell| cell.width());
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_stand_under_each_other_whatever_the_script() {
+    fn columns_are_aligned_for_any_script() {
         let mut table = Table::new(&["name", ">n", "state"]);
         for name in ["plain", "日本語", "🚀 up", "cafe\u{301}", "한글", "⚠\u{fe0f}!"] {
             table.row(vec![name.to_owned(), "7".to_owned(), "works".to_owned()]);

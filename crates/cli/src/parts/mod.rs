@@ -1,3 +1,3 @@
-//! Parts that belong to the command: they need its configuration or its ways to a database.
+//! Parts that belong to the command, because they need its configuration or its access to a database.
 
 pub(crate) mod backup;

@@ -1,4 +1,4 @@
-//! Copies made, looked at, restored, and made by a server on its own.
+//! Backups: made, verified, restored, and made by a server on schedule.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -27,10 +27,10 @@ fn wait_for(what: &str, mut there: impl FnMut() -> bool) {
 }
 
 #[test]
-fn a_copy_is_made_verified_listed_and_restored() {
+fn a_backup_is_made_verified_listed_and_restored() {
     let place = Place::new();
     fill(&place, 20, 10);
-    place.run(&["backup"]).ok().says(&["no copy was made yet"]);
+    place.run(&["backup"]).ok().says(&["no backups yet"]);
     let made = place.run(&["backup", "shop.backup", "--json"]).ok().json();
     assert!(made["rows"].as_u64().unwrap() > 40, "{made}");
     place.run(&["backup", "shop.backup"]).fails(1, &["is there already", "nothing is overwritten"]);
@@ -54,7 +54,7 @@ fn a_copy_is_made_verified_listed_and_restored() {
 }
 
 #[test]
-fn a_copy_moves_to_postgres_and_back() {
+fn a_backup_is_restored_to_postgres_and_back() {
     let place = Place::new();
     fill(&place, 5, 10);
     let url = postgres("copy");
@@ -68,7 +68,7 @@ fn a_copy_moves_to_postgres_and_back() {
 }
 
 #[test]
-fn broken_files_say_so() {
+fn broken_files_are_reported() {
     let place = Place::new();
     fill(&place, 5, 10);
     place.run(&["backup", "a.backup"]).ok();
@@ -95,7 +95,7 @@ fn broken_files_say_so() {
 }
 
 #[test]
-fn a_killed_copy_is_no_copy() {
+fn a_killed_backup_leaves_no_file() {
     let place = Place::new();
     fill(&place, 6_000, 1_000);
     let mut copying = place.start(&["backup", "killed.backup"]);
@@ -115,7 +115,7 @@ fn a_killed_copy_is_no_copy() {
 }
 
 #[test]
-fn a_server_makes_copies_on_its_own() {
+fn a_server_makes_backups_on_schedule() {
     let place = Place::new();
     let config = "[backup]\nfolder = \"copies\"\nkeep = 2\nevery = \"1s\"\nalert_after = \"1h\"\n";
     place.write("windlass.toml", config);
@@ -142,7 +142,7 @@ fn a_server_makes_copies_on_its_own() {
 }
 
 #[test]
-fn an_old_copy_raises_the_alarm() {
+fn an_old_backup_raises_an_alert() {
     let place = Place::new();
     let config = "[backup]\nfolder = \"copies\"\nevery = \"1d\"\nalert_after = \"1ms\"\n";
     place.write("windlass.toml", config);
@@ -163,18 +163,18 @@ fn a_folder_that_is_a_file_is_named() {
     place.write("windlass.toml", "[backup]\nfolder = \"copies\"\nevery = \"1d\"\n");
     let _server = place.serve(&["serve"]);
     place.run(&["schedules", "run", "windlass-backup"]).ok();
-    let mut said = String::new();
+    let mut error = String::new();
     wait_for("failed attempt", || {
         let jobs = place.run(&["jobs", "--kind", "BACKUP", "--json"]).ok().json();
-        said = jobs["items"][0]["last_error"].as_str().unwrap_or_default().to_owned();
-        !said.is_empty()
+        error = jobs["items"][0]["last_error"].as_str().unwrap_or_default().to_owned();
+        !error.is_empty()
     });
     let folder = place.path().join("copies").display().to_string();
-    assert!(said.contains(&format!("could not make the folder {folder}")), "{said}");
+    assert!(error.contains(&format!("could not make the folder {folder}")), "{error}");
 }
 
 #[test]
-fn wrong_wishes_are_refused_at_the_start() {
+fn invalid_settings_are_refused_at_the_start() {
     let place = Place::new();
     place.write("windlass.toml", "[backup]\nfolder = \"x\"\nevery = \"now and then\"\nkeep = 0\n");
     let parts = ["windlass.toml:3: backup.every: must be a duration", "windlass.toml:4: backup.keep"];

@@ -1,4 +1,4 @@
-//! Backups beside each other, and what killed ones leave, on both databases.
+//! Concurrent backups, and what killed ones leave, on both databases.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::place::{Place, postgres};
 
 const CONFIG: &str = "[backup]\nfolder = \"copies\"\nkeep = 20\nevery = \"1d\"\nalert_after = \"1h\"\n";
 
-/// A database of the test's own: scratch schemas are known by their names, and others make some too.
+/// A separate database: scratch schemas are found by name, and other tests create some too.
 struct Own {
     server: String,
     name: String,
@@ -110,18 +110,18 @@ fn at_once(place: &Place, url: &str) {
 }
 
 #[test]
-fn copies_at_once_do_not_break_each_other_on_sqlite() {
+fn concurrent_backups_do_not_interfere_on_sqlite() {
     let place = Place::new();
     at_once(&place, "sqlite://w.db");
 }
 
 #[test]
-fn copies_at_once_do_not_break_each_other_on_postgres() {
+fn concurrent_backups_do_not_interfere_on_postgres() {
     let own = Own::new("at_once");
     at_once(&Place::new(), &own.url());
 }
 
-/// Killed at two moments: while it writes the copy, and while it tries the copy out.
+/// Killed at two points: while writing the backup, and while verifying it.
 fn killed(place: &Place, url: &str, scratch: impl Fn() -> Vec<String>) {
     place.write("windlass.toml", CONFIG);
     run(place, url, &["migrate", "up"]).ok();
@@ -136,11 +136,11 @@ fn killed(place: &Place, url: &str, scratch: impl Fn() -> Vec<String>) {
         server.wait();
     };
     let told_of = |debris: &[String]| {
-        let told = run(place, url, &["doctor"]);
-        assert_eq!(told.code, 1);
-        let told =
-            told.says(&["warn  backup leftovers: a killed backup left ", "schedules run windlass-backup"]);
-        told.says(&debris.iter().map(String::as_str).collect::<Vec<_>>());
+        let report = run(place, url, &["doctor"]);
+        assert_eq!(report.code, 1);
+        let report =
+            report.says(&["warn  backup leftovers: a killed backup left ", "schedules run windlass-backup"]);
+        report.says(&debris.iter().map(String::as_str).collect::<Vec<_>>());
     };
     kill_when("draft", &|| !drafts().is_empty());
     let half = drafts();
@@ -151,20 +151,20 @@ fn killed(place: &Place, url: &str, scratch: impl Fn() -> Vec<String>) {
     told_of(&tried);
     let _server = serve(place, url);
     run(place, url, &["schedules", "run", "windlass-backup", "--wait"]).ok();
-    // What was killed is run again some time; its files have other names.
+    // The killed job is run again; its files have other names.
     let there = scratch();
     assert!(!there.iter().any(|name| tried.contains(name)), "{tried:?} in {there:?}");
 }
 
 #[test]
-fn what_killed_copies_left_is_swept_on_sqlite() {
+fn leftovers_of_killed_backups_are_swept_on_sqlite() {
     let place = Place::new();
     let copies = place.path().join("copies");
     killed(&place, "sqlite://w.db", || names(&copies, ".windlass_verify_"));
 }
 
 #[test]
-fn what_killed_copies_left_is_swept_on_postgres() {
+fn leftovers_of_killed_backups_are_swept_on_postgres() {
     let own = Own::new("left");
     killed(&Place::new(), &own.url(), || schemas(&own.url()));
 }
@@ -185,12 +185,12 @@ fn removed(place: &Place, url: &str) {
 }
 
 #[test]
-fn copies_that_are_gone_do_not_count_on_sqlite() {
+fn backups_without_a_file_do_not_count_on_sqlite() {
     removed(&Place::new(), "sqlite://w.db");
 }
 
 #[test]
-fn copies_that_are_gone_do_not_count_on_postgres() {
+fn backups_without_a_file_do_not_count_on_postgres() {
     let url = postgres("gone");
     let place = Place::new();
     removed(&place, &url);

@@ -1,10 +1,10 @@
-//! Input that must be refused: what, where, what to do, and nothing written.
+//! Invalid input: the error says what, where and what to do, and nothing is written.
 
 use crate::place::Place;
 
-/// Each with its exit code and what it has to say.
+/// Each with its exit code and the expected text.
 #[test]
-fn refused_with_what_and_where() {
+fn invalid_input_is_refused_with_what_and_where() {
     let place = Place::new();
     place.run(&["migrate", "up"]).ok();
     place.write("big.json", format!("\"{}\"", "x".repeat(1 << 20)));
@@ -113,7 +113,7 @@ fn refused_with_what_and_where() {
 }
 
 #[test]
-fn databases_that_cannot_be_used() {
+fn unusable_databases_are_reported() {
     let place = Place::new();
     place
         .run(&["jobs", "--database", "mysql://me:hush@h/d"])
@@ -122,13 +122,13 @@ fn databases_that_cannot_be_used() {
     assert!(!ran.err.contains("hush"), "{}", ran.err);
     place.run(&["jobs", "--database", "jobs.db"]).fails(2, &["has no scheme", "sqlite://PATH"]);
     place.run(&["jobs", "--database", "sqlite://"]).fails(2, &["names no file"]);
-    // The same from a variable is no usage of this command.
+    // From a variable, it is not wrong usage.
     place.run_env(&["jobs"], &[("DATABASE_URL", "jobs.db")]).fails(1, &["DATABASE_URL", "has no scheme"]);
-    // A folder nobody can write, whoever runs the test.
+    // A folder that no user can write to.
     place
         .run(&["enqueue", "NOOP", "--database", "sqlite:///proc/windlass/x.db"])
         .fails(1, &["cannot open sqlite:///proc/windlass/x.db", "hint:"]);
-    // Whoever only looks makes nothing.
+    // Read-only verbs create nothing.
     for verb in
         [&["jobs"][..], &["queues"], &["workers"], &["cleanup"], &["types"], &["search", "document", "x"]]
     {

@@ -1,4 +1,4 @@
-//! The benches in small: they end, clean up after themselves and print the figures they promise.
+//! Small runs of the benchmarks: they end, clean up and print all figures.
 
 use serde_json::Value;
 
@@ -48,7 +48,7 @@ fn on_both(args: &[&str], check: impl Fn(Value)) {
 }
 
 #[test]
-fn queue() {
+fn bench_queue_prints_its_figures() {
     on_both(&["bench", "queue", "--jobs", "500", "--workers", "4"], |figures| {
         assert_eq!(figures["jobs"], 500);
         positive(&figures, &QUEUE);
@@ -56,7 +56,7 @@ fn queue() {
 }
 
 #[test]
-fn queue_beside_finished_jobs_and_with_keys() {
+fn bench_queue_with_finished_jobs_and_keys() {
     let words = ["bench", "queue", "--jobs", "500", "--retain", "700", "--keys", "20", "--workers", "4"];
     on_both(&words, |figures| {
         positive(&figures, &QUEUE);
@@ -65,7 +65,7 @@ fn queue_beside_finished_jobs_and_with_keys() {
 }
 
 #[test]
-fn index_in_bulk_and_at_a_rate() {
+fn bench_index_in_bulk_and_at_a_rate() {
     on_both(&["bench", "index", "--docs", "300", "--rate", "300"], |figures| {
         assert_eq!((&figures["docs"], &figures["steady"]["asked_per_s"]), (&300.into(), &300.into()));
         positive(&figures, &INDEX);

@@ -1,11 +1,11 @@
-//! Budgets from the terminal: described in the file, looked at, changed for a month, begun anew.
+//! Budgets on the command line: configured, listed, changed for a month, reset.
 
 use crate::place::{Place, postgres};
 
 const FILE: &str = "[budgets.ai]\nlimit = 500.00\n[budgets.words]\ntokens = 1000\ncurrency = \"EUR\"\n";
 
 #[test]
-fn what_the_file_describes_is_listed() {
+fn configured_budgets_are_listed() {
     let place = Place::new();
     place.run(&["migrate", "up"]).ok();
     place.run(&["budgets"]).ok().says(&["no budgets; `windlass serve` registers those under [budgets.NAME]"]);
@@ -30,7 +30,7 @@ fn what_the_file_describes_is_listed() {
 }
 
 #[test]
-fn a_limit_is_changed_for_one_month_and_survives_the_file() {
+fn a_live_limit_for_one_month_overrides_the_file() {
     let place = Place::new();
     place.run(&["migrate", "up"]).ok();
     place.write("windlass.toml", FILE);
@@ -57,7 +57,7 @@ fn a_limit_is_changed_for_one_month_and_survives_the_file() {
 }
 
 #[test]
-fn a_limit_is_taken_away_and_given_back() {
+fn a_limit_is_removed_and_reset() {
     let place = Place::new();
     place.run(&["migrate", "up"]).ok();
     place.write("windlass.toml", FILE);
@@ -77,7 +77,7 @@ fn a_limit_is_taken_away_and_given_back() {
 }
 
 #[test]
-fn what_operators_did_is_listed() {
+fn changes_by_operators_are_audited() {
     let place = Place::new();
     place.run(&["migrate", "up"]).ok();
     place.write("windlass.toml", FILE);
@@ -109,7 +109,7 @@ fn what_operators_did_is_listed() {
     assert!(subjects(&rest)[0].starts_with("budget/ai/") && rest["next_cursor"].is_null(), "{rest}");
 }
 
-/// The verb says each alert it sets off, however quiet, and so does the server beside it.
+/// Both the verb and a running server report each alert of a change, at any level.
 #[test]
 fn alerts_of_a_change_reach_the_servers_log() {
     let on_postgres = format!("[database]\nurl = \"{}\"\n", postgres("alerts"));
@@ -129,7 +129,7 @@ fn alerts_of_a_change_reach_the_servers_log() {
 }
 
 #[test]
-fn mistakes_are_named() {
+fn mistakes_are_reported() {
     let place = Place::new();
     place.run(&["migrate", "up"]).ok();
     place.write("windlass.toml", FILE);

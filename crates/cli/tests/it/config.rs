@@ -1,9 +1,9 @@
-//! The configuration through the binary.
+//! The configuration, tested through the binary.
 
 use crate::place::Place;
 
 #[test]
-fn every_mistake_is_listed_and_nothing_is_made() {
+fn every_mistake_is_listed_and_nothing_is_created() {
     let place = Place::new();
     place.write(
         "windlass.toml",
@@ -23,7 +23,7 @@ fn every_mistake_is_listed_and_nothing_is_made() {
 }
 
 #[test]
-fn unreadable_and_missing_files() {
+fn unreadable_and_missing_files_are_reported() {
     let place = Place::new();
     place
         .run(&["jobs", "--config", "missing.toml"])
@@ -35,7 +35,7 @@ fn unreadable_and_missing_files() {
 }
 
 #[test]
-fn flags_win_over_variables_and_variables_over_the_file() {
+fn options_override_variables_and_variables_override_the_file() {
     let place = Place::new();
     place.write("other.toml", "[server]\nlease = \"7s\"\n[database]\nurl = \"sqlite://file.db\"\n");
     let show = |args: &[&str], variables: &[(&str, &str)], key: &str| {
@@ -74,7 +74,7 @@ fn kinds_and_queues_of_the_file_are_registered() {
     );
     let job = place.run(&["enqueue", "SEND", "--json"]).ok().json();
     assert_eq!((job["queue"].as_str(), job["max_attempts"].as_u64()), (Some("mail"), Some(7)));
-    // Another process without that file sees the same, and leaves it.
+    // A process without that file sees the same values and keeps them.
     let path = place.database();
     let elsewhere = Place::new();
     let queues = elsewhere

@@ -1,13 +1,13 @@
-//! The first thing a newcomer runs.
+//! `windlass demo`.
 
 use crate::place::Place;
 
 #[test]
 fn the_demo_finds_by_meaning_and_sees_changes_at_once() {
     let place = Place::new();
-    // The second time only the price and the order that the first one changed are to be written.
+    // The second run writes only the price and the order that the first one changed.
     let first = ["320 saved in ", "320 embedded, searchable by meaning "];
-    let second = ["318 of 320 were there already, unchanged", "2 saved in ", "1 embedded, searchable"];
+    let second = ["318 of 320 existed already, unchanged", "2 saved in ", "1 embedded, searchable"];
     for done in [&first[..], &second] {
         let ran = place.run(&["demo", "--no-serve"]).ok().says(done);
         assert!(ran.out.contains("160 products, 80 articles, 80 orders"), "{}", ran.out);
@@ -33,7 +33,7 @@ fn the_demo_finds_by_meaning_and_sees_changes_at_once() {
 }
 
 #[test]
-fn a_demo_whose_reader_leaves_hands_everything_back() {
+fn a_demo_whose_output_is_closed_hands_all_jobs_back() {
     let place = Place::new();
     let script =
         format!("{} demo --no-serve | head -1; exit ${{PIPESTATUS[0]}}", env!("CARGO_BIN_EXE_windlass"));
@@ -45,7 +45,7 @@ fn a_demo_whose_reader_leaves_hands_everything_back() {
     assert_eq!(workers["items"], serde_json::json!([]));
 }
 
-/// A demo that serves says who may come in, and verbs beside it find its data.
+/// A demo that serves says who can connect, and verbs in the same folder find its data.
 #[test]
 fn verbs_find_the_database_of_a_server_that_runs_here() {
     let place = Place::new();
@@ -58,7 +58,7 @@ fn verbs_find_the_database_of_a_server_that_runs_here() {
     let found = place.run(&["search", "product", "frying pan", "--json"]).ok().json();
     assert_eq!(found["hits"][0]["id"], "p001", "{found}");
     place.run(&["config", "show"]).ok().says(&["/windlass-data/demo.db", "the server that runs, process "]);
-    // One that was named is the one that is meant.
+    // A named database takes precedence.
     place.run(&["enqueue", "NOOP", "--database", "sqlite://windlass-data/windlass.db"]).ok();
     assert_eq!(place.count(&["--database", "sqlite://windlass-data/windlass.db"]), 1);
     demo.signal("-INT");

@@ -1,4 +1,4 @@
-//! Entities from a terminal: loaded, searched, counted.
+//! Entities on the command line: loading, searching, counting.
 
 use serde_json::json;
 
@@ -27,7 +27,7 @@ fn facets_are_counted_and_shown() {
 }
 
 #[test]
-fn filters_are_written_as_people_write_them() {
+fn filters_are_read_in_a_natural_notation() {
     let place = Place::new();
     place.write(
         "shops.ndjson",
@@ -59,17 +59,17 @@ fn filters_are_written_as_people_write_them() {
 }
 
 #[test]
-fn a_load_says_what_is_left_to_do_and_which_lines_were_refused() {
+fn a_load_reports_pending_entities_and_refused_lines() {
     let place = Place::new();
     place.write("two.ndjson", "{\"id\":\"a\",\"text\":\"one\"}\n{\"id\":\"b\",\"text\":\"two\"}\n");
     let last = |ran: crate::place::Ran| ran.ok().out.lines().last().unwrap_or_default().to_owned();
-    let said = last(place.run(&["index", "two.ndjson"]));
-    assert!(said.starts_with("no worker is running: `windlass serve` makes 2 entities searchable"), "{said}");
-    let said = last(place.run(&["index", "two.ndjson", "--wait"]));
-    assert!(said.starts_with("2 entities searchable in "), "{said}");
+    let line = last(place.run(&["index", "two.ndjson"]));
+    assert!(line.starts_with("no worker is running: `windlass serve` makes 2 entities searchable"), "{line}");
+    let line = last(place.run(&["index", "two.ndjson", "--wait"]));
+    assert!(line.starts_with("2 entities searchable in "), "{line}");
     let server = place.serve(&["serve"]);
-    let said = last(place.run(&["index", "two.ndjson"]));
-    assert!(said.starts_with("2 entities accepted in "), "{said}");
+    let line = last(place.run(&["index", "two.ndjson"]));
+    assert!(line.starts_with("2 entities accepted in "), "{line}");
     drop(server);
     let long = "x".repeat(600);
     let lines = format!("{{\"id\":\"{long}\"}}\n{{nope\n{{\"id\":[]}}\n{{\"id\":\"c\"}}\n");
@@ -91,7 +91,7 @@ fn a_load_says_what_is_left_to_do_and_which_lines_were_refused() {
 }
 
 #[test]
-fn mistakes_at_the_terminal_are_wrong_usage() {
+fn invalid_options_are_wrong_usage() {
     let place = Place::new();
     place.run(&["migrate", "up"]).ok();
     place.run(&["entities"]).fails(2, &["<TYPE> is missing: windlass entities list <TYPE>"]);
@@ -110,9 +110,9 @@ fn mistakes_at_the_terminal_are_wrong_usage() {
     }
 }
 
-/// A client takes `..` out of a path, so nothing can be called so, whichever door it comes by.
+/// Clients remove `..` from a path, so nothing can have that name, locally or over HTTP.
 #[test]
-fn both_doors_refuse_the_same_ids() {
+fn local_and_remote_calls_refuse_the_same_ids() {
     let place = Place::new();
     let server = place.serve(&["serve"]);
     let url = format!("http://{}", server.address());

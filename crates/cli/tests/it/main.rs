@@ -1,6 +1,6 @@
-//! The real binary on SQLite, as a person or a script uses it.
+//! The real binary on SQLite, used like a person or a script would.
 
-// The helpers around the tests are tests too.
+// Clippy's allowances for tests do not cover helper functions.
 #![allow(clippy::unwrap_used)]
 
 mod backup;

@@ -1,11 +1,11 @@
-//! Who makes a new database, and says so: those that bring something. Nobody else leaves anything behind.
+//! Which verbs create a database, and report it: those that add data. Others create nothing.
 
 use crate::place::Place;
 
 const CHAIN: &str = r#"{"jobs": [{"name": "a", "kind": "NOOP"}]}"#;
 
 #[test]
-fn verbs_that_look_or_change_make_nothing() {
+fn verbs_that_read_or_change_create_no_database() {
     let verbs: &[&[&str]] = &[
         &["jobs"],
         &["jobs", "count"],
@@ -58,7 +58,7 @@ fn verbs_that_look_or_change_make_nothing() {
         assert!(ran.out.is_empty(), "{args:?}: {}", ran.out);
         assert!(!place.path().join("windlass-data").exists(), "{args:?} made a folder");
     }
-    // These say what there is to say without one.
+    // These work without a database.
     for args in [&["doctor"][..], &["config", "show"], &["schedules", "next", "@daily"], &["openapi"]] {
         place.run(args).ok();
         assert!(!place.path().join("windlass-data").exists(), "{args:?} made a folder");
@@ -66,21 +66,26 @@ fn verbs_that_look_or_change_make_nothing() {
 }
 
 #[test]
-fn verbs_that_bring_something_say_that_they_made_one() {
-    let told = "made a new database: sqlite://./windlass-data/windlass.db\n";
+fn verbs_that_add_data_report_a_new_database() {
+    let note = "created a new database: sqlite://./windlass-data/windlass.db\n";
     for args in [&["enqueue", "NOOP", "--in", "1h"][..], &["migrate", "up"]] {
         let place = Place::new();
         let first = place.run(args).ok();
-        assert!(first.err.contains(told) && !first.out.contains("made a new"), "{}{}", first.out, first.err);
+        assert!(
+            first.err.contains(note) && !first.out.contains("created a new"),
+            "{}{}",
+            first.out,
+            first.err
+        );
         assert!(place.database().exists());
         assert_eq!(place.run(args).ok().err, "", "the second finds it");
     }
     let place = Place::new();
     let bulk = place.pipe(&["enqueue", "--bulk", "-"], "{\"kind\":\"NOOP\",\"delay\":\"1h\"}\n").ok();
-    assert!(bulk.err.contains(told), "{}", bulk.err);
+    assert!(bulk.err.contains(note), "{}", bulk.err);
     let place = Place::new();
-    assert!(place.serve(&["serve"]).output().contains(told));
-    assert!(!place.serve(&["serve"]).output().contains("made a new"));
+    assert!(place.serve(&["serve"]).output().contains(note));
+    assert!(!place.serve(&["serve"]).output().contains("created a new"));
     let demo = place.start(&["demo"]);
-    demo.wait_for("made a new database: sqlite://./windlass-data/demo.db");
+    demo.wait_for("created a new database: sqlite://./windlass-data/demo.db");
 }

@@ -1,4 +1,4 @@
-//! Looking and acting: jobs, dead letters, queues, kinds, workers, clean-up, doctor, migrations.
+//! Operating: jobs, dead letters, queues, kinds, workers, cleanup, doctor, migrations.
 
 use serde_json::json;
 
@@ -55,7 +55,7 @@ fn the_database_may_be_named_anywhere() {
 }
 
 #[test]
-fn bulk_acts_ask_first() {
+fn bulk_actions_need_confirmation() {
     let place = Place::new();
     fill(&place, 3, "a");
     fill(&place, 2, "b");
@@ -73,7 +73,7 @@ fn bulk_acts_ask_first() {
 }
 
 #[test]
-fn by_id_and_what_does_not_fit() {
+fn actions_by_id_report_jobs_in_the_wrong_state() {
     let place = Place::new();
     let job = place.run(&["enqueue", "NOOP", "--json"]).ok().json();
     let id = job["id"].as_str().unwrap();
@@ -111,8 +111,8 @@ fn queues_change_live() {
     place
         .run(&["queues", "set", "low", "--global-concurrency", "0"])
         .fails(2, &["must be 1 to 1000000, none, or configured"]);
-    for (said, shown) in [("90s", json!(90.0)), ("none", json!(null)), ("configured", json!(600.0))] {
-        let set = place.run(&["queues", "set", "low", "--boost-after", said, "--json"]).ok().json();
+    for (value, shown) in [("90s", json!(90.0)), ("none", json!(null)), ("configured", json!(600.0))] {
+        let set = place.run(&["queues", "set", "low", "--boost-after", value, "--json"]).ok().json();
         assert_eq!(set["items"][0]["boost_after_seconds"], shown);
     }
     let rule = "must be a duration above 0 such as 90s, or none, or configured";
@@ -129,7 +129,7 @@ fn queues_change_live() {
 }
 
 #[test]
-fn cleanup_looks_before_it_removes() {
+fn cleanup_counts_before_it_removes() {
     let place = Place::new();
     fill(&place, 3, "a");
     place.run(&["jobs", "cancel", "--tag", "a", "--yes"]).ok();
@@ -148,9 +148,9 @@ fn cleanup_looks_before_it_removes() {
 }
 
 #[test]
-fn doctor_makes_nothing_and_names_the_remedy() {
+fn doctor_creates_nothing_and_names_the_remedy() {
     let place = Place::new();
-    place.run(&["doctor"]).ok().says(&["ok", "is not there yet", "all is well"]);
+    place.run(&["doctor"]).ok().says(&["ok", "does not exist yet", "all is well"]);
     assert!(!place.path().join("windlass-data").exists());
     place.run(&["enqueue", "NOOP"]).ok();
     let ran = place.run(&["doctor"]);
@@ -181,7 +181,7 @@ fn migrations_go_up_and_down() {
 }
 
 #[test]
-fn stored_text_never_steers_the_terminal() {
+fn stored_text_cannot_control_the_terminal() {
     let place = Place::new();
     let payload = r#"{"a": "\u001b[2J\u009b31m\u202e"}"#;
     let key = "k\x1b]0;owned\x07\u{202e}\n";
@@ -199,7 +199,7 @@ fn stored_text_never_steers_the_terminal() {
 }
 
 #[test]
-fn a_reader_that_leaves_early_is_no_error() {
+fn a_closed_pipe_is_not_an_error() {
     let place = Place::new();
     fill(&place, 1_000, "a");
     let binary = env!("CARGO_BIN_EXE_windlass");
@@ -211,7 +211,7 @@ fn a_reader_that_leaves_early_is_no_error() {
 }
 
 #[test]
-fn completions_for_every_shell() {
+fn completions_exist_for_every_shell() {
     let place = Place::new();
     for shell in ["bash", "zsh", "fish"] {
         place.run(&["completions", shell]).ok().says(&["dead-letters"]);
@@ -219,20 +219,20 @@ fn completions_for_every_shell() {
     place.run(&["completions", "tcsh"]).fails(2, &["invalid value 'tcsh'"]);
 }
 
-/// Another process is told through the database alone.
+/// The other process learns of it only through the database.
 #[test]
-fn a_concurrency_stays_between_its_bounds_and_bounds_can_go() {
+fn concurrency_stays_within_its_bounds_and_bounds_can_be_removed() {
     let place = Place::new();
     place.run(&["migrate", "up"]).ok();
     let set = |more: &[&str]| place.run(&[&["queues", "set", "default"], more].concat());
     set(&["--concurrency-min", "1", "--concurrency-max", "20"]).ok();
     set(&["--concurrency", "25"])
         .fails(2, &["concurrency: 25", "1 to 20", "concurrency_max", "nothing was changed"]);
-    let told = set(&["--concurrency", "3"]).ok();
+    let set_output = set(&["--concurrency", "3"]).ok();
     assert!(
-        told.err.contains("3 is where each process starts") && told.err.contains("1 and 20"),
+        set_output.err.contains("3 is where each process starts") && set_output.err.contains("1 and 20"),
         "{}",
-        told.err
+        set_output.err
     );
     set(&["--concurrency-min", "2", "--concurrency-max", "none"]).fails(2, &["concurrency_min"]);
     let free = set(&["--concurrency-min", "none", "--concurrency", "25", "--json"]).ok().json();
@@ -252,7 +252,7 @@ fn a_concurrency_stays_between_its_bounds_and_bounds_can_go() {
 }
 
 #[test]
-fn what_was_set_live_is_told_and_goes_back() {
+fn live_values_are_shown_and_can_be_reset() {
     let place = Place::new();
     let file = "[queues.DEFAULT]\nconcurrency = 7\ndepth_cap = 50\n[kinds.NOOP]\nrate = \"9/s\"\n";
     std::fs::write(place.path().join("windlass.toml"), file).unwrap();
@@ -320,12 +320,12 @@ fn limits_are_set_and_a_running_server_follows() {
 }
 
 #[test]
-fn limits_that_make_no_sense_are_refused() {
+fn invalid_limits_are_refused() {
     let place = Place::new();
     place.run(&["enqueue", "NOOP"]).ok();
     let at_once = |value: &str| {
-        let said = place.run(&["kinds", "set", "NOOP", "--key-concurrency", value, "--json"]).ok().json();
-        said["items"][0]["key_concurrency"].clone()
+        let value = place.run(&["kinds", "set", "NOOP", "--key-concurrency", value, "--json"]).ok().json();
+        value["items"][0]["key_concurrency"].clone()
     };
     assert_eq!((at_once("4"), at_once("configured")), (4.into(), 1.into()));
     place.run(&["kinds", "set", "NOOP", "--key-concurrency", "0"]).fails(2, &["1 to 10000, or configured"]);
@@ -348,7 +348,7 @@ fn limits_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn a_waiting_job_is_moved() {
+fn a_waiting_job_is_rescheduled() {
     let place = Place::new();
     let id = |args: &[&str]| {
         let made = place.run(&[&["enqueue", "NOOP", "--json"], args].concat()).ok().json();

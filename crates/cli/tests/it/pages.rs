@@ -1,4 +1,4 @@
-//! The documentation holds together: links lead somewhere, each page is linked, and invariants name tests that exist.
+//! The documentation is consistent: links resolve, each page is linked, and invariants name tests that exist.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// README and its neighbours, and the pages of `docs`.
+/// README and its neighbours, and the pages in `docs`.
 fn pages() -> Vec<PathBuf> {
     let folders = [root(), root().join("docs")];
     let entries = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap());
@@ -17,13 +17,13 @@ fn pages() -> Vec<PathBuf> {
     files
 }
 
-/// The targets of `](…)`, without those on other servers.
+/// The targets of `](…)`, without other servers.
 fn links(text: &str) -> impl Iterator<Item = &str> {
     let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
     targets.filter(|target| !target.contains("://"))
 }
 
-/// As the heading's anchor is made: lower case, letters and digits, hyphens for spaces.
+/// A heading's anchor: lower case, letters and digits, hyphens for spaces.
 fn anchors(text: &str) -> BTreeSet<String> {
     let headings = text.lines().filter(|line| line.starts_with('#'));
     let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
@@ -35,7 +35,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_link_leads_somewhere_and_every_page_is_linked() {
+fn every_link_resolves_and_every_page_is_linked() {
     let mut linked = BTreeSet::new();
     for page in pages() {
         let text = std::fs::read_to_string(&page).unwrap();
@@ -60,7 +60,7 @@ fn every_link_leads_somewhere_and_every_page_is_linked() {
     }
 }
 
-/// Paths ending in `.rs` in the list of invariants. A bare file name is in the folder of the path before it.
+/// Paths ending in `.rs` in the list of invariants. A bare file name is in the folder of the previous path.
 #[test]
 fn every_invariant_names_tests_that_exist() {
     let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
@@ -88,7 +88,7 @@ fn every_invariant_names_tests_that_exist() {
     assert!(count >= 20, "{count}");
 }
 
-/// `lane*.rs` is any file that begins so.
+/// `lane*.rs` matches any file with that prefix.
 fn exists(path: &Path) -> bool {
     let name = path.file_name().unwrap().to_str().unwrap();
     let Some((start, end)) = name.split_once('*') else { return path.exists() };

@@ -1,20 +1,20 @@
-//! One door for every part: nothing outside a part's own folder names it.
+//! Parts are isolated: nothing outside a part's folder names it.
 
 use std::path::{Path, PathBuf};
 
-/// A part: the words that name it, and where they may stand.
+/// The names of a part, and where they may occur.
 struct Part {
     words: &'static [&'static str],
     home: &'static [&'static str],
 }
 
-/// Where parts are put together, or where a program is built on top of them.
+/// Where parts are composed, or programs are built on them.
 const ROOTS: &[&str] = &[
     "crates/cli/src/compose.rs",
     // The library's composition root and its re-exports.
     "crates/windlass/src/builder.rs",
     "crates/windlass/src/lib.rs",
-    // Programs on top of the index, not ways into it.
+    // Programs built on the index.
     "crates/cli/src/commands/demo",
     "crates/cli/src/commands/bench",
     "crates/testkit",
@@ -36,14 +36,14 @@ const PARTS: &[Part] = &[
         ],
         home: &[
             "crates/index",
-            // Its rules, its half of the store contract, and its tables.
+            // Its rules, its part of the store contract, and its tables.
             "crates/core/src/entity",
             "crates/core/src/store/entities.rs",
             "crates/store-sqlite/src/entity",
             "crates/store-sqlite/src/schema",
             "crates/store-postgres/src/entity",
             "crates/store-postgres/src/schema",
-            // Names of views that no part may take.
+            // View names that no part may use.
             "crates/core/src/pack/check.rs",
         ],
     },
@@ -74,7 +74,7 @@ fn nothing_outside_a_part_names_it() {
     assert!(found.is_empty(), "named outside their folders:\n{}", found.join("\n"));
 }
 
-/// Every source file of the product: Rust, scripts and pages.
+/// All source files of the product: Rust, scripts and pages.
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {

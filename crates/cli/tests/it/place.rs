@@ -1,4 +1,4 @@
-//! A folder of its own for one test, and the binary run inside it.
+//! A folder for one test, and the binary run in it.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ impl Place {
         path
     }
 
-    /// The binary with nothing of this process' environment that it would read.
+    /// The binary without environment variables it would read.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
         command.args(args).current_dir(self.path()).stdin(Stdio::null());
@@ -48,7 +48,7 @@ impl Place {
         Ran::of(args, self.command(args))
     }
 
-    /// As a person sees it: `script` gives it a terminal.
+    /// On a terminal, provided by `script`.
     pub(crate) fn on_a_terminal(&self, args: &[&str]) -> Ran {
         let quoted = args.iter().map(|arg| format!("'{arg}'")).collect::<Vec<_>>().join(" ");
         let inner = format!("stty cols 200; exec '{}' {quoted}", env!("CARGO_BIN_EXE_windlass"));
@@ -69,7 +69,7 @@ impl Place {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
-        // Beside the reading: an answer may fill its pipe before the input is through.
+        // Concurrently with reading: output may fill its pipe before all input is written.
         std::thread::scope(|scope| {
             scope.spawn(move || stdin.write_all(input.as_bytes()).unwrap());
             Ran::from(args, child.wait_with_output().unwrap())
@@ -88,12 +88,12 @@ impl Place {
         server
     }
 
-    /// Any verb that stays.
+    /// Any long-running verb.
     pub(crate) fn start(&self, args: &[&str]) -> Server {
         let out = std::fs::File::create(self.path().join("serve.out")).unwrap();
         let err = std::fs::File::create(self.path().join("serve.err")).unwrap();
         let mut command = self.command(args);
-        // Many servers at once: each takes a port of its own.
+        // Many servers run at once, so each takes a free port.
         command.env("WINDLASS_SERVER__BIND", "127.0.0.1:0");
         let child = command.stdout(out).stderr(err).spawn().unwrap();
         Server { child, folder: self.path().to_owned() }
@@ -130,7 +130,7 @@ impl Ran {
         self
     }
 
-    /// Failed with `code`, and said each of `parts` on stderr.
+    /// Failed with `code` and printed each of `parts` on stderr.
     pub(crate) fn fails(self, code: i32, parts: &[&str]) -> Ran {
         assert_eq!(self.code, code, "{}", self.shown());
         for part in parts {
@@ -162,12 +162,12 @@ impl Server {
         format!("{}{}", read("serve.out"), read("serve.err"))
     }
 
-    /// Where its interface is.
+    /// The address of its HTTP interface.
     pub(crate) fn address(&self) -> String {
         self.output().split("http://").nth(1).unwrap().split_whitespace().next().unwrap().to_owned()
     }
 
-    /// One request: the status and the JSON of the answer.
+    /// One request; returns the status and the JSON of the response.
     pub(crate) fn send(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
         let (address, body) = (self.address(), body.to_string());
         let mut stream = std::net::TcpStream::connect(&address).unwrap();
@@ -182,7 +182,7 @@ impl Server {
         (head[9..12].parse().unwrap(), serde_json::from_str(body).unwrap_or_default())
     }
 
-    /// Ends well.
+    /// Stops it and checks that it ended cleanly.
     pub(crate) fn stop(mut self) {
         self.signal("-TERM");
         assert_eq!(self.wait(), 0, "{}", self.output());
@@ -224,14 +224,14 @@ impl Drop for Server {
     }
 }
 
-/// A schema of the test's own; tests of one name run in processes of their own.
+/// A schema for this test. Tests with the same name run in separate processes.
 pub(crate) fn postgres(name: &str) -> String {
     let server = std::env::var("WINDLASS_TEST_POSTGRES_URL")
         .unwrap_or_else(|_| "postgres://postgres@127.0.0.1:5432/test".to_owned());
     format!("{server}?schema=wlc_{name}_{}", std::process::id())
 }
 
-/// As a shell splits a line.
+/// Splits a line like a shell.
 pub(crate) fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
     for c in line.chars() {

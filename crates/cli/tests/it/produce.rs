@@ -3,7 +3,7 @@
 use crate::place::Place;
 
 #[test]
-fn a_job_is_answered_as_the_interface_says() {
+fn enqueue_prints_the_job_like_the_http_interface() {
     let place = Place::new();
     let job = place.run(&["enqueue", "SLEEP", "--payload", r#"{"ms": 1}"#, "--json"]).ok().json();
     assert!(job["id"].is_string(), "{job}");
@@ -37,7 +37,7 @@ fn a_job_is_answered_as_the_interface_says() {
 }
 
 #[test]
-fn every_flag_arrives() {
+fn every_option_is_stored() {
     let place = Place::new();
     let args = [
         "enqueue",
@@ -91,7 +91,7 @@ fn payloads_come_from_files_and_standard_input_byte_for_byte() {
 }
 
 #[test]
-fn a_file_of_jobs() {
+fn a_file_of_jobs_is_enqueued() {
     let place = Place::new();
     let mut lines = String::new();
     for n in 0..6_000 {
@@ -108,7 +108,7 @@ fn a_file_of_jobs() {
 }
 
 #[test]
-fn one_bad_line_and_nothing_is_written() {
+fn nothing_is_written_if_one_line_is_invalid() {
     let place = Place::new();
     let lines = "{\"kind\":\"NOOP\"}\n{\"kind\":\"NOPE\"}\n{\"kind\":\"NOOP\",\"prio\":1}\n{\"kind\":\n\
                  {\"kind\":\"NOOP\",\"delay\":\"-5m\"}\n{\"kind\":\"NOOP\",\"priority\":11,\"max_attempts\":0}\n";
@@ -127,7 +127,7 @@ fn one_bad_line_and_nothing_is_written() {
 }
 
 #[test]
-fn waiting_without_a_worker_says_so() {
+fn waiting_without_a_worker_is_reported() {
     let place = Place::new();
     let parts = ["is not finished after", "windlass serve"];
     place.run(&["enqueue", "NOOP", "--wait", "1"]).fails(1, &parts).says(&["enqueued: NOOP in DEFAULT"]);
@@ -135,7 +135,7 @@ fn waiting_without_a_worker_says_so() {
 }
 
 #[test]
-fn refused_by_key_names_the_job_that_is_there() {
+fn a_job_refused_by_its_key_names_the_existing_job() {
     let place = Place::new();
     let first = place.run(&["enqueue", "NOOP", "--unique-key", "k", "--json"]).ok().json();
     let id = first["id"].as_str().unwrap();

@@ -1,4 +1,4 @@
-//! The commands of README.md work as written, in the order they stand, and docs/cli.md names every verb.
+//! The commands in README.md work as written, in order, and docs/cli.md lists every verb.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,7 +13,7 @@ const VERBS: &str = include_str!("../../../../docs/cli.md");
 /// Commands that are not run here: the first is this test run itself, the others belong to the reader's own project.
 const SKIPPED: &[&str] = &["./test", "cargo add "];
 
-/// What the output of a command contains. A search may run before the vector of the last write is stored, so it is repeated.
+/// Expected output of a command. A search may run before the last vector is stored, so it is repeated.
 const SAYS: &[(&str, &str)] = &[
     ("windlass search product", "guitar"),
     ("curl -s -X PUT", "\"version\":1"),
@@ -38,7 +38,7 @@ const SAYS: &[(&str, &str)] = &[
     ("windlass audit", "queue/BULK"),
 ];
 
-/// The commands of the page's shell blocks, those of several lines as one.
+/// The commands in shell blocks; multi-line ones are joined.
 fn commands() -> Vec<String> {
     let blocks = README.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
     let joined: String = blocks.collect::<String>().replace("\\\n", " ");
@@ -94,7 +94,7 @@ fn every_command_of_the_readme_works() {
     let demo = place.start(&["demo"]);
     demo.wait_for("Stop it with Ctrl-C");
 
-    // Each command has a shell of its own, after the assignments above it.
+    // Each command has its own shell, after the assignments above it.
     let mut setup = String::new();
     for line in commands {
         let line = line.replace("127.0.0.1:8080", &demo.address());
@@ -113,7 +113,7 @@ fn every_command_of_the_readme_works() {
 fn listed(help: &str) -> Vec<String> {
     let lines = help.lines().skip_while(|line| !line.starts_with("Commands:")).skip(1);
     let names = lines.take_while(|line| !line.is_empty()).filter(|line| line.starts_with("  "));
-    // A description that runs over is indented further.
+    // Continuation lines are indented further.
     let names =
         names.filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next());
     names.filter(|name| *name != "help").map(str::to_owned).collect()
@@ -130,7 +130,7 @@ fn verbs_of_the_binary(place: &Place) -> BTreeSet<String> {
     verbs
 }
 
-/// The words before the arguments in the first column of the page's tables: `windlass jobs show ID` is `jobs show`.
+/// The words before the arguments in the first column of the tables: `windlass jobs show ID` is `jobs show`.
 fn verbs_of_the_page() -> BTreeSet<String> {
     let rows = VERBS.lines().filter_map(|line| line.strip_prefix("| `windlass "));
     let cells = rows.filter_map(|row| row.split('`').next());
@@ -140,7 +140,7 @@ fn verbs_of_the_page() -> BTreeSet<String> {
 }
 
 #[test]
-fn the_page_of_verbs_is_complete() {
+fn the_documentation_lists_every_verb() {
     let place = Place::new();
     let (binary, page) = (verbs_of_the_binary(&place), verbs_of_the_page());
     assert!(binary.len() > 50, "{binary:?}");

@@ -1,4 +1,4 @@
-//! Every data verb against a server, from a folder that has nothing: the same answers, and no database appears.
+//! Every data verb against a server, from an empty folder: the same results, and no database is created.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ const CONFIG: &str = "[budgets.ai]\nlimit = 500.00\n[kinds.SLEEP]\nresource = \"
 const CHAIN: &str = r#"{"name": "chain", "jobs": [{"name": "a", "kind": "NOOP"},
     {"name": "b", "kind": "NOOP", "after": ["a"]}]}"#;
 
-/// A server on its own folder, and an empty folder from which it is asked.
+/// A server in its own folder, and an empty folder for the client.
 struct Far {
     home: Place,
     away: Place,
@@ -27,7 +27,7 @@ impl Far {
         Far { home, away, server, url }
     }
 
-    /// One after the other: `name` is that of the schema.
+    /// Both databases in turn; `name` is that of the schema.
     fn both(name: &str) -> impl Iterator<Item = Far> {
         [None, Some(postgres(name))].into_iter().map(|database| Far::on(database.as_deref()))
     }
@@ -40,7 +40,7 @@ impl Far {
         self.away.pipe(&[args, &["--server", &self.url]].concat(), input)
     }
 
-    /// Asked over the wire and of the database itself, both say the same.
+    /// A remote and a local call print the same.
     fn same(&self, args: &[&str]) {
         let (far, near) = (self.run(args).ok(), self.home.run(args).ok());
         assert_eq!(far.out, near.out, "{args:?}");
@@ -61,7 +61,7 @@ fn id(job: &Value) -> String {
 }
 
 #[test]
-fn jobs_are_handed_in_looked_at_and_acted_on() {
+fn jobs_are_enqueued_shown_and_acted_on() {
     for far in Far::both("far_jobs") {
         let done = far.run(&["enqueue", "NOOP", "--wait", "--json"]).ok().json();
         assert_eq!((done["state"].as_str(), done["duplicate"].as_bool()), (Some("completed"), Some(false)));
@@ -94,7 +94,7 @@ fn jobs_are_handed_in_looked_at_and_acted_on() {
 }
 
 #[test]
-fn dead_letters_are_replayed_from_afar() {
+fn dead_letters_are_replayed_remotely() {
     for far in Far::both("far_dead") {
         let fail = ["enqueue", "FAIL", "--payload", "{\"times\":1}", "--max-attempts", "1", "--wait"];
         far.run(&fail).fails(1, &["ended as dead_letter: failure 1 of 1"]);
@@ -143,7 +143,7 @@ fn the_registry_is_shown_and_changed() {
 }
 
 #[test]
-fn schedules_and_workflows_are_kept_by_the_server() {
+fn schedules_and_workflows_are_stored_by_the_server() {
     for far in Far::both("far_kept") {
         let put = ["schedules", "put", "nightly", "--kind", "NOOP", "--cron", "30 2 * * *"];
         far.run(&put).ok().says(&["schedule nightly is new"]);
@@ -156,7 +156,7 @@ fn schedules_and_workflows_are_kept_by_the_server() {
         far.run(&["schedules", "run", "nightly", "--wait"]).ok().says(&["NOOP in DEFAULT, completed"]);
         far.run(&["schedules", "pause", "nightly"]).ok().says(&["paused"]);
         far.run(&["schedules", "resume", "nightly"]).ok();
-        far.run(&["schedules", "delete", "nightly"]).ok().says(&["is gone; its jobs stay"]);
+        far.run(&["schedules", "delete", "nightly"]).ok().says(&["was deleted; its jobs stay"]);
         far.run(&["schedules", "show", "nightly"]).fails(1, &["there is no schedule `nightly`"]);
         far.pipe(&["workflows", "run", "-", "--wait"], CHAIN).ok().says(&["2 of 2 jobs completed"]);
         far.same(&["workflows"]);
@@ -171,23 +171,23 @@ fn schedules_and_workflows_are_kept_by_the_server() {
 }
 
 #[test]
-fn a_server_may_be_named_by_the_environment() {
+fn a_server_can_be_named_by_a_variable() {
     let far = Far::on(None);
     let variable = [("WINDLASS_SERVER", far.url.as_str())];
     far.away.run_env(&["enqueue", "NOOP", "--in", "1h"], &variable).ok();
     assert_eq!(far.home.count(&[]), 1);
-    // A database that is named is the one that is meant.
+    // A named database takes precedence.
     let named = ["jobs", "count", "--database", "sqlite://none.db"];
     far.away.run_env(&named, &variable).fails(1, &["cannot open sqlite://none.db: there is no such file"]);
-    // Verbs about this process itself say that they do not look at it.
+    // Verbs about this process report that they ignore it.
     let shown = far.away.run_env(&["config", "show"], &variable).ok();
     assert_eq!(shown.err, "WINDLASS_SERVER is not followed: this verb works on the database itself\n");
     far.end();
 }
 
-/// They would change or copy another database than the one that the shell is set to.
+/// They would change or copy another database than intended.
 #[test]
-fn a_variable_does_not_send_a_verb_to_another_database() {
+fn a_variable_does_not_redirect_a_verb_to_another_database() {
     let place = Place::new();
     place.run(&["migrate", "up"]).ok();
     place.run(&["backup", "first.backup"]).ok();
@@ -215,7 +215,7 @@ fn a_variable_does_not_send_a_verb_to_another_database() {
 }
 
 #[test]
-fn the_help_offers_a_server_where_it_can_be_followed() {
+fn the_help_offers_server_only_where_it_works() {
     let place = Place::new();
     let offers = |args: &[&str]| place.run(&[args, &["--help"]].concat()).ok().out.contains("--server");
     for args in [
@@ -234,11 +234,14 @@ fn the_help_offers_a_server_where_it_can_be_followed() {
     for args in [&["jobs"][..], &["backup"], &["backup", "list"], &["search"], &["entities", "put"]] {
         assert!(offers(args), "{args:?}");
     }
-    place.run(&["backup", "--help"]).ok().says(&["Without a file, and of `list`: ask this server"]);
+    place
+        .run(&["backup", "--help"])
+        .ok()
+        .says(&["Without a file, and for `list`: list the backups of this server"]);
 }
 
 #[test]
-fn it_has_to_be_clear_whom_to_ask() {
+fn an_ambiguous_target_is_refused() {
     let place = Place::new();
     let both = ["jobs", "--server", "http://127.0.0.1:1", "--database", "sqlite://x.db"];
     place.run(&both).fails(2, &["--server and --database name two places"]);

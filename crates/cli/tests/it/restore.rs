@@ -1,4 +1,4 @@
-//! A restore that is refused leaves nothing behind: no file, no tables.
+//! A refused restore leaves nothing behind: no file, no tables.
 
 use sqlx::{Connection, PgConnection};
 
@@ -15,7 +15,7 @@ fn tables(url: &str) -> Vec<String> {
     })
 }
 
-/// A copy with another first line.
+/// A backup with another first line.
 fn changed(place: &Place, name: &str, change: impl Fn(&str) -> String) -> String {
     let text = std::fs::read_to_string(place.path().join("a.backup")).unwrap();
     let (head, rest) = text.split_once('\n').unwrap();
@@ -24,7 +24,7 @@ fn changed(place: &Place, name: &str, change: impl Fn(&str) -> String) -> String
 }
 
 #[test]
-fn a_refused_copy_leaves_nothing_behind() {
+fn a_refused_restore_leaves_nothing_behind() {
     let place = Place::new();
     place.run(&["enqueue", "NOOP", "--in", "1h"]).ok();
     place.run(&["backup", "a.backup"]).ok();
@@ -44,11 +44,11 @@ fn a_refused_copy_leaves_nothing_behind() {
             (&newer, "use a newer windlass"),
         ] {
             let refused = restore(file).fails(1, &["cannot be used", why, "hint: the copy is not to blame"]);
-            assert!(!refused.err.contains("made a new database"), "{}", refused.err);
+            assert!(!refused.err.contains("created a new database"), "{}", refused.err);
             left(file, &[]);
         }
         restore("cut.backup").fails(1, &["ends in the middle", "hint: use another copy"]);
-        // Which steps were ever taken is remembered, as after `migrate down`.
+        // The record of migrations stays, as after `migrate down`.
         left("cut.backup", &["migrations"]);
         restore("a.backup").ok().says(&["restored into"]);
         place.run(&["migrate", "down", "--to", "0", "--database", &database]).ok();

@@ -1,4 +1,4 @@
-//! Every command of docs/runbook.md does what it says on a real database.
+//! Every command in docs/runbook.md works on a real database.
 
 use std::time::{Duration, Instant};
 
@@ -15,13 +15,13 @@ queue = \"BULK\"
 limit = 500.00
 ";
 
-/// The lines of the page's code blocks.
+/// The lines of the code blocks.
 fn commands() -> Vec<&'static str> {
     let blocks = PAGE.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
     blocks.flat_map(str::lines).filter(|line| !line.is_empty()).collect()
 }
 
-/// Something for each command to find: a dead letter, a job that runs, a schedule.
+/// Data for the commands: a dead letter, a running job, a schedule.
 fn prepare(place: &Place) {
     place.run(&["enqueue", "FAIL", "--payload", "{\"times\": 9}", "--max-attempts", "1"]).ok();
     place.run(&["schedules", "put", "nightly-tagging", "--kind", "AI_TAGGING", "--cron", "30 2 * * *"]).ok();
@@ -38,7 +38,7 @@ fn id(place: &Place, state: &str) -> String {
     jobs["items"][0]["id"].as_str().unwrap_or_else(|| panic!("no job is {state}")).to_owned()
 }
 
-/// What `ID` stands for in a command.
+/// The value of `ID` in a command.
 fn subject(place: &Place, line: &str) -> String {
     match line {
         _ if line.contains("dead-letters") => id(place, "dead_letter"),
@@ -70,14 +70,14 @@ fn run_all(place: &Place) {
             continue;
         }
         let ran = place.run(&args);
-        // Whoever examines finds jobs that wait and nobody who works, or a server that is tuned for tests; that is an answer too.
+        // A check may find waiting jobs without a worker, or a server tuned for tests; that is fine too.
         let fine = ran.code == 0 || args[0] == "doctor" && ran.out.contains("ok    database");
         assert!(fine, "{line}\n{}\n{}", ran.out, ran.err);
     }
 }
 
 #[test]
-fn every_command_of_the_page_works_on_sqlite() {
+fn every_command_of_the_runbook_works_on_sqlite() {
     let place = Place::new();
     place.write("windlass.toml", CONFIG);
     prepare(&place);
@@ -85,7 +85,7 @@ fn every_command_of_the_page_works_on_sqlite() {
 }
 
 #[test]
-fn every_command_of_the_page_works_on_postgres() {
+fn every_command_of_the_runbook_works_on_postgres() {
     let place = Place::new();
     let url = postgres("runbook");
     place.write("windlass.toml", format!("[database]\nurl = \"{url}\"\n{CONFIG}"));

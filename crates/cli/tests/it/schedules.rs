@@ -1,4 +1,4 @@
-//! Schedules in the database, and questions about time, which are answered without one.
+//! Schedules in the database, and calculations that need no database.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
@@ -34,7 +34,7 @@ fn next_ticks_for_people_and_programs() {
 }
 
 #[test]
-fn refused_with_field_and_rule() {
+fn invalid_expressions_are_refused_with_field_and_rule() {
     let place = Place::new();
     // Not even the configuration is read.
     place.write("windlass.toml", "[nonsense]\n");
@@ -113,7 +113,7 @@ fn lines_are_answered_one_by_one() {
 }
 
 #[test]
-fn whoever_waits_for_an_answer_gets_it() {
+fn an_interactive_caller_gets_each_answer_at_once() {
     let place = Place::new();
     let mut command = place.command(&["schedules", "next", "-"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -128,7 +128,7 @@ fn whoever_waits_for_an_answer_gets_it() {
 }
 
 #[test]
-fn ten_thousand_expressions_take_no_time() {
+fn ten_thousand_expressions_are_fast() {
     let place = Place::new();
     let zones = ["UTC", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata"];
     let line = |n: usize| {
@@ -138,14 +138,14 @@ fn ten_thousand_expressions_take_no_time() {
     let input: String = (0..10_000).map(line).collect();
     let begun = Instant::now();
     let ran = place.pipe(&["schedules", "next", "-"], &input).ok();
-    // A debug build on a busy machine; a release build needs a tenth of a second.
+    // Allows for a debug build on a busy machine; a release build takes a tenth of a second.
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     assert_eq!(ran.out.lines().count(), 10_000);
     assert!(lines(&ran.out).iter().all(|answer| answer["ticks"].as_array().unwrap().len() == 4));
 }
 
 #[test]
-fn calendars_built_in_and_by_file() {
+fn built_in_calendars_and_calendar_files_work() {
     let place = Place::new();
     let open =
         |name: &str, at: &str| place.run(&["schedules", "calendar", name, "--at", at, "--json"]).ok().json();
@@ -177,7 +177,7 @@ fn calendars_built_in_and_by_file() {
 }
 
 #[test]
-fn bad_calendar_files_say_what_and_where() {
+fn invalid_calendar_files_are_reported_with_what_and_where() {
     let place = Place::new();
     let cases = [
         ("broken", "zone = \"UTC\"\nclosed = [\n", "broken.toml: is not TOML in line"),
@@ -202,7 +202,7 @@ fn bad_calendar_files_say_what_and_where() {
 // In the database ----------------------------------------------------------------------------------------------------
 
 #[test]
-fn put_shown_and_taken_away() {
+fn a_schedule_is_created_shown_and_deleted() {
     let place = Place::new();
     place.run(&["migrate", "up"]).ok();
     place.run(&["schedules"]).ok().says(&["no schedules; `windlass schedules put --help` makes one"]);
@@ -242,7 +242,7 @@ fn put_shown_and_taken_away() {
     place
         .run(&["schedules", "delete", "often", "nightly"])
         .ok()
-        .says(&["schedule often is gone; its jobs stay"]);
+        .says(&["schedule often was deleted; its jobs stay"]);
     assert_eq!(place.run(&["schedules", "--json"]).ok().json()["items"], json!([]));
 }
 
@@ -273,7 +273,7 @@ fn put_refuses_with_field_and_rule() {
         (&["--kind", "NOOP", "--cron", "@daily", "--misfire", "never"], 2, &["must be skip, once or all"]),
         (&["--kind", "NOOP", "--cron", "@daily", "--during", "open"], 2, &["--calendar"]),
         (&["--kind", "NOOP", "--cron", "@daily", "--every", "1h"], 2, &["cannot be used with"]),
-        (&["--kind", "NOOP"], 2, &["one of --cron, --every and --file has to say when"]),
+        (&["--kind", "NOOP"], 2, &["one of --cron, --every and --file is required"]),
         (&["--cron", "@daily"], 2, &["--kind"]),
         (&["--file", "no.toml", "--kind", "NOOP"], 2, &["cannot be used with"]),
         (&["--file", "no.toml"], 1, &["no.toml: cannot be read"]),
@@ -300,7 +300,7 @@ fn put_refuses_with_field_and_rule() {
 }
 
 #[test]
-fn what_is_windlass_own_stays_as_it_is() {
+fn a_built_in_schedule_cannot_be_replaced() {
     let place = Place::new();
     place.write("windlass.toml", "[backup]\nfolder = \"copies\"\nevery = \"1d\"\n");
     let _server = place.serve(&["serve"]);
@@ -347,7 +347,7 @@ fn ticks_are_previewed_from_a_schedule_and_from_a_file() {
 }
 
 #[test]
-fn a_worker_ticks_and_run_fires_one_by_hand() {
+fn a_worker_ticks_and_run_enqueues_one_manually() {
     let place = Place::new();
     let _server = place.serve(&["serve"]);
     let every = ["schedules", "put", "quick", "--kind", "NOOP", "--every", "100ms"];
@@ -372,9 +372,9 @@ fn a_worker_ticks_and_run_fires_one_by_hand() {
     place.run(&["schedules", "run", "quick"]).ok().says(&["enqueued: NOOP in DEFAULT"]);
 }
 
-/// 002's schedule: one with three rules on the market's calendar.
+/// One schedule with three rules on the market's calendar.
 #[test]
-fn the_stock_market_example() {
+fn the_stock_market_example_works() {
     let place = Place::new();
     place.run(&["migrate", "up"]).ok();
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/stock_refresh.toml");
@@ -398,7 +398,7 @@ fn the_stock_market_example() {
 }
 
 #[test]
-fn an_own_calendar_is_stored_with_the_schedule() {
+fn a_calendar_file_is_stored_with_the_schedule() {
     let place = Place::new();
     place.run(&["migrate", "up"]).ok();
     place.write("tokyo.toml", "zone = \"Asia/Tokyo\"\n[sessions]\nmon-fri = [\"09:00-11:30\"]\n");

@@ -61,7 +61,7 @@ fn try_exchange(address: &str, request: &str) -> std::io::Result<String> {
     Ok(answer)
 }
 
-/// The body of the answer to a new entity under `key`; `None` when the server died over it.
+/// The response to a new entity under `key`; `None` if the server died meanwhile.
 fn create(address: &str, key: &str) -> Option<String> {
     let body = r#"{"text":"made once"}"#;
     let head = format!("POST /v1/entities/document HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n");
@@ -76,7 +76,8 @@ fn create(address: &str, key: &str) -> Option<String> {
     whole.then(|| body.to_owned())
 }
 
-/// Killed with writes on their way: whoever repeats them gets one entity each, and the answer it may have had.
+/// Killed with writes in progress: repeating them gives one entity each, and the same response as before, if there was
+/// one.
 #[test]
 fn a_write_under_a_key_is_done_once_across_a_kill() {
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -133,7 +134,7 @@ fn a_write_under_a_key_is_done_once_across_a_kill() {
 }
 
 #[test]
-fn the_interface_is_described_without_a_server_as_with_one() {
+fn the_openapi_document_is_the_same_with_and_without_a_server() {
     let place = Place::new();
     let printed = place.run(&["openapi", "--json"]).ok();
     assert!(!place.database().exists(), "no database is needed");
@@ -146,7 +147,7 @@ fn the_interface_is_described_without_a_server_as_with_one() {
 }
 
 #[test]
-fn a_bind_others_can_reach_is_refused_before_anything_runs() {
+fn a_public_bind_address_is_refused_before_anything_runs() {
     let place = Place::new();
     for bind in ["0.0.0.0:0", "[::]:0"] {
         let ran = place.run(&["serve", "--bind", bind]);
@@ -159,7 +160,7 @@ fn a_bind_others_can_reach_is_refused_before_anything_runs() {
 }
 
 #[test]
-fn a_worker_serves_nothing() {
+fn a_worker_serves_no_http() {
     let place = Place::new();
     place.run(&["migrate", "up"]).ok();
     let server = place.serve(&["worker"]);
@@ -204,7 +205,7 @@ fn a_second_signal_ends_at_once() {
 }
 
 #[test]
-fn the_killer_is_found_out_and_its_neighbours_live() {
+fn the_job_that_kills_its_process_is_found_and_others_complete() {
     let place = Place::new();
     {
         let mut first = place.serve(&["serve", "--allow-abort", "--lease", "1s"]);
@@ -212,7 +213,7 @@ fn the_killer_is_found_out_and_its_neighbours_live() {
         killer.ok();
         assert_ne!(first.wait(), 0);
     }
-    // One crash in company, three alone, and a worker that takes the last one back.
+    // One crash beside others, three alone, and a worker that reclaims the last.
     for _ in 0..5 {
         let mut next = place.serve(&["serve", "--allow-abort", "--lease", "1s"]);
         let begun = std::time::Instant::now();

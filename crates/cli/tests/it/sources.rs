@@ -1,8 +1,8 @@
-//! The routes are the use cases: no verb goes past them to a store for data.
+//! Verbs use the routes: none goes past them to a store for data.
 
 use std::path::{Path, PathBuf};
 
-/// Those that work on the database itself, and those that make the way to the routes.
+/// Verbs that work on the database itself, and the code that connects to the routes.
 const DIRECT: [&str; 15] = [
     "api/",
     "compose.rs",
@@ -14,7 +14,7 @@ const DIRECT: [&str; 15] = [
     "commands/backup/restore.rs",
     "commands/bench/",
     "commands/demo/",
-    // Whether there is a schema at all.
+    // Checks whether there is a schema.
     "commands/doctor.rs",
     "commands/migrate.rs",
     "commands/serve.rs",
@@ -23,7 +23,7 @@ const DIRECT: [&str; 15] = [
     "failure.rs",
 ];
 
-/// Calls that only code with a store in hand makes.
+/// Calls that need a store.
 const STORE: [&str; 8] = [
     ".store()",
     ".client()",
@@ -49,7 +49,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn no_verb_asks_a_store_for_data() {
+fn no_verb_reads_data_from_a_store() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut past = Vec::new();
     let mut looked = 0;

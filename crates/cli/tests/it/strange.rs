@@ -1,4 +1,4 @@
-//! Servers that are not there, are no windlass, or are hostile.
+//! Servers that are missing, are not windlass, or are hostile.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use crate::place::Place;
 
 #[test]
-fn a_server_that_is_not_there_is_named() {
+fn a_missing_server_is_reported() {
     let place = Place::new();
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let server = format!("http://127.0.0.1:{port}");
@@ -19,7 +19,7 @@ fn a_server_that_is_not_there_is_named() {
     assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
 }
 
-/// Answers every request with these bytes, until the test ends.
+/// Answers every request with these bytes until the test ends.
 fn fake(answer: String) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -44,7 +44,7 @@ fn http(status: &str, kind: &str, body: &str) -> String {
 const HOSTILE: &str = r"\u001b[2J\u009b31m\u202ex\u0007";
 
 #[test]
-fn what_a_server_says_never_steers_the_terminal() {
+fn text_from_a_server_cannot_control_the_terminal() {
     let place = Place::new();
     let text = HOSTILE;
     let job = format!(
@@ -92,9 +92,9 @@ fn what_a_server_says_never_steers_the_terminal() {
     }
 }
 
-/// An empty list must not be shown for the page of another server.
+/// A page of another server must not be shown as an empty list.
 #[test]
-fn what_is_no_windlass_is_not_believed() {
+fn a_response_of_another_server_is_refused() {
     let place = Place::new();
     let answers = [
         http("200 OK", "text/html", "<html>hello</html>"),
@@ -105,13 +105,13 @@ fn what_is_no_windlass_is_not_believed() {
         let server = fake(answer);
         for args in [&["jobs"][..], &["jobs", "count"], &["queues"], &["schedules"], &["workflows"]] {
             let ran = place.run(&[args, &["--server", &server]].concat());
-            let ran = ran.fails(1, &["is not one that windlass gives", "names a windlass server"]);
+            let ran = ran.fails(1, &["is not from a windlass server", "names a windlass server"]);
             assert!(ran.out.is_empty(), "{}", ran.out);
         }
     }
 }
 
-/// A key goes with every request, and to nobody but the server that was named.
+/// The key is sent with every request, and only to the named server.
 #[test]
 fn the_key_is_sent() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! Rules about the tree itself that no compiler checks.
+//! Rules about the repository that no compiler checks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::Command;
 
 const LINES: usize = 800;
 const WIDTH: usize = 120;
-/// Names that say nothing about what is in a file or what a type does.
+/// Names that say nothing about the content of a file or the purpose of a type.
 const BANNED: [&str; 4] = ["utils", "helpers", "common", "manager"];
 
 /// Which crate may use which other crate of ours. ARCHITECTURE.md has the same lines.
@@ -27,7 +27,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Every file that is committed or about to be.
+/// All files that are committed or about to be.
 fn tracked() -> Vec<String> {
     let listed = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard"])
@@ -47,7 +47,7 @@ fn ends(path: &str, endings: &[&str]) -> bool {
     Path::new(path).extension().is_some_and(|end| endings.iter().any(|one| end == *one))
 }
 
-/// Golden files and what others made are as they are.
+/// Golden files and third-party files are exempt.
 fn ours(path: &str) -> bool {
     !path.ends_with("schema.sql") && !path.contains("/golden/") && !path.starts_with("models/")
 }
@@ -65,7 +65,7 @@ fn no_file_is_too_long() {
 }
 
 #[test]
-fn names_say_what_is_there() {
+fn names_are_descriptive() {
     let mut found: Vec<String> = tracked()
         .into_iter()
         .filter(|path| {
@@ -94,7 +94,7 @@ fn names_say_what_is_there() {
 }
 
 #[test]
-fn crates_use_each_other_in_one_direction() {
+fn crates_depend_on_each_other_in_one_direction() {
     for (name, arrows) in ARROWS {
         let manifest = read(&format!("crates/{name}/Cargo.toml"));
         let used = manifest.split("[dev-dependencies]").next().unwrap_or_default();
@@ -118,7 +118,7 @@ fn crates_use_each_other_in_one_direction() {
     }
 }
 
-/// A table's columns, from the schema's text.
+/// The columns of each table, from the text of the schema.
 fn columns(schema: &str) -> BTreeMap<String, Vec<String>> {
     let mut tables: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut table = None;
@@ -139,7 +139,7 @@ fn columns(schema: &str) -> BTreeMap<String, Vec<String>> {
     tables
 }
 
-/// A column that only the schema names holds nothing that matters.
+/// A column that only the schema mentions is useless.
 #[test]
 fn every_column_is_used() {
     for store in ["store-sqlite", "store-postgres"] {

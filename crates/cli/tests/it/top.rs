@@ -1,4 +1,4 @@
-//! The live view: one reading, plain tables, and keys on a real pseudo-terminal.
+//! The live view: one reading, plain tables, and keys on a pseudo-terminal.
 
 use std::fs::File;
 use std::io::Write;
@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use crate::place::Place;
 
-/// No terminal of these tests is larger.
+/// The largest terminal in these tests.
 const WIDEST: usize = 200;
 const HIGHEST: usize = 60;
 
-/// How a colour of the text begins.
+/// Start of an escape sequence for a text colour.
 const FOREGROUND: &str = "\u{1b}[38;5;";
 
-/// The view in a pseudo-terminal of a size; what it draws is collected in a file.
+/// `top` in a pseudo-terminal of a given size; its output is collected in a file.
 struct Terminal<'p> {
     place: &'p Place,
     child: Child,
@@ -39,7 +39,7 @@ impl<'p> Terminal<'p> {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Until the screen shows the text.
+    /// Waits until the screen shows the text.
     fn shows(&self, text: &str) {
         let begun = Instant::now();
         while !screen(&self.drawn()).contains(text) {
@@ -68,7 +68,7 @@ impl Drop for Terminal<'_> {
     }
 }
 
-/// The lines of a screen after everything that was drawn: characters, moves and clearing.
+/// The lines of the screen after all output: characters, cursor moves and clearing.
 fn screen(drawn: &str) -> String {
     let mut cells = vec![vec![' '; WIDEST]; HIGHEST];
     let (mut row, mut column) = (0, 0);
@@ -88,7 +88,7 @@ fn screen(drawn: &str) -> String {
                     .collect();
                 match end {
                     Some('H') => (row, column) = (numbers[0] - 1, numbers.get(1).map_or(0, |n| n - 1)),
-                    // The other screen begins empty; the first one is of no interest here.
+                    // The alternate screen starts empty; the first one does not matter here.
                     Some('h' | 'l') if !parameters.starts_with("?1049") => {}
                     Some('J' | 'h' | 'l') => cells.iter_mut().for_each(|line| line.fill(' ')),
                     _ => {}
@@ -113,7 +113,7 @@ fn fill(place: &Place) {
 }
 
 #[test]
-fn one_reading_as_an_object() {
+fn json_prints_one_reading() {
     let place = Place::new();
     fill(&place);
     let reading = place.run(&["top", "--json"]).ok().json();
@@ -125,9 +125,9 @@ fn one_reading_as_an_object() {
     place.run(&["top", "--every", "200ms"]).fails(2, &["must be at least 1s"]);
 }
 
-/// Each number against what the tables say.
+/// Compares each number with the tables.
 #[test]
-fn numbers_are_those_of_the_tables() {
+fn numbers_equal_those_of_the_tables() {
     let place = Place::new();
     place.run(&["migrate", "up"]).ok();
     let _worker = place.serve(&["worker"]);
@@ -136,7 +136,7 @@ fn numbers_are_those_of_the_tables() {
     }
     let begun = Instant::now();
     while place.count(&["--state", "running"]) < 3 {
-        assert!(begun.elapsed() < Duration::from_secs(20), "nobody works");
+        assert!(begun.elapsed() < Duration::from_secs(20), "no job was run");
     }
     place.run(&["queues", "pause", "DEFAULT"]).ok();
     fill(&place);
@@ -152,7 +152,7 @@ fn numbers_are_those_of_the_tables() {
 }
 
 #[test]
-fn plain_tables_without_a_terminal() {
+fn plain_tables_are_printed_without_a_terminal() {
     let place = Place::new();
     fill(&place);
     let mut top = place.start(&["top"]);
@@ -167,7 +167,7 @@ fn plain_tables_without_a_terminal() {
 }
 
 #[test]
-fn keys_on_a_terminal() {
+fn keys_work_on_a_terminal() {
     let place = Place::new();
     fill(&place);
     place.run(&["enqueue", "FAIL", "--payload", "{\"times\": 9}", "--max-attempts", "1"]).ok();
@@ -205,7 +205,7 @@ fn keys_on_a_terminal() {
 }
 
 #[test]
-fn without_colours_and_small() {
+fn a_small_terminal_without_colours_works() {
     let place = Place::new();
     let many = "{\"kind\":\"NOOP\",\"payload\":{}}\n".repeat(10_001);
     place.pipe(&["enqueue", "--bulk", "-"], &many).ok();
@@ -221,9 +221,9 @@ fn without_colours_and_small() {
     assert!(!drawn.contains(FOREGROUND), "{drawn:?}");
 }
 
-/// A job that was enqueued first and failed last stands first.
+/// A job that was enqueued first and failed last is listed first.
 #[test]
-fn what_failed_last_is_first() {
+fn the_latest_failure_comes_first() {
     let place = Place::new();
     let late = ["enqueue", "FAIL", "--payload", "{\"times\": 9}", "--max-attempts", "1", "--in", "2s"];
     let first = place.run(&[&late[..], &["--json"]].concat()).ok().json()["id"].as_str().unwrap().to_owned();

@@ -1,16 +1,16 @@
-//! Whose word an entity type is: what is configured is written by those who serve, everything else is the operator's, and
-//! whoever only looks writes nothing.
+//! Who decides about an entity type: servers write configured types, operators own all others, and read-only verbs
+//! write nothing.
 
 use serde_json::json;
 
 use crate::place::{Place, Server, postgres};
 
-/// One after the other: `name` is that of the schema.
+/// Both databases in turn; `name` is that of the schema.
 fn both(name: &str) -> impl Iterator<Item = String> {
     ["sqlite://x.db".to_owned(), postgres(name)].into_iter()
 }
 
-/// The address as it means the same from any folder.
+/// The address with an absolute path.
 fn absolute(place: &Place, database: &str) -> String {
     database.replace("sqlite://", &format!("sqlite://{}/", place.path().display()))
 }
@@ -24,7 +24,7 @@ fn end(place: &Place, database: &str) {
 }
 
 #[test]
-fn an_operators_document_outlives_readers_and_restarts() {
+fn an_operators_type_survives_readers_and_restarts() {
     for database in both("types_document") {
         let place = Place::new();
         let server = serve(&place, &database);
@@ -48,7 +48,7 @@ fn an_operators_document_outlives_readers_and_restarts() {
 }
 
 #[test]
-fn a_server_follows_what_another_process_puts() {
+fn a_server_follows_types_written_by_another_process() {
     for database in both("types_follow") {
         let (place, other) = (Place::new(), Place::new());
         let database = absolute(&place, &database);
@@ -57,7 +57,7 @@ fn a_server_follows_what_another_process_puts() {
         assert_eq!(here.send("PUT", "/v1/types/document", &json!({ "text": ["name"] })).0, 200);
         let (_, seen) = there.send("GET", "/v1/types/document", &json!(null));
         assert_eq!(seen["text"], json!([{ "name": "name", "weight": 1 }]));
-        // Embedded and searched by the new fields, whichever of the two does it.
+        // Either process embeds and searches by the new fields.
         let name = json!({ "name": "walnut", "text": "plum" });
         assert_eq!(there.send("PUT", "/v1/entities/document/a?strategy=sync", &name).0, 201);
         for server in [&here, &there] {
@@ -74,7 +74,7 @@ fn a_server_follows_what_another_process_puts() {
 }
 
 #[test]
-fn a_configured_type_is_the_configurations_word() {
+fn a_configured_type_follows_the_configuration() {
     for database in both("types_configured") {
         let (place, other) = (Place::new(), Place::new());
         let database = absolute(&place, &database);
@@ -87,10 +87,11 @@ fn a_configured_type_is_the_configurations_word() {
         let (status, problem) = server.send("PUT", "/v1/types/document", &json!({ "strategy": "batch" }));
         assert_eq!((status, &problem["code"]), (409, &json!("type_configured")), "{problem}");
         assert!(problem["detail"].as_str().unwrap().contains("[entities.document]"), "{problem}");
-        // The same again changes nothing.
+        // Repeating it changes nothing.
         assert_eq!(server.send("PUT", "/v1/types/product", &json!({ "text": ["name"] })).0, 200);
         server.stop();
-        // A server that does not know that configuration cannot tell; the next one that does puts its word back, and says so.
+        // A server without that configuration keeps the change. The next one with it writes the configured type again
+        // and says so.
         let stranger = serve(&other, &database);
         let (status, put) = stranger.send("PUT", "/v1/types/product", &json!({ "text": ["label"] }));
         assert_eq!(status, 200, "{put}");
@@ -108,7 +109,7 @@ fn a_configured_type_is_the_configurations_word() {
 }
 
 #[test]
-fn text_fields_that_cannot_change_are_told_with_a_remedy() {
+fn text_fields_that_cannot_change_are_reported_with_a_remedy() {
     for database in both("types_text") {
         let place = Place::new();
         let line = "{\"id\":\"a\",\"title\":\"oak\",\"text\":\"tree\"}\n";
@@ -130,9 +131,9 @@ fn text_fields_that_cannot_change_are_told_with_a_remedy() {
     }
 }
 
-/// A restore wants every table empty: one row that a reader left, and it refuses.
+/// A restore needs empty tables and would refuse a single row left by a reader.
 #[test]
-fn who_only_looks_writes_nothing() {
+fn read_only_verbs_write_nothing() {
     let source = Place::new();
     source.run(&["enqueue", "NOOP", "--in", "1h"]).ok();
     source.run(&["backup", "a.backup"]).ok();

@@ -40,7 +40,7 @@ fn run_show_cancel_and_retry() {
 }
 
 #[test]
-fn a_file_that_is_no_workflow_is_refused() {
+fn an_invalid_workflow_file_is_refused() {
     let place = Place::new();
     place.run(&["migrate", "up"]).ok();
     let circle = r#"{"jobs": [{"name": "a", "kind": "NOOP", "after": ["a"]}, {"kind": "NOOP"}]}"#;
@@ -52,7 +52,7 @@ fn a_file_that_is_no_workflow_is_refused() {
     assert_eq!(place.count(&[]), 0);
 }
 
-/// The file in the repository, worked off by a server.
+/// The example file in the repository, run by a server.
 #[test]
 fn the_example_runs_to_its_end() {
     let place = Place::new();
@@ -70,7 +70,7 @@ fn the_example_runs_to_its_end() {
     place.run(&["workflows", "show", id]).ok().says(&["order · completed · 4 of 4 jobs completed"]);
 }
 
-/// Waiting ends with the workflow, and says by its exit code whether that completed.
+/// Waiting ends with the workflow, and the exit code says whether it completed.
 #[test]
 fn run_waits_for_the_end() {
     let place = Place::new();
@@ -96,12 +96,12 @@ fn run_waits_for_the_end() {
     place.pipe(&["workflows", "run", "-", "--wait", "1"], CHAIN).fails(1, &late).says(&["· running ·"]);
     let file = place.write("chain.json", CHAIN);
     let order = ["workflows", "run", "--wait", file.to_str().unwrap()];
-    place.run(&order).fails(2, &["is not a number of seconds; name what is to be run before --wait"]);
+    place.run(&order).fails(2, &["is not a number of seconds; put what to run before --wait"]);
 }
 
-/// Where no bar can be drawn, long work says now and then how far it is.
+/// Without a progress bar, long work prints its progress now and then.
 #[test]
-fn a_long_wait_says_how_far_it_is() {
+fn a_long_wait_prints_progress() {
     let place = Place::new();
     let _worker = place.serve(&["serve"]);
     let long = r#"{"jobs": [{"name": "a", "kind": "NOOP"},

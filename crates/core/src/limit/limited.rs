@@ -26,13 +26,13 @@ pub trait Limited: Sized + 'static {
         }
     }
 
-    /// The values that belong to the given row.
+    /// The values that belong to the given owner.
     fn limits_of(&self, owner: LimitOwner) -> LimitValues {
         let rows = Self::rows().iter().filter(|row| row.limit.owner == owner);
         rows.map(|row| (row.limit.name, (row.get)(self))).collect()
     }
 
-    /// The changes in an update that belong to the given row.
+    /// The changes in an update that belong to the given owner.
     fn changes(update: &Self::Update, owner: LimitOwner) -> LiveChanges {
         let rows = Self::rows().iter().filter(|row| row.limit.owner == owner);
         rows.filter_map(|row| Some((row.limit.name, (row.live_change)(update)?))).collect()

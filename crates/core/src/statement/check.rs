@@ -40,13 +40,14 @@ pub fn prepared(
         let why = format!("`{words}` neither reads rows nor writes them");
         return Err(wrong(
             why,
-            "tables come with a pack's migrations, and whoever began a transaction ends it",
+            "tables come with a pack's migrations, and a transaction is ended by the code that opened it",
         ));
     }
     match asks {
-        Asks::Run if answers => {
-            Err(wrong("`run` tells how many rows were changed, and this one changes none", "use `rows`"))
-        }
+        Asks::Run if answers => Err(wrong(
+            "`run` returns the number of changed rows, and this statement changes none",
+            "use `rows`",
+        )),
         Asks::Read if !answers => Err(only_reads()),
         _ => Ok(rendered(&pieces, dialect)),
     }
@@ -81,15 +82,15 @@ fn places(pieces: &[Piece<'_>], values: usize) -> Result<(), StoreError> {
         match number.checked_sub(1).and_then(|at| used.get_mut(at)) {
             Some(used) => *used = true,
             None => {
-                let why = format!("it says {} and was given {values} values", piece.text);
-                return Err(wrong(why, "give a value for each place"));
+                let why = format!("it uses {} and got {values} values", piece.text);
+                return Err(wrong(why, "give a value for each parameter"));
             }
         }
     }
     match used.iter().position(|used| !used) {
         None => Ok(()),
         Some(at) => {
-            Err(wrong(format!("it does not say ${}", at + 1), "give no more values than it has places"))
+            Err(wrong(format!("it does not use ${}", at + 1), "give no more values than it has parameters"))
         }
     }
 }
@@ -158,9 +159,9 @@ mod tests {
     fn each_parameter_has_a_value_and_each_value_a_parameter() {
         let one = [SqlValue::Int(1)];
         assert_eq!(why("delete from a where b = $1 or c = $1", &one, Asks::Run), None);
-        assert!(why("delete from a where b = $2", &one, Asks::Run).unwrap().contains("$2 and was given 1"));
+        assert!(why("delete from a where b = $2", &one, Asks::Run).unwrap().contains("$2 and got 1"));
         assert!(why("delete from a where b = $0", &one, Asks::Run).unwrap().contains("$0"));
-        assert!(why("delete from a where b = '$1'", &one, Asks::Run).unwrap().contains("not say $1"));
+        assert!(why("delete from a where b = '$1'", &one, Asks::Run).unwrap().contains("not use $1"));
     }
 
     #[test]

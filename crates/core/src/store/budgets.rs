@@ -21,8 +21,8 @@ pub trait BudgetStore: Send + Sync {
     /// All budgets by name, with this month's figures.
     async fn budgets(&self) -> Result<Vec<Budget>, StoreError>;
 
-    /// Reserves money or tokens for one provider call, if [`BudgetMonth::reserve`] allows it. `Stale` if the job's lease
-    /// is lost.
+    /// Reserves money or tokens for one provider call, if [`BudgetMonth::reserve`] allows it. `Stale` if the job's
+    /// lease is lost.
     async fn reserve(&self, ask: &Ask) -> Result<Reserved, StoreError>;
 
     /// Replaces a reservation by the actual cost of the call. It is fenced by the open reservation and its token: once

@@ -76,9 +76,10 @@ pub trait Store:
     + Sync
     + 'static
 {
+    /// `sqlite` or `postgres`.
     fn name(&self) -> &'static str;
 
-    /// The database's clock, plus the test offset.
+    /// The database clock, plus the test offset.
     async fn now(&self) -> Result<Time, StoreError>;
 
     /// Shifts this handle's view of the database clock. For tests; 0 otherwise.
@@ -231,6 +232,7 @@ pub trait Store:
     /// Newest first.
     async fn list(&self, filter: &JobFilter, page: &Page) -> Result<Vec<crate::JobRecord>, StoreError>;
 
+    /// Exact: not capped.
     async fn count(&self, filter: &JobFilter) -> Result<u64, StoreError>;
 
     /// Failed jobs and dead letters per queue, counted among the newest `cap` overall, so recent ones always show.
@@ -238,8 +240,8 @@ pub trait Store:
     async fn dead_letters(&self, cap: u64) -> Result<Vec<DeadCount>, StoreError>;
 
     /// Applies `action` to up to `limit` matching jobs. Jobs in a state that does not allow it are skipped and counted.
-    /// If the filter names jobs, each gets an audit record of its own. Otherwise there is one record per transaction,
-    /// with that transaction's counts; a large operation takes several.
+    /// [`crate::audit::named_jobs`] each get their own audit record. For other filters there is one record per
+    /// transaction, with its counts; a large operation takes several.
     async fn act(
         &self,
         filter: &JobFilter,

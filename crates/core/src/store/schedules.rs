@@ -13,8 +13,9 @@ pub trait ScheduleStore: Send + Sync {
 
     async fn schedule(&self, name: &str) -> Result<Option<ScheduleRecord>, StoreError>;
 
-    /// Creates or replaces a schedule. [`ScheduleSpec::position`] computes its next tick under the row's lock. The pause
-    /// flag and the missed ticks are kept. An unchanged specification writes nothing. The caller has validated it.
+    /// Creates or replaces a schedule. [`ScheduleSpec::position`] computes its next tick under the row's lock. The
+    /// pause flag and the missed ticks are kept. An unchanged specification writes nothing. The caller has validated
+    /// it.
     async fn put_schedule(
         &self,
         spec: &ScheduleSpec,

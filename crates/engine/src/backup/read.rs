@@ -39,7 +39,8 @@ pub struct TableContents {
     pub sum: Sum,
 }
 
-/// The head of a file, if this binary can read what follows: worth knowing before a database is made or migrated for it.
+/// The head of a file, if this binary can read what follows: worth knowing before a database is made or migrated for
+/// it.
 pub fn inspect(path: &Path, known_schema: i64, holdings: &Holdings) -> Result<Head, BackupError> {
     Reading::open(path, known_schema, holdings).map(|(_, head)| head)
 }

@@ -18,21 +18,21 @@ on_both! {
             world.with_body(method, path, body).await.is(200);
         }
         let first = world.get("/v1/audit?limit=2").await.is(200);
-        let said = |act: &Value| json!([act["actor"], act["act"], act["subject"], act["before"], act["after"]]);
+        let listed = |act: &Value| json!([act["actor"], act["act"], act["subject"], act["before"], act["after"]]);
         assert_eq!(first["items"].as_array().unwrap().len(), 2);
         assert_eq!(
-            said(&first["items"][0]),
+            listed(&first["items"][0]),
             json!(["http", "kind.change", "kind/NOOP", { "rate": null }, { "rate": "5/s" }])
         );
         assert_eq!(
-            said(&first["items"][1]),
+            listed(&first["items"][1]),
             json!(["http", "queue.change", "queue/LOW", { "paused": false, "depth_cap": null }, { "paused": true, "depth_cap": 9 }])
         );
         let rest = format!("/v1/audit?cursor={}", first["next_cursor"].as_str().unwrap());
         let rest = world.get(&rest).await.is(200);
         assert_eq!((rest["items"].as_array().unwrap().len(), &rest["next_cursor"]), (1, &Value::Null));
         assert_eq!(
-            said(&rest["items"][0]),
+            listed(&rest["items"][0]),
             json!(["http", "budget.change", "budget/ai/2999-12", { "limit": "500.00" }, { "limit": "750.00" }])
         );
         assert!(rest["items"][0]["at"].as_str().unwrap().ends_with('Z'));
@@ -79,9 +79,9 @@ on_both! {
         let mut acts = world.get("/v1/audit").await.is(200)["items"].as_array().unwrap().clone();
         acts.reverse();
         assert!(acts.iter().all(|act| act["actor"] == "http"), "{acts:?}");
-        let said: Vec<&str> = acts.iter().map(|act| act["act"].as_str().unwrap()).collect();
+        let listed: Vec<&str> = acts.iter().map(|act| act["act"].as_str().unwrap()).collect();
         assert_eq!(
-            said,
+            listed,
             [
                 "job.change", "job.cancel", "job.retry", "job.cancel", "job.delete", "job.cancel", "job.cancel", "jobs.retry", "workflow.cancel",
                 "workflow.retry", "schedule.put", "schedule.pause", "schedule.resume", "schedule.run",
@@ -159,13 +159,13 @@ async fn types_and_cleanup_are_audited() {
     world.send("POST", "/v1/cleanup/finished?older_than=0s&dry_run=true", &[], "").await.is(200);
     let cleaned = world.send("POST", "/v1/cleanup/finished?older_than=0s", &[], "").await.is(200);
     let acts = world.get("/v1/audit").await.is(200)["items"].as_array().unwrap().clone();
-    let said: Vec<Value> = acts.iter().map(|act| json!([act["act"], act["subject"]])).collect();
+    let listed: Vec<Value> = acts.iter().map(|act| json!([act["act"], act["subject"]])).collect();
     assert_eq!(cleaned["rows"], 1);
     let expected = [
         json!(["cleanup.run", "cleanup/finished"]),
         json!(["job.cancel", format!("job/{}", job["id"].as_str().unwrap())]),
         json!(["type.put", "type/product"]),
     ];
-    assert_eq!(said, expected);
+    assert_eq!(listed, expected);
     world.end().await;
 }

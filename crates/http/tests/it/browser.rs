@@ -99,7 +99,7 @@ async fn search_shows_results_and_opens_one() {
     search(&page, "kettle", "").await;
     let text = page.text(HITS);
     assert!(text.starts_with("2 found, in "), "{text}");
-    assert_eq!(text.matches("Copper kettle").count(), 1, "the title is not said twice: {text}");
+    assert_eq!(text.matches("Copper kettle").count(), 1, "the title is not repeated: {text}");
     assert!(text.contains("Boils water on any stove") && text.contains("\nodd\n"), "{text}");
     assert!(text.contains("a kettle \\u{202e}elttek a") && !text.contains('\u{202e}'), "{text}");
     page.eval("[...document.querySelectorAll('#hits button')].find((one) => one.textContent === 'Copper kettle').click()");

@@ -90,8 +90,8 @@ on_both! {
         assert_eq!((&kept["id"], &kept["duplicate"]), (&json!(first), &json!(true)));
         let rejected = json!({ "kind": "NOOP", "unique_key": "u", "on_conflict": "reject" });
         world.post("/v1/jobs", rejected).await.refuses(409, "unique_rejected");
-        let twin = json!({ "kind": "NOOP", "unique_key": "v", "on_conflict": "reject" });
-        let reply = world.post("/v1/jobs", json!([{ "kind": "NOOP" }, twin, twin])).await;
+        let duplicate = json!({ "kind": "NOOP", "unique_key": "v", "on_conflict": "reject" });
+        let reply = world.post("/v1/jobs", json!([{ "kind": "NOOP" }, duplicate, duplicate])).await;
         reply.refuses(422, "invalid_input");
         reply.names(&[("[2].unique_key", "is that of [1] too")]);
         let replaced = world.enqueue(json!({ "kind": "NOOP", "unique_key": "u", "on_conflict": "replace" })).await;

@@ -93,7 +93,7 @@ on_both! {
         assert_eq!((&queue["concurrency_min"], &queue["concurrency_max"]), (&json!(2), &json!(2)));
         wait_until("the worker to keep to the bounds", SOON, || async {
             let worker = world.get("/v1/workers").await.is(200)["items"][0]["concurrency"][0].clone();
-            Seen::when(worker, |said| said["concurrency"] == 2)
+            Seen::when(worker, |row| row["concurrency"] == 2)
         })
         .await;
         sleepers(world, 4).await;
@@ -134,14 +134,14 @@ on_both! {
             let jobs: Vec<Value> = (0..100).map(|_| json!({ "kind": "NOOP" })).collect();
             world.post("/v1/jobs", json!(jobs)).await.is(201);
         }
-        wait_until("the figures to be read anew", SOON, || async {
+        wait_until("the figures to be read again", SOON, || async {
             Seen::when(desired().await, |desired| *desired == 3)
         })
         .await;
         let series = "windlass_queue_desired_workers{application=\"windlass\",queue=\"DEFAULT\"}";
         assert_eq!(json!(metric(world, series).await as u64), desired().await);
         world.with_body("PATCH", "/v1/queues/DEFAULT", json!({ "paused": true })).await.is(200);
-        assert_eq!(desired().await, json!(0), "a paused queue needs nobody");
+        assert_eq!(desired().await, json!(0), "a paused queue needs no worker");
     }
 }
 

@@ -117,9 +117,9 @@ fn clashing_routes_and_routes_without_a_scope_are_refused_at_start() {
     ];
     let refused = Assembly::new(&packs, Settings::default(), vec![windlass_http::inventory()]);
     let problems = refused.err().unwrap().problems;
-    let told: Vec<String> = problems.iter().map(|one| format!("{}: {}", one.field, one.rule)).collect();
+    let reported: Vec<String> = problems.iter().map(|one| format!("{}: {}", one.field, one.rule)).collect();
     assert_eq!(
-        told,
+        reported,
         [
             "route `GET /v1/jobs/{name}`: greet does not say which scope it needs (Route::needs)",
             "pack `greet`: is added twice",

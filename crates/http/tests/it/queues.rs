@@ -38,8 +38,8 @@ on_both! {
         assert_eq!((&queue["global_concurrency"], &queue["concurrency"]), (&json!(4), &json!(3)));
         let queue = world.with_body("PATCH", "/v1/queues/default", json!({ "global_concurrency": null })).await.is(200);
         assert_eq!(queue["global_concurrency"], Value::Null);
-        for (said, shown) in [(json!("PT90S"), json!(90.0)), (json!("none"), Value::Null), (Value::Null, json!(600.0))] {
-            let queue = world.with_body("PATCH", "/v1/queues/default", json!({ "boost_after": said })).await.is(200);
+        for (value, shown) in [(json!("PT90S"), json!(90.0)), (json!("none"), Value::Null), (Value::Null, json!(600.0))] {
+            let queue = world.with_body("PATCH", "/v1/queues/default", json!({ "boost_after": value })).await.is(200);
             assert_eq!((&queue["boost_after_seconds"], &queue["concurrency"]), (&shown, &json!(3)));
         }
     }

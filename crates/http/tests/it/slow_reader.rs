@@ -23,7 +23,7 @@ async fn ask_for_much(world: &World, id: &str) -> TcpStream {
     stream
 }
 
-/// The only connection slot becomes free, and the client is told without having read anything.
+/// The only connection slot becomes free, and the client notices without having read anything.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_stops_reading_is_disconnected() {
     let quick = Duration::from_millis(200);
@@ -34,7 +34,7 @@ async fn a_client_that_stops_reading_is_disconnected() {
     let healthy = tokio::time::timeout(Duration::from_secs(20), world.get("/healthz")).await;
     assert_eq!(healthy.expect("the connection is kept").body, "ok\n");
     let cut = tokio::time::timeout(Duration::from_secs(20), stream.ready(Interest::ERROR)).await;
-    assert!(cut.expect("the client is not told").unwrap().is_error());
+    assert!(cut.expect("the client is not disconnected").unwrap().is_error());
     let mut answer = Vec::new();
     assert_eq!(stream.read_to_end(&mut answer).await.unwrap_err().kind(), ErrorKind::ConnectionReset);
     assert!(answer.len() < ANSWERS * 1_000_000, "{} bytes", answer.len());

@@ -1,14 +1,13 @@
--- Writes jobs with anything a job can have, and answers the ids of those written. A job whose unique key a waiting job has is
--- not written.
+-- Writes jobs with anything a job can have, and answers the ids of those written. A job whose unique key a waiting job
+-- has is not written.
 --
--- $1 to $7 as in insert_simple.sql
--- $8 ids, null: drawn here   $9 times   $10 delays in microseconds   $11 unique keys   $12 until when: started, finished
--- $13 concurrency keys   $14 lanes   $15 tags   $16 entity types   $17 entity ids
--- $18 a time in the past is a place taken over from another job, and stays
--- $19 channel   $20 wake-up to send with the write, or null
+-- $1 to $7 as in insert_simple.sql $8 ids, null: drawn here   $9 times   $10 delays in microseconds   $11 unique keys
+-- $12 until when: started, finished $13 concurrency keys   $14 lanes   $15 tags   $16 entity types   $17 entity ids $18
+-- a time in the past is a place taken over from another job, and stays $19 channel   $20 wake-up to send with the
+-- write, or null
 --
--- Sorted by key, so that two batches with the same keys wait for each other in one direction only. Jobs of a lane are blocked
--- and leave a lane check.
+-- Sorted by key, so that two batches with the same keys wait for each other in one direction only. Jobs of a lane are
+-- blocked and leave a lane check.
 with clock as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
 new as materialized (
     select u.*, clock.now,

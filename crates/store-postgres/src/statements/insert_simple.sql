@@ -1,4 +1,5 @@
--- Writes jobs that have nothing but a kind and a payload, which is most of them. A fifth more per second than insert_jobs.sql.
+-- Writes jobs that have nothing but a kind and a payload, which is most of them. A fifth more per second than
+-- insert_jobs.sql.
 --
 -- $1 clock offset in microseconds   $2 kinds   $3 queues   $4 priorities   $5 max_attempts   $6 payloads   $7 timeouts
 -- $8 channel   $9 wake-up to send with the write, or null

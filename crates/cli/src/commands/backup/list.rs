@@ -1,9 +1,9 @@
-//! `backup list`: the copies that were made, as the database remembers them.
+//! `backup list`: the backups recorded in the database.
 
 use windlass_pack::api::ApiRequest;
 
 use super::super::Session;
-use crate::api::answer::{ask, items, number, said, text};
+use crate::api::answer::{ask, items, number, optional_text, text};
 use crate::failure::{During, Failure};
 use crate::output::table::Table;
 
@@ -16,7 +16,7 @@ pub(super) async fn run(session: &Session, json: bool) -> Result<(), Failure> {
     }
     let copies = items(&answer.value);
     if copies.is_empty() {
-        return session.output.line("no copy was made yet; `windlass backup FILE` makes one");
+        return session.output.line("no backups yet; `windlass backup FILE` makes one");
     }
     let mut table = Table::new(&["taken", ">rows", ">bytes", "verified", "file"]);
     for copy in copies {
@@ -25,7 +25,7 @@ pub(super) async fn run(session: &Session, json: bool) -> Result<(), Failure> {
             text(copy, "taken_at").to_owned(),
             number(copy, "rows").to_string(),
             number(copy, "bytes").to_string(),
-            said(copy, "verified_at").unwrap_or_else(|| "never".to_owned()),
+            optional_text(copy, "verified_at").unwrap_or_else(|| "never".to_owned()),
             if copy["there"] == true { file.to_owned() } else { format!("{file} (not there)") },
         ]);
     }

@@ -1,4 +1,4 @@
-//! `backup`, `backup verify`, `backup list` and `restore`, and the copies that a server makes by itself.
+//! `backup`, `backup verify`, `backup list` and `restore`.
 
 mod list;
 mod restore;
@@ -18,7 +18,7 @@ use crate::output::{plural, visible};
 use crate::parts::backup::notes::{mark_verified, noted};
 pub(crate) use restore::run as restore;
 
-/// A copy that was just made, as `backup list` shows it.
+/// A new backup, in the format of `backup list`.
 #[derive(Serialize)]
 struct CopyView {
     file: String,
@@ -53,7 +53,7 @@ struct ReadView {
     bytes: u64,
     sha256: String,
     tables: Vec<TableView>,
-    /// Of `verify`: noted in the database that made the copy.
+    /// Only for `verify`: whether it was recorded in the database.
     #[serde(skip_serializing_if = "Option::is_none")]
     recorded: Option<bool>,
 }
@@ -141,7 +141,7 @@ async fn verify(session: &Session, file: &Path, json: bool) -> Result<(), Failur
     }
 }
 
-/// Only in the database that made the copy: a good copy of another one says nothing about this.
+/// Only in the database that the backup is of: it says nothing about any other.
 async fn record(session: &Session, contents: &Contents) -> Result<bool, Failure> {
     let database = &session.config.database;
     if matches!(&database.address, Address::Sqlite(path) if !path.exists()) {

@@ -1,5 +1,5 @@
-//! `restore FILE`: into a database that is new or empty. One that was made or migrated for a file that is then refused is
-//! taken back: left behind empty, it would look like one that was restored.
+//! `restore FILE`: into a new or empty database. If the file is then refused, a database that was created or migrated
+//! for it is removed again. Left empty, it would look like a restored one.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::failure::{During, Failure};
 use crate::output::plural;
 use crate::output::progress::Progress;
 
-/// What a restore makes before the first row.
+/// What a restore created before the first row.
 enum Made {
     Nothing,
     File(PathBuf),
@@ -29,7 +29,7 @@ pub(crate) async fn run(session: &Session, args: &Restore) -> Result<(), Failure
     let (assembly, what) = (session.assembly()?, format!("cannot restore into {}", database.address));
     let held = assembly.holdings();
     let size = std::fs::metadata(file).during(format!("cannot read {}", file.display()))?.len();
-    // Before anything is made for it.
+    // Before anything is created.
     backup::inspect(file, compose::newest_schema(database), &held).during(what.as_str())?;
     let is_new = matches!(&database.address, Address::Sqlite(path) if !path.exists());
     let store = session.open(database, true).await?;
@@ -84,13 +84,13 @@ async fn drop_tables(store: &dyn Store, assembly: &Assembly) -> Result<(), Store
     Ok(())
 }
 
-/// Nobody else began to use it meanwhile.
+/// Checks that no other process has started to use it.
 async fn is_unused(store: &dyn Store) -> bool {
     let (jobs, workers) = (store.count(&JobFilter::default()).await, store.workers().await);
     matches!((jobs, workers), (Ok(0), Ok(workers)) if workers.is_empty())
 }
 
-/// The file that this restore made, with what SQLite and we keep beside it.
+/// Removes the file that this restore created, and the files beside it.
 fn discard(path: &Path) {
     for end in ["", "-wal", "-shm", "-gate", "-turn"] {
         let mut name = path.as_os_str().to_owned();

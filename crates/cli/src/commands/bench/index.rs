@@ -1,4 +1,5 @@
-//! `bench index`: how fast entities are accepted, how fast they become searchable, how long one write takes to.
+//! `bench index`: how fast entities are accepted, how fast they become searchable, and how long one write takes until
+//! then.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -36,7 +37,7 @@ pub(crate) struct IndexReport {
     steady: Option<Steady>,
 }
 
-/// Entities over a scratch store, with or without a worker.
+/// Entities in a scratch store, with or without a worker.
 pub(super) struct Desk {
     pub(super) entities: Entities,
     client: Client,
@@ -68,7 +69,7 @@ impl Desk {
         Worker::start(self.client.clone(), &self.handlers, WorkerOptions::default()).await
     }
 
-    /// Loads entities in bulk and waits until all are indexed; says when the last was accepted.
+    /// Loads entities in bulk and waits until all are indexed. Returns when the last one was accepted.
     pub(super) async fn load(&self, docs: Range<u64>, output: Output) -> Result<Duration, BenchError> {
         let begun = Instant::now();
         let mut progress = Progress::new(output, "entities", docs.end - docs.start);
@@ -93,7 +94,7 @@ impl Desk {
     }
 }
 
-/// The next chunk is made while one is saved, as by a client that sends.
+/// The next chunk is built while one is saved, as by a sending client.
 fn chunks(docs: Range<u64>) -> Receiver<Vec<SaveRequest>> {
     let (made, chunks) = channel(1);
     tokio::task::spawn_blocking(move || {
@@ -147,7 +148,7 @@ pub(crate) async fn run(
     })
 }
 
-/// From the call to the moment a search by meaning finds this very content.
+/// From the call until a search by meaning finds this content.
 async fn write_to_searchable(entities: &Entities, n: u64) -> Result<f64, BenchError> {
     let fields = Texts::new(1_000_000 + n).document(n);
     let query = fields.get("text").and_then(|text| text.as_str()).unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! `bench`: figures of this machine, measured in a scratch database and printed as one object.
+//! `bench`: measurements of this machine in a scratch database, printed as one object.
 
 mod index;
 mod pickup;
@@ -62,7 +62,7 @@ pub(crate) async fn index(session: &Session, args: &BenchIndex) -> Result<(), Fa
     print(session, &report, args.json.json)
 }
 
-/// Loads in a process of its own, so that what is measured afterwards is a fresh start, its memory included.
+/// Loads in a separate process, so that the measurement starts fresh, including its memory.
 pub(crate) async fn search(session: &Session, args: &BenchSearch) -> Result<(), Failure> {
     let database = &session.config.database;
     if args.load_only {
@@ -136,7 +136,7 @@ fn print(session: &Session, report: &impl Serialize, json: bool) -> Result<(), F
     table.print(&session.output)
 }
 
-/// Name and figure, one below the other; those of an object inside have its name in front.
+/// One row per name and value; nested objects prefix theirs.
 fn rows(within: &str, report: &Value) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for (name, figure) in report.as_object().into_iter().flatten() {
@@ -144,14 +144,14 @@ fn rows(within: &str, report: &Value) -> Vec<Vec<String>> {
         match figure {
             Value::Object(_) => rows.extend(self::rows(&format!("{name}."), figure)),
             Value::String(text) => rows.push(vec![name, text.clone()]),
-            // A rate is a whole number; JSON would write it with `.0`.
+            // JSON writes whole numbers with `.0`.
             figure => rows.push(vec![name, figure.to_string().trim_end_matches(".0").to_owned()]),
         }
     }
     rows
 }
 
-/// Of values sorted in ascending order.
+/// `sorted` is in ascending order.
 fn percentile(sorted: &[f64], share: f64) -> f64 {
     if sorted.is_empty() {
         return f64::NAN;
@@ -160,12 +160,12 @@ fn percentile(sorted: &[f64], share: f64) -> f64 {
     rounded(sorted[place - 1])
 }
 
-/// Three places: what is finer is noise.
+/// Three significant digits; more would be noise.
 pub(super) fn rounded(figure: f64) -> f64 {
     (figure * 1e3).round() / 1e3
 }
 
-/// Resident memory of this process now.
+/// Resident memory of this process.
 fn rss_mb() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whole_figures_have_no_fraction_and_inner_ones_their_place() {
+    fn whole_numbers_have_no_fraction_and_nested_names_are_prefixed() {
         let report = serde_json::json!({ "store": "sqlite", "jobs": 20, "per_s": 100.0, "p50_ms": 1.5, "during": { "p50_ms": 3.0 } });
         let rows: Vec<String> = rows("", &report).into_iter().map(|row| row.join(" ")).collect();
         assert_eq!(rows, ["store sqlite", "jobs 20", "per_s 100", "p50_ms 1.5", "during.p50_ms 3"]);

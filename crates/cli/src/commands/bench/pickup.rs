@@ -1,4 +1,4 @@
-//! `bench pickup`: how soon an idle worker starts a job, enqueued plainly and inside a caller's transaction.
+//! `bench pickup`: how soon an idle worker starts a job, enqueued plainly or in a caller's transaction.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! `bench queue`: how fast this machine takes jobs in, works them off and picks one up, beside a bare SQL loop.
+//! `bench queue`: how fast this machine enqueues, drains and picks up jobs, compared with a bare SQL loop.
 //!
-//! Every figure is of the whole contract: durable enqueue, leases with tokens, attempt and finished rows. The
-//! limits are the least SQL a fenced queue can do on the same database in the same run.
+//! Every figure covers the whole contract: durable enqueue, leases with tokens, attempt and finished rows. The limits
+//! are the minimal SQL of a fenced queue on the same database in the same run.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use super::{percentile, rss_mb};
 const KIND: &str = "BENCH";
 const KEYED_KIND: &str = "BENCH_KEYED";
 const PRODUCERS: u64 = 4;
-/// With keys.
+/// Rounds of the comparison with keys.
 const ROUNDS: u32 = 3;
 const BULK: usize = 2_500;
 const MIXED: usize = 1_000;
@@ -50,7 +50,7 @@ pub(crate) struct QueueReport {
     pub(crate) enqueue_one_p50_ms: f64,
     pub(crate) enqueue_one_p95_ms: f64,
     pub(crate) drain_per_s: f64,
-    /// Before there were finished jobs to retain.
+    /// Before finished jobs were inserted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) empty_drain_per_s: Option<f64>,
     pub(crate) pickup_p50_ms: f64,
@@ -65,11 +65,11 @@ pub(crate) struct QueueReport {
     pub(crate) rss_mb: f64,
 }
 
-/// How much of everything.
+/// Sizes of the benchmark.
 pub(crate) struct Size {
     pub(crate) jobs: u64,
     pub(crate) workers: u32,
-    /// Finished jobs to put into the tables first.
+    /// Finished jobs to insert first.
     pub(crate) retain: u64,
     pub(crate) keys: Option<Keys>,
 }
@@ -78,12 +78,12 @@ pub(crate) struct Size {
 #[derive(Clone, Copy)]
 pub(crate) struct Keys {
     pub(crate) keys: u64,
-    /// Of one key at once.
+    /// Jobs of one key that run at once.
     pub(crate) limit: u16,
 }
 
-/// Runs all phases one after the other on an empty, migrated store. `rest` lets the database finish what it does behind a
-/// load, `phase` is told what begins.
+/// Runs all phases in order on an empty, migrated store. `rest` waits for the database's background work after a load;
+/// `phase` is called at the start of each phase.
 pub(crate) async fn run(
     store: Arc<dyn Store>,
     size: Size,
@@ -134,7 +134,7 @@ pub(crate) async fn run(
     })
 }
 
-/// So many jobs in so long.
+/// Jobs and the time they took.
 #[derive(Clone, Copy, Default)]
 struct Took {
     jobs: u64,
@@ -163,8 +163,8 @@ struct Burned {
     keyed: Option<InAndOut>,
 }
 
-/// Jobs without keys, and with them where they are asked for. Both then take turns, as a machine may be twice as fast one
-/// second as the next, and what is compared should have had its share of either.
+/// Jobs without keys, and with keys if requested. Both alternate, because a machine's speed varies from second to
+/// second and each should get its share.
 async fn burn_down(
     bench: &Bench,
     jobs: u64,
@@ -215,7 +215,7 @@ impl Bench {
             handlers.add(
                 spec,
                 handler(move |_, payload: serde_json::Value| {
-                    // Only pickups carry a mark: a burn-down must not pay for the measurement.
+                    // Only pickups carry a mark, so that draining does not pay for the measurement.
                     if payload.get("mark").is_some() {
                         let _ = sender.send(Instant::now());
                     }
@@ -234,8 +234,8 @@ impl Bench {
     }
 
     async fn bulk_of(&self, jobs: u64, request: impl Fn(u64) -> JobRequest) -> Result<Took, BenchError> {
-        // Several producers: while one waits for its commit another is encoded. Building the requests is the
-        // application's work and stands before the clock.
+        // Several producers: one waits for its commit while another encodes. Building the requests is the application's
+        // work and is not measured.
         let share = jobs.div_ceil(PRODUCERS);
         let shares = (0..PRODUCERS).map(|n| {
             let first = n * share;
@@ -253,7 +253,7 @@ impl Bench {
         Ok(Took { jobs, time: begun.elapsed() })
     }
 
-    /// Works off everything waiting; `expected` is how many of those there are at least.
+    /// Drains all waiting jobs; there are at least `expected`.
     async fn drain(&self, expected: u64) -> Result<Took, BenchError> {
         self.done.store(0, Ordering::Relaxed);
         let begun = Instant::now();
@@ -264,7 +264,7 @@ impl Bench {
         Ok(Took { jobs: self.done.load(Ordering::Relaxed), time })
     }
 
-    /// After a tenth as many that do not count: what it is compared with comes after those to retain.
+    /// Drains after a warm-up with a tenth as many jobs, because the drain it is compared with is warm too.
     async fn warm_drain(&self, jobs: u64) -> Result<Took, BenchError> {
         self.bulk(jobs / 10).await?;
         self.drain(jobs / 10).await?;
@@ -297,12 +297,12 @@ impl Bench {
         Ok((rate, all))
     }
 
-    /// From the enqueue call to the handler's first line; with `in_transaction` from the commit's call.
+    /// From the enqueue call to the handler's first line; with `in_transaction` from the call of commit.
     pub(super) async fn pickup(&mut self, in_transaction: bool) -> Result<Vec<f64>, BenchError> {
         let worker = Worker::start(self.client.clone(), &self.handlers, self.options.clone()).await?;
         let mut took = Vec::with_capacity(PICKUPS);
         for n in 0..PICKUPS {
-            // The worker has to be idle again, or a prefetch would flatter the figure.
+            // The worker must be idle again, or a prefetch would make the result look better.
             tokio::time::sleep(Duration::from_millis(5)).await;
             let request = JobRequest::new(KIND, format!("{{\"mark\":{n}}}").into_bytes());
             let call = match in_transaction {
@@ -362,7 +362,7 @@ async fn send(client: Client, chunks: Vec<Vec<JobRequest>>) -> Result<(), Enqueu
     Ok(())
 }
 
-/// Until the handler ran `expected` times and nothing is waiting or leased any more.
+/// Waits until the handler ran `expected` times and no job is waiting or leased.
 async fn wait_settled(bench: &Bench, expected: u64) -> Result<(), BenchError> {
     loop {
         tokio::time::sleep(Duration::from_millis(2)).await;

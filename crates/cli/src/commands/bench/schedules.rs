@@ -1,5 +1,5 @@
-//! `bench schedules`: many schedules that tick once a minute each. What counts is how late their jobs start, whether any
-//! is missing, and what it costs this process.
+//! `bench schedules`: many schedules that tick once a minute each. Measures how late jobs start, whether any is
+//! missing, and the cost for this process.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -16,11 +16,11 @@ use super::{percentile, rounded, rss_mb};
 
 const KIND: &str = "TICKED";
 const MINUTE: u64 = 60;
-/// Schedules that are written at the same time.
+/// Concurrent writes of schedules.
 const PUTS: usize = 32;
-/// The worker starts, and what its start costs is over.
+/// Time for the worker to start.
 const SETTLE: Duration = Duration::from_secs(3);
-/// Later than this, a job counts as missing.
+/// A job later than this counts as missing.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Serialize)]
@@ -28,26 +28,26 @@ pub(crate) struct SchedulesReport {
     store: &'static str,
     schedules: u64,
     seconds: f64,
-    /// Due within that time.
+    /// Due in the measured time.
     ticks: u64,
     missing: u64,
     twice: u64,
     late_p50_ms: f64,
     late_p99_ms: f64,
     late_max_ms: f64,
-    /// Of one core, by this process alone.
+    /// As a fraction of one core, for this process.
     cpu_share: f64,
     rss_mb: f64,
 }
 
-/// A schedule's number, and the second of the minute at which it ticks.
+/// A schedule's number, and the second of the minute in which it ticks.
 #[derive(Serialize, Deserialize)]
 struct Ticked {
     n: u64,
     second: u64,
 }
 
-/// Jobs by schedule and minute: how late each was, in milliseconds.
+/// Lateness in milliseconds by schedule and minute.
 type Seen = Arc<Mutex<HashMap<(u64, u64), Vec<f64>>>>;
 
 pub(crate) async fn run(
@@ -74,7 +74,7 @@ pub(crate) async fn run(
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    // What is not there by then is told.
+    // Jobs missing by then are reported.
     let _ = tokio::time::timeout(PATIENCE, all).await;
     worker.shutdown().await?;
     let seen = std::mem::take(&mut *seen.lock().map_err(|error| BenchError::Failed(error.to_string()))?);
@@ -97,7 +97,7 @@ pub(crate) async fn run(
     })
 }
 
-/// Lateness counts from the tick to the handler's first line.
+/// Lateness is from the tick to the handler's first line.
 fn handlers(seen: &Seen) -> Handlers {
     let seen = seen.clone();
     let mut handlers = Handlers::default();
@@ -158,7 +158,7 @@ fn second(n: u64, at_once: bool) -> u64 {
     if at_once { 0 } else { n % MINUTE }
 }
 
-/// The minutes in whose second a schedule ticks after `begun` and not after `ended`.
+/// The minutes in which a schedule ticks after `begun` up to `ended`.
 fn due(n: u64, at_once: bool, begun: Duration, ended: Duration) -> impl Iterator<Item = (u64, u64)> {
     let second = Duration::from_secs(second(n, at_once));
     let minutes = begun.as_secs() / MINUTE..=ended.as_secs() / MINUTE;
@@ -169,15 +169,15 @@ fn due(n: u64, at_once: bool, begun: Duration, ended: Duration) -> impl Iterator
     minutes.filter(within).map(move |minute| (n, minute))
 }
 
-/// Since 1970, by the clock that both databases on this machine go by.
+/// Since 1970, by the clock of this machine, which both databases use.
 fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Processor time this process has used, to the hundredth of a second.
+/// CPU time of this process, to a hundredth of a second.
 fn cpu() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name of the process, in brackets, may hold anything.
+    // The process name, in parentheses, may contain anything.
     let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let ticks: u64 =
         rest.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();

@@ -1,4 +1,4 @@
-//! `bench search`: how long a hybrid search takes over many entities, and how soon after a start it can be asked.
+//! `bench search`: how long a hybrid search takes over many entities, and how soon after a start it is possible.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(crate) struct SearchReport {
     during_load: Option<DuringLoad>,
 }
 
-/// Searches beside a bulk load of half as many entities again.
+/// Searches during a bulk load of half as many entities.
 #[derive(Debug, Serialize)]
 struct DuringLoad {
     p50_ms: f64,
@@ -41,7 +41,7 @@ struct DuringLoad {
     loaded_per_s: f64,
 }
 
-/// Fills the store the benchmark then opens afresh.
+/// Fills the store that the benchmark then reopens.
 pub(crate) async fn load(store: Arc<dyn Store>, docs: u64, output: Output) -> Result<(), BenchError> {
     let desk = Desk::open(store).await?;
     let worker = desk.work().await?;
@@ -109,7 +109,7 @@ async fn search_beside_a_load(desk: &Arc<Desk>, docs: u64, output: Output) -> Re
     Ok(DuringLoad { p50_ms, p95_ms, searches: took.len(), loaded_per_s })
 }
 
-/// Against comparing the query with every entity's vector, computed again from its text.
+/// Compared with an exact scan over vectors computed again from the text.
 async fn recall(desk: &Desk, docs: u64) -> Result<f64, BenchError> {
     let table = StaticTable::load().map_err(EntityError::from)?;
     let embed = |text: &str| -> Result<Vector, BenchError> {

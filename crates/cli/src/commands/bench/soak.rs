@@ -1,5 +1,5 @@
-//! `bench soak`: an open loop. Jobs are offered at a fixed rate whether or not the queue keeps up, and what counts is
-//! how late they start, whether the depth stays flat, and how long a claim takes at the end.
+//! `bench soak`: an open loop. Jobs are enqueued at a fixed rate whether or not the queue keeps up. Measures how late
+//! they start, whether the depth stays flat, and how long a claim takes at the end.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use super::{percentile, rss_mb};
 const KIND: &str = "SOAK";
 const TICK: Duration = Duration::from_millis(10);
 const LOOK: Duration = Duration::from_secs(1);
-/// "At the end" is this long.
+/// The length of "at the end".
 const LAST: Duration = Duration::from_secs(10);
 const DRAIN_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -38,7 +38,7 @@ pub(crate) struct SoakReport {
 
 #[derive(Serialize, Deserialize)]
 struct Offered {
-    /// Microseconds since the soak began at which the job was due to be offered.
+    /// Microseconds since the start at which the job was to be enqueued.
     at: u64,
 }
 
@@ -96,7 +96,7 @@ pub(crate) async fn run(
     })
 }
 
-/// Lateness counts from the moment the job was due to be offered: a slow enqueue is the queue's fault too.
+/// Lateness is measured from when the job was to be enqueued, so a slow enqueue counts too.
 async fn prepare(
     store: Arc<dyn Store>,
     begun: Instant,
@@ -118,7 +118,7 @@ async fn prepare(
     Ok((client, handlers))
 }
 
-/// Each tick's jobs go out together, in a task of their own: a slow commit delays nobody else's.
+/// Each tick's jobs are enqueued in a separate task, so a slow commit does not delay later ones.
 async fn offer(client: Client, begun: Instant, rate: u64, period: Duration) -> Result<u64, BenchError> {
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Burst);

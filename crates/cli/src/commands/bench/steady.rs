@@ -1,4 +1,4 @@
-//! Writes that come at a rate, one by one: how long each call takes, and how long until its entity is searched by meaning.
+//! Single writes at a constant rate: how long each call takes, and how long until its entity is searchable by meaning.
 
 use std::time::{Duration, Instant};
 
@@ -10,9 +10,9 @@ use super::percentile;
 use super::queue::BenchError;
 use super::texts::Texts;
 
-/// Long enough for a rate that cannot be kept to show.
+/// Long enough to show that a rate cannot be sustained.
 const LONGEST: Duration = Duration::from_secs(20);
-/// Every so manieth write is watched: watching is reading, and would be most of the work.
+/// Every n-th write is watched. Watching reads, and would otherwise be most of the work.
 const WATCHED: u64 = 20;
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -26,13 +26,13 @@ pub(super) struct Steady {
     write_to_searchable_p95_ms: f64,
 }
 
-/// When a write was answered, and when its entity was searchable if it was watched.
+/// When a write was answered and, if watched, when its entity was searchable.
 struct Written {
     saved: Duration,
     searchable: Option<Duration>,
 }
 
-/// As many as `writes`, or as many as fit in [`LONGEST`].
+/// `writes` writes, or as many as fit in [`LONGEST`].
 pub(super) async fn run(entities: &Entities, writes: u64, rate: u32) -> Result<Steady, BenchError> {
     let mut texts = Texts::new(17);
     let mut tasks = Vec::new();
@@ -41,7 +41,7 @@ pub(super) async fn run(entities: &Entities, writes: u64, rate: u32) -> Result<S
     let mut n = 0;
     while n < writes && due(n) < begun + LONGEST {
         tokio::time::sleep_until(due(n).into()).await;
-        // Whatever became due while this slept.
+        // All writes that became due during the sleep.
         while n < writes && due(n) <= Instant::now() {
             let change = Change::Put(texts.document(n));
             let request = SaveRequest {
@@ -71,7 +71,7 @@ pub(super) async fn run(entities: &Entities, writes: u64, rate: u32) -> Result<S
     })
 }
 
-/// An entity whose vector is stored is in the next search: every search reads the change feed first.
+/// Once the vector is stored, the next search finds it: every search reads the change feed first.
 async fn write(entities: Entities, request: SaveRequest, n: u64) -> Result<Written, BenchError> {
     let begun = Instant::now();
     let id = request.id.clone().unwrap_or_default();

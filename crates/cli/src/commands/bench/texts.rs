@@ -1,4 +1,4 @@
-//! Texts to index: a hundred words each, common ones often and rare ones seldom, as in real text. The same every time.
+//! Texts to index: a hundred words each, with a realistic mix of common and rare words. The same in every run.
 
 use serde_json::json;
 use windlass_core::entity::Fields;
@@ -20,7 +20,7 @@ const TELLING: &str = "engine garden bicycle kettle mountain river violin harbou
     window roof chimney ladder hammer screwdriver drill saw nail paint brush jacket trousers shirt shoe glove umbrella \
     backpack tent campfire compass map trail glacier volcano desert island lagoon coral whale dolphin eagle falcon sparrow";
 
-/// A small generator: texts must be the same in every run and cost nothing.
+/// A small deterministic generator.
 pub(super) struct Texts {
     state: u64,
     common: Vec<&'static str>,
@@ -44,7 +44,7 @@ impl Texts {
         self.state
     }
 
-    /// Squared chance: the first words of a list come far more often than the last.
+    /// Squaring makes the first words of a list far more frequent than the last.
     fn add_word(&mut self, text: &mut String) {
         let telling = self.next().is_multiple_of(3);
         let unit = (self.next() >> 11) as f64 / (1u64 << 53) as f64;

@@ -1,4 +1,4 @@
-//! The sample data: a shop's products, articles and orders, and searches with what a person would expect of them.
+//! The sample data: products, articles and orders of a shop, and searches with their expected results.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_line_is_an_entity_of_a_known_type_and_every_answer_is_there() {
+    fn every_line_is_an_entity_of_a_known_type_and_every_expected_result_exists() {
         let sample = read().unwrap();
         let types = types();
         assert!(sample.len() >= 300);

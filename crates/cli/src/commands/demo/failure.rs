@@ -1,4 +1,4 @@
-//! What goes wrong with entities, as the demo tells it.
+//! Entity errors as shown by the demo.
 
 use windlass_index::EntityError;
 

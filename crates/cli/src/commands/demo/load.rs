@@ -1,4 +1,4 @@
-//! The first half of the demo: saves what of the catalogue is not there yet and waits until it can be found by meaning.
+//! The first half of the demo: saves the missing part of the catalogue and waits until it is searchable by meaning.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::output::progress::Progress;
 use crate::output::taken;
 
 const LOOK: Duration = Duration::from_millis(10);
-/// Without an end in sight for this long, something outside the demo holds the boxes up.
+/// Without progress for this long, something outside the demo blocks the boxes.
 const STALLED: Duration = Duration::from_secs(20);
 
 pub(super) async fn load(
@@ -42,7 +42,7 @@ pub(super) async fn load(
     let saved = begun.elapsed();
     until_indexed(session, client.store().as_ref(), embedded).await?;
     if new < all {
-        output.line(format_args!("{} of {all} were there already, unchanged", all - new))?;
+        output.line(format_args!("{} of {all} existed already, unchanged", all - new))?;
     }
     if new > 0 {
         output.line(format_args!("{new} saved in {}", taken(saved)))?;
@@ -56,7 +56,7 @@ pub(super) async fn load(
     }
 }
 
-/// What is there as it would be written is not written again.
+/// Entities that exist unchanged are not written again.
 async fn without_known(
     entities: &Entities,
     sample: Vec<SaveRequest>,

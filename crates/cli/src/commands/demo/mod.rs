@@ -1,4 +1,4 @@
-//! `demo`: loads a sample catalogue, shows what search makes of it, then serves it.
+//! `demo`: loads a sample catalogue, runs some searches, then serves it.
 
 mod catalogue;
 mod failure;
@@ -43,9 +43,9 @@ pub(crate) async fn run(session: &Session, args: &args::Demo) -> Result<(), Fail
         return crew.stop_after(failure).await;
     }
     let Some(site) = site else { return crew.stop().await };
-    let said = show::next(session, &site);
+    let shown = show::next(session, &site);
     let crew = crew.with(site);
-    match said {
+    match shown {
         Ok(()) => crew.until_stopped(session).await,
         Err(failure) => crew.stop_after(failure).await,
     }

@@ -1,4 +1,4 @@
-//! What the demo says: searches, a price change, a deletion, and what to try next.
+//! The output of the demo: searches, a price change, a deletion, and what to try next.
 
 use serde_json::{Map, Value, json};
 use windlass_core::entity::{Change, Fields};
@@ -12,12 +12,12 @@ use crate::failure::{During, Failure};
 use crate::output::{quoted, short, visible};
 
 const SHOWN: usize = 3;
-/// What is left of eighty columns.
+/// Leaves room for the rest of eighty columns.
 const TITLE: usize = 62;
-/// The flask, whose price changes and comes back.
+/// The flask, whose price changes and is changed back.
 const PRICED: &str = "p003";
 const SALE: f64 = 19.99;
-/// The order that is deleted; the next demo brings it back.
+/// The order that is deleted; the next demo restores it.
 const DELETED: &str = "o1002";
 
 pub(super) async fn searches(session: &Session, entities: &Entities) -> Result<(), Failure> {
@@ -49,7 +49,7 @@ fn title(hit: &Hit) -> String {
     short(&visible(named.unwrap_or(&hit.snippet)), TITLE)
 }
 
-/// A price is no text: the change is seen by the next search, and nothing is embedded again.
+/// A price is not text: the next search sees the change, and nothing is embedded again.
 pub(super) async fn price(session: &Session, entities: &Entities) -> Result<(), Failure> {
     let output = &session.output;
     let patch: Fields = Map::from_iter([("price".to_owned(), json!(SALE))]);
@@ -79,7 +79,7 @@ pub(super) async fn deletion(session: &Session, entities: &Entities) -> Result<(
     output.line(format_args!("Order {DELETED} deleted: {seen}."))
 }
 
-/// Commands that work as they stand while the server is up, each within eighty columns.
+/// Commands that work as shown while the server is running, each within eighty columns.
 pub(super) fn next(session: &Session, site: &Site) -> Result<(), Failure> {
     let output = &session.output;
     let url = quoted(&format!("http://{}", site.address()));

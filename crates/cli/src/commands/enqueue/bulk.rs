@@ -1,6 +1,6 @@
-//! `enqueue --bulk`: has the whole input checked, then written in chunks.
+//! `enqueue --bulk`: validates the whole input, then writes it in chunks.
 //!
-//! A chunk is written as a whole or not at all; an input with one bad line writes nothing.
+//! A chunk is all or nothing. If any line is invalid, nothing is written.
 
 use std::path::Path;
 
@@ -50,7 +50,7 @@ impl Problems {
     }
 }
 
-/// How many jobs there are; every bad line is named. A line that is no object never reaches the route.
+/// Counts the jobs and reports every invalid line. A line that is not an object is not sent to the route.
 async fn check(input: &Input, api: &dyn Api) -> Result<u64, Failure> {
     let mut lines = input.lines()?;
     let (mut total, mut problems) = (0u64, Problems::default());
@@ -73,7 +73,7 @@ async fn check(input: &Input, api: &dyn Api) -> Result<u64, Failure> {
     }
 }
 
-/// The route names jobs by their place in the array.
+/// The route identifies jobs by their index in the array.
 async fn check_chunk(api: &dyn Api, chunk: Chunk, problems: &mut Problems) -> Result<(), Failure> {
     let request = ApiRequest::post("/v1/jobs/check", &[]).raw_json(chunk.body());
     let found = api.call(request).await.during(super::WHAT)?;
@@ -133,7 +133,7 @@ async fn write(session: &Session, api: &dyn Api, input: &Input, total: u64) -> R
     Ok(answer)
 }
 
-/// Only what is counted is read: the answer has every job in full.
+/// Only parses what is counted: the response contains every job in full.
 #[derive(Deserialize)]
 struct Enqueued {
     items: Vec<Duplicate>,
@@ -144,7 +144,7 @@ struct Duplicate {
     duplicate: bool,
 }
 
-/// How many were there already.
+/// Returns how many were duplicates.
 async fn write_chunk(api: &dyn Api, chunk: &Chunk) -> Result<u64, Failure> {
     let (first, last) = (chunk.numbers.first().unwrap_or(&0), chunk.numbers.last().unwrap_or(&0));
     let what = format!("cannot enqueue lines {first} to {last}");

@@ -1,4 +1,4 @@
-//! Lines of a bulk file: read with a bound on their length, and gathered to arrays that a route takes.
+//! Lines of a bulk file: read with a length limit and combined into arrays for a route.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Cursor, Read};
@@ -8,13 +8,13 @@ use windlass_core::input::MAX_PAYLOAD_BYTES;
 
 use crate::failure::{During, Failure};
 
-/// The payload and as much again for everything around it.
+/// The payload plus the same again for the other fields.
 const MAX_LINE_BYTES: usize = 2 * MAX_PAYLOAD_BYTES;
 
-/// Something that can be read twice: once to check, once to write.
+/// Input that can be read twice: to validate and to write.
 pub(super) enum Input {
     File(PathBuf),
-    /// Standard input, kept.
+    /// Standard input, buffered.
     Memory(Vec<u8>),
 }
 
@@ -45,7 +45,7 @@ impl Input {
     }
 }
 
-/// Lines that are not blank, with their numbers.
+/// Non-blank lines with their numbers.
 pub(super) struct Lines<'a> {
     reader: Box<dyn BufRead + Send + 'a>,
     number: u64,
@@ -75,7 +75,7 @@ impl Lines<'_> {
     }
 }
 
-/// Objects for one request, and the lines they stand in.
+/// Objects for one request, and their line numbers.
 #[derive(Default)]
 pub(super) struct Chunk {
     pub(super) numbers: Vec<u64>,
@@ -84,12 +84,12 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    /// Few enough to be written in one short transaction.
+    /// Small enough for one short transaction.
     const MOST: usize = 5_000;
-    /// Half of what the route takes.
+    /// Half of the route's limit.
     const MOST_BYTES: usize = 8 << 20;
 
-    /// Whether it has to be sent before `next` comes, or because nothing does.
+    /// Whether to send it, because `next` would not fit or there is none.
     pub(super) fn is_full(&self, next: Option<&(u64, Vec<u8>)>) -> bool {
         match next {
             _ if self.numbers.is_empty() => false,
@@ -117,9 +117,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chunk_ends_before_it_is_too_large_and_with_the_input() {
+    fn a_chunk_ends_before_it_is_too_large_or_with_the_input() {
         let mut chunk = Chunk::default();
-        assert!(!chunk.is_full(None), "nothing is not sent");
+        assert!(!chunk.is_full(None), "an empty chunk is not sent");
         chunk.add(3, b" {\"kind\":\"A\"}\n");
         chunk.add(5, b"{}");
         assert_eq!(chunk.body(), b"[{\"kind\":\"A\"},{}]");

@@ -1,6 +1,4 @@
-//! `enqueue`: one job from flags, or many from lines.
-//!
-//! Owns reading a payload. What a job may be is the route's.
+//! `enqueue`: one job from options, or many from lines. The route validates them.
 
 mod bulk;
 mod input;
@@ -21,7 +19,7 @@ pub(super) use wait::hand_in;
 
 const WHAT: &str = "cannot enqueue";
 
-/// The object of `POST /v1/jobs`; what is not said is left out.
+/// The object of `POST /v1/jobs`; missing options are left out.
 #[derive(Serialize)]
 struct NewJob<'a> {
     kind: &'a str,
@@ -83,7 +81,7 @@ async fn one(session: &Session, args: &args::Enqueue, kind: &str) -> Result<(), 
     hand_in(session, api.as_ref(), request, WHAT, args.wait, args.json.json).await
 }
 
-/// JSON text, the content of a file, or standard input; nothing is `{}`.
+/// JSON text, the content of a file, or standard input; `{}` by default.
 pub(super) fn payload(what: &str, text: Option<&str>) -> Result<Box<RawValue>, Failure> {
     let text = text.unwrap_or("{}");
     let (bytes, from) = match text.strip_prefix('@') {
@@ -105,7 +103,7 @@ pub(super) fn payload(what: &str, text: Option<&str>) -> Result<Box<RawValue>, F
     serde_json::from_slice(&bytes).map_err(|error| refuse(format!("is not JSON: {error}")))
 }
 
-/// One byte more than is allowed is enough to know.
+/// Reads one byte more than allowed, to detect a payload that is too large.
 fn read(source: impl Read, from: &str) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     source

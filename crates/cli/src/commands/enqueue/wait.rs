@@ -1,4 +1,4 @@
-//! A job handed in by a route, and with `--wait` followed to its end.
+//! Enqueues a job through a route and, with `--wait`, waits until it has finished.
 
 use std::time::{Duration, Instant};
 
@@ -11,14 +11,14 @@ use crate::api::answer::{Answered, ask, items, text};
 use crate::failure::{During, Failure};
 use crate::output::visible;
 
-/// The longest that a route waits; a longer wait asks again.
+/// The longest wait of a route; for a longer one, it is called again.
 const LONGEST: Duration = Duration::from_secs(60);
 const FIRST_LOOK: Duration = Duration::from_millis(20);
 const LAST_LOOK: Duration = Duration::from_millis(500);
-/// A worker that is there would have begun.
+/// A running worker would have started the job by then.
 const SOON: Duration = Duration::from_secs(2);
 
-/// Sends a request that answers a job; shows it as it is, or as it is once it has finished.
+/// Sends a request that returns a job, and shows the job now or once it has finished.
 pub(crate) async fn hand_in(
     session: &Session,
     api: &dyn Api,
@@ -50,7 +50,7 @@ pub(crate) async fn hand_in(
     ended(&answer.value, patience)
 }
 
-/// The job when it has finished, or when the time is up.
+/// The job once it has finished, or when the time is up.
 async fn wait(
     api: &dyn Api,
     request: ApiRequest,
@@ -96,7 +96,7 @@ fn ended(job: &Value, patience: Duration) -> Result<(), Failure> {
         let why = format!("it is not finished after {}", duration::format(patience));
         let what = format!("job {id} was enqueued but not awaited to its end");
         return Err(Failure::new(what, why).hint(
-            "it goes on; `windlass workers` shows whether anybody works, `windlass serve` starts a worker",
+            "it continues; `windlass workers` shows whether a worker is running, `windlass serve` starts a worker",
         ));
     }
     if state == JobState::Completed.name() {
@@ -104,5 +104,5 @@ fn ended(job: &Value, patience: Duration) -> Result<(), Failure> {
     }
     let error = job["last_error"].as_str().unwrap_or("no error was recorded");
     Err(Failure::new(format!("job {id} ended as {state}"), error)
-        .hint(format!("`windlass jobs show {id}` tells more")))
+        .hint(format!("`windlass jobs show {id}` shows details")))
 }

@@ -1,6 +1,6 @@
 //! Retry, cancel and delete: by id at once, by filter only with `--yes`.
 //!
-//! Owns the question before a bulk act and the words after it. The act itself is the route's.
+//! Asks before a bulk action and prints its result. The route does the action.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ use crate::failure::{During, Failure};
 use crate::output::plural;
 use crate::output::progress::Progress;
 
-/// Between two looks at how far a long act is.
+/// Interval for checking the progress of a long action.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// `verb` is the word on the command line; `only` narrows what the noun is about.
+/// `verb` is the word on the command line; `only` limits the states the noun is about.
 pub(crate) async fn run(
     session: &Session,
     selection: &Selection,
@@ -89,7 +89,7 @@ async fn by_id(
         why.push(format!("{} in a state that does not allow it", plural(skipped, "job")));
     }
     Err(Failure::new(format!("not everything could be done: {verb}"), why.join(", "))
-        .hint("`windlass jobs show ID` tells the state of each"))
+        .hint("`windlass jobs show ID` shows the state of each"))
 }
 
 async fn by_filter(
@@ -124,7 +124,7 @@ async fn by_filter(
     tell(session, &done, verb, selection.json.json)
 }
 
-/// Which states a filter means: those it names, out of those the action fits.
+/// The states to act on: those in the filter that the action applies to.
 fn meant(filter: &Filter, action: Action, only: &[JobState]) -> Result<Vec<JobState>, Failure> {
     let mut states = fitting(action);
     states.retain(|state| only.is_empty() || only.contains(state));
@@ -141,7 +141,7 @@ fn meant(filter: &Filter, action: Action, only: &[JobState]) -> Result<Vec<JobSt
     Ok(states)
 }
 
-/// What no longer matches is done.
+/// Progress is measured by jobs that no longer match.
 async fn watched<T>(
     acting: impl Future<Output = T>,
     api: &dyn Api,
@@ -178,7 +178,7 @@ fn tell(session: &Session, answer: &Answered, verb: &str, json: bool) -> Result<
         parts.push(format!("{} asked to stop", plural(requested, "running job")));
     }
     if superseded > 0 {
-        parts.push(format!("{superseded} met a waiting twin and ended superseded"));
+        parts.push(format!("{superseded} superseded by a waiting job with the same unique key"));
     }
     session.output.line(parts.join(", "))
 }

@@ -27,7 +27,7 @@ pub(crate) async fn run(session: &Session, args: Jobs) -> Result<(), Failure> {
     }
 }
 
-/// The conditions of a filter as query parameters, with these states instead of its own.
+/// A filter's conditions as query parameters, with these states instead of its own.
 fn filtered(request: ApiRequest, filter: &Filter, states: &[JobState]) -> ApiRequest {
     let names: Vec<&str> = states.iter().map(|state| state.name()).collect();
     request
@@ -42,7 +42,7 @@ fn entity(filter: &Filter) -> Option<String> {
     filter.entity.as_ref().map(|entity| format!("{}:{}", entity.entity_type, entity.entity_id))
 }
 
-/// `path` is that of all jobs, or of dead letters.
+/// `path` is that of all jobs or of dead letters.
 pub(crate) async fn list(session: &Session, path: &str, args: &List) -> Result<(), Failure> {
     let api = session.api().await?;
     let request = filtered(ApiRequest::get(path, &[]), &args.filter, &args.filter.state);
@@ -84,5 +84,5 @@ fn print(session: &Session, answer: &Answered, json: bool) -> Result<(), Failure
 }
 
 fn elsewhere(failure: Failure) -> Failure {
-    failure.or_hint("`windlass jobs` lists what is there")
+    failure.or_hint("`windlass jobs` lists them")
 }

@@ -1,4 +1,4 @@
-//! `jobs set`: when and how urgently a waiting job runs.
+//! `jobs set`: priority and time of a waiting job.
 
 use serde_json::{Map, Value};
 use windlass_pack::Method;
@@ -26,8 +26,8 @@ pub(super) async fn run(session: &Session, args: &SetJob) -> Result<(), Failure>
     print(session, &answer, args.json.json)
 }
 
-/// By the clock that decides when it is due.
+/// By the database clock, which decides when it is due.
 pub(crate) async fn now(api: &dyn Api, what: &str) -> Result<windlass_core::Time, Failure> {
     let stats = api.call(ApiRequest::get("/v1/stats", &[])).await.during(what)?;
-    time(&stats, "at").ok_or_else(|| Failure::new(what, "the answer says no time"))
+    time(&stats, "at").ok_or_else(|| Failure::new(what, "the response has no time"))
 }

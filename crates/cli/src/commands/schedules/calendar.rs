@@ -37,7 +37,7 @@ pub(super) fn run(args: &CalendarAt, output: &Output) -> Result<(), Failure> {
         None => shelf.calendar(name),
     };
     let calendar = calendar.and_then(|calendar| calendar.check(at).map(|()| calendar)).map_err(|error| {
-        // A name and a time stand on the command line; what is wrong with a file does not.
+        // Errors in a name or time are wrong usage; errors in a file are not.
         let of_file = args.file.is_some() || name.ends_with(".toml");
         let failure = if of_file { Failure::new } else { Failure::usage };
         failure("cannot look at the calendar", error)
@@ -69,7 +69,7 @@ fn show(calendar: &Calendar, at: Time, output: &Output) -> Result<(), Failure> {
     table.print(output)
 }
 
-/// The calendars built in, and files as they are asked for: each is read once.
+/// The built-in calendars, and files, each of which is read once.
 #[derive(Default)]
 struct Shelf {
     built_in: Calendars,

@@ -1,4 +1,4 @@
-//! TOML files: a calendar as a description that core checks, a schedule as the object HTTP takes.
+//! TOML files: a calendar that core validates, or a schedule as the object for HTTP.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -32,7 +32,7 @@ pub(super) fn calendar(path: &str) -> Result<CalendarSpec, Invalid> {
     Ok(spec)
 }
 
-/// The same tables, lists and values as JSON; dates and times as text.
+/// The same content as JSON; dates and times become text.
 pub(super) fn json(path: &str) -> Result<Json, Invalid> {
     Ok(object(read(path)?.as_table()))
 }
@@ -90,7 +90,7 @@ fn lists(key: &str, item: &Item, invalid: &mut Invalid) -> BTreeMap<String, Vec<
     table.iter().map(list).collect()
 }
 
-/// A date may be written as such or as text.
+/// A date may be a TOML date or text.
 fn texts(key: &str, item: &Item, invalid: &mut Invalid) -> Vec<String> {
     let Some(array) = item.as_array() else {
         invalid.add(key, "must be a list");

@@ -1,4 +1,4 @@
-//! Many questions on standard input, one line each, answered line by line.
+//! Many queries on standard input, answered line by line.
 
 use std::io::{BufRead, BufWriter, Read, Write};
 
@@ -17,8 +17,8 @@ struct Refused {
     error: String,
 }
 
-/// A bad line is answered where it stands; the exit code tells at the end. Whoever waits for an answer gets it: the buffer is
-/// flushed as soon as no further question is at hand.
+/// An invalid line is answered in place, and the exit code is set at the end. Output is flushed as soon as no more
+/// input is available, so that an interactive caller gets its answer.
 pub(super) fn answer<T: Serialize>(
     output: &Output,
     mut answer: impl FnMut(Fields<'_>) -> Result<T, Invalid>,
@@ -49,7 +49,7 @@ pub(super) fn answer<T: Serialize>(
     if bad { Err(Failure::Silent(1)) } else { Ok(()) }
 }
 
-/// The next line; of one that is too long only the beginning.
+/// Reads the next line; only the beginning of one that is too long.
 fn read(input: &mut impl BufRead, text: &mut Vec<u8>) -> Result<bool, Failure> {
     let what = "cannot read standard input";
     text.clear();

@@ -1,4 +1,4 @@
-//! `schedules`: those in the database, and questions about time that need none.
+//! `schedules`: those in the database, and calculations that need none.
 
 mod calendar;
 mod file;
@@ -21,8 +21,8 @@ use crate::output::{Output, visible};
 
 const ONE: &str = "/v1/schedules/{name}";
 
-/// Answers the verbs that ask no database.
-pub(crate) fn ask_nobody(verb: &Option<SchedulesVerb>, output: &Output) -> Option<Result<(), Failure>> {
+/// Runs the verbs that need no database.
+pub(crate) fn run_offline(verb: &Option<SchedulesVerb>, output: &Output) -> Option<Result<(), Failure>> {
     match verb {
         Some(SchedulesVerb::Next(args)) => Some(next::run(args, output)),
         Some(SchedulesVerb::Calendar(args)) => Some(calendar::run(args, output)),
@@ -73,12 +73,12 @@ async fn delete(session: &Session, names: &ScheduleNames) -> Result<(), Failure>
         return show::these(session, &records, true);
     }
     for name in &names.names {
-        session.output.line(format_args!("schedule {} is gone; its jobs stay", visible(name)))?;
+        session.output.line(format_args!("schedule {} was deleted; its jobs stay", visible(name)))?;
     }
     Ok(())
 }
 
-/// Every name is looked up before the first schedule is changed.
+/// All names are looked up before the first schedule is changed.
 async fn known(api: &dyn Api, names: &[String]) -> Result<Vec<Answered>, Failure> {
     let mut records = Vec::new();
     for name in names {
@@ -92,7 +92,7 @@ fn elsewhere(failure: Failure) -> Failure {
     failure.or_hint("`windlass schedules` lists them")
 }
 
-/// Only to fill in what a question leaves out; nothing is decided by this machine's clock.
+/// Only a default for a missing time. No decision depends on this machine's clock.
 fn now() -> Time {
     Time(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, time::micros))
 }

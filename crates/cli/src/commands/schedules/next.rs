@@ -36,14 +36,14 @@ pub(super) fn run(args: &NextTicks, output: &Output) -> Result<(), Failure> {
     }
     let from = args.from.unwrap_or_else(now);
     let question = Question { expr: expr.clone(), zone: args.zone.clone(), from, n: args.n };
-    // All of it stands on the command line.
+    // All of it comes from the command line.
     let (ticks, zone) = question.answer().map_err(|error| {
         Failure::usage(WHAT, error).hint("`windlass schedules next --help` says how an expression is written")
     })?;
     print(output, args, from, ticks, |_| zone.clone())
 }
 
-/// The description of a schedule that need not be stored yet.
+/// A schedule from a file, which need not be stored.
 fn of_file(args: &NextTicks, output: &Output) -> Result<(), Failure> {
     let path = args.file.as_deref().unwrap_or_default();
     let from = args.from.unwrap_or_else(now);
@@ -72,7 +72,7 @@ fn print(
     table(output, "tick", &ticks, zone)
 }
 
-/// Ticks in UTC, and as the wall reads where they were thought of.
+/// Ticks in UTC and in the zone of their rule.
 pub(super) fn table(
     output: &Output,
     head: &'static str,
@@ -86,7 +86,7 @@ pub(super) fn table(
     table.print(output)
 }
 
-/// So many ticks strictly after `from`.
+/// The next `n` ticks strictly after `from`.
 pub(super) fn ahead(from: Time, n: i64, next: impl Fn(Time) -> Option<Time>) -> Vec<Time> {
     let ticks = std::iter::successors(next(from), |tick| next(*tick));
     ticks.take(usize::try_from(n).unwrap_or(0)).collect()

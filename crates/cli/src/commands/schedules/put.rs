@@ -1,4 +1,4 @@
-//! `schedules put`: from flags, or the whole description from a file.
+//! `schedules put`: from options, or the whole schedule from a file.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use windlass_pack::api::{ApiError, ApiRequest};
 use windlass_pack::{Method, StatusCode};
 
 use super::{ONE, Session, file};
-use crate::api::answer::{ask, said, text};
+use crate::api::answer::{ask, optional_text, text};
 use crate::api::exact;
 use crate::args::PutSchedule;
 use crate::commands::{enqueue, line};
@@ -28,7 +28,7 @@ pub(super) async fn run(session: &Session, args: &PutSchedule) -> Result<(), Fai
     let before = api.call(ApiRequest::get(ONE, &[&args.name])).await.unwrap_or(Value::Null);
     let request = ApiRequest::new(Method::PUT, ONE, &[&args.name]).raw_json(body);
     let put = ask(api.as_ref(), request).await;
-    // Flags that break a rule are wrong usage. A file, or a kind that nobody registered, is not.
+    // An invalid option is wrong usage; an invalid file or an unknown kind is not.
     let usage = args.file.is_none() && put.as_ref().is_err_and(is_misuse);
     let put = put.during(WHAT).map_err(|failure| if usage { failure.misused() } else { failure.failed() })?;
     if args.json.json {
@@ -39,7 +39,7 @@ pub(super) async fn run(session: &Session, args: &PutSchedule) -> Result<(), Fai
         _ if put.value["updated_at"] == before["updated_at"] => "was like this already",
         _ => "was changed",
     };
-    let next = said(&put.value, "next_tick");
+    let next = optional_text(&put.value, "next_tick");
     let next = next.map_or_else(|| "no next tick".to_owned(), |at| format!("next tick {}", visible(&at)));
     session.output.line(format_args!("schedule {} {what}; {next}", visible(text(&put.value, "name"))))
 }
@@ -54,7 +54,7 @@ fn refused(invalid: Invalid) -> Failure {
     Failure::new(WHAT, invalid).hint("nothing was written")
 }
 
-/// The description of a file, for questions about it that need no database.
+/// A schedule from a file, for calculations without a database.
 pub(super) fn from_file(name: &str, path: &str) -> Result<Described, Invalid> {
     let json = file::json(path)?.to_string();
     let fields = line::fields(json.as_bytes()).map_err(|rule| Invalid::one(path, rule))?;
@@ -64,7 +64,7 @@ pub(super) fn from_file(name: &str, path: &str) -> Result<Described, Invalid> {
 /// The object of `PUT /v1/schedules/{name}`.
 fn from_flags(args: &PutSchedule) -> Result<Vec<u8>, Failure> {
     if args.cron.is_none() && args.every.is_none() {
-        return Err(Failure::usage(WHAT, "one of --cron, --every and --file has to say when"));
+        return Err(Failure::usage(WHAT, "one of --cron, --every and --file is required"));
     }
     let (calendar, calendars) = calendar(args.calendar.as_deref()).map_err(refused)?;
     let during: Vec<&str> = args.during.iter().map(|phase| phase.name()).collect();
@@ -91,14 +91,14 @@ fn from_flags(args: &PutSchedule) -> Result<Vec<u8>, Failure> {
             body.insert(name, to_raw_value(&value).map_err(|error| Failure::new(WHAT, error))?);
         }
     }
-    // As it was written: a parsed one would lose digits.
+    // Raw text, because parsing would lose digits.
     body.insert("payload", enqueue::payload(WHAT, args.payload.as_deref())?);
     serde_json::to_vec(&body).map_err(|error| Failure::new(WHAT, error))
 }
 
-/// One by name, or one in a file, which goes with the schedule under the file's name.
-fn calendar(said: Option<&str>) -> Result<(Option<String>, Option<Value>), Invalid> {
-    match said {
+/// By name, or from a file, which is stored with the schedule under the file's name.
+fn calendar(given: Option<&str>) -> Result<(Option<String>, Option<Value>), Invalid> {
+    match given {
         Some(path) if path.ends_with(".toml") => {
             let name = Path::new(path).file_stem().unwrap_or_default().to_string_lossy().into_owned();
             let calendars = json!({ name.as_str(): file::json(path)? });

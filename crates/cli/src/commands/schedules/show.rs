@@ -11,7 +11,7 @@ use windlass_http::schedule_request;
 use windlass_pack::api::ApiRequest;
 
 use super::{ONE, Session, elsewhere, next};
-use crate::api::answer::{Answered, ask, dash, list as values, number, said, text, texts, time};
+use crate::api::answer::{Answered, ask, dash, list as values, number, optional_text, text, texts, time};
 use crate::args::OneSchedule;
 use crate::commands::line;
 use crate::failure::{During, Failure};
@@ -19,10 +19,10 @@ use crate::output::table::Table;
 use crate::output::visible;
 
 const PAGE: u32 = 1_000;
-/// Ticks shown from a time on, unless a number is said.
+/// Ticks shown with `--from`, unless a number is given.
 const TICKS: i64 = 5;
 
-/// A page as it came: payloads keep their digits.
+/// A page as received: payloads keep their digits.
 #[derive(Deserialize)]
 struct Page {
     items: Vec<Box<RawValue>>,
@@ -41,8 +41,8 @@ pub(super) async fn list(session: &Session, json: bool) -> Result<(), Failure> {
         all.extend(page.items);
         match page.next_cursor {
             None => break,
-            // A list that leads to where it was would never end.
-            again if again == cursor => return Err(Failure::new(what, "the server answers in circles")),
+            // A cursor that repeats would loop forever.
+            again if again == cursor => return Err(Failure::new(what, "the server repeats a page")),
             next => cursor = next,
         }
     }
@@ -52,7 +52,7 @@ pub(super) async fn list(session: &Session, json: bool) -> Result<(), Failure> {
     print(session, &all, json)
 }
 
-/// Schedules that were answered one by one.
+/// Schedules from separate responses.
 pub(super) fn these(session: &Session, answers: &[Answered], json: bool) -> Result<(), Failure> {
     let raw = |answer: &Answered| RawValue::from_string(answer.text().into_owned());
     let items = answers.iter().map(raw).collect::<Result<Vec<_>, _>>();
@@ -100,7 +100,7 @@ fn when(view: &Value) -> String {
 }
 
 fn moment(view: &Value, field: &str) -> String {
-    said(view, field).unwrap_or_else(dash)
+    optional_text(view, field).unwrap_or_else(dash)
 }
 
 pub(super) async fn one(session: &Session, args: &OneSchedule) -> Result<(), Failure> {
@@ -128,16 +128,17 @@ pub(super) async fn one(session: &Session, args: &OneSchedule) -> Result<(), Fai
     next::table(&session.output, "next ticks", &ticks, |tick| plan.zone_at(tick))
 }
 
-/// What the schedule says about time, read as the route that takes schedules reads it.
+/// The plan of the schedule, parsed as the route parses schedules.
 fn plan(view: &Value) -> Option<Plan> {
     let fields = ["kind", "rules", "zone", "calendars"];
-    let said = fields.iter().map(|name| ((*name).to_owned(), view[*name].clone()));
-    let object = Value::Object(said.filter(|(_, value)| !value.is_null()).collect::<Map<_, _>>()).to_string();
+    let values = fields.iter().map(|name| ((*name).to_owned(), view[*name].clone()));
+    let object =
+        Value::Object(values.filter(|(_, value)| !value.is_null()).collect::<Map<_, _>>()).to_string();
     let described = schedule_request(text(view, "name"), line::fields(object.as_bytes()).ok()?).ok()?;
     described.spec.plan(time(view, "created_at")?).ok()
 }
 
-/// Those after a time that was said are shown of a paused schedule too: somebody asks what would be.
+/// With `--from`, ticks of a paused schedule are shown too, as a preview.
 fn asked_for(view: &Value, plan: &Plan, args: &OneSchedule) -> Vec<Time> {
     let n = args.n.unwrap_or(TICKS);
     match (args.from, time(view, "next_tick")) {
@@ -147,7 +148,7 @@ fn asked_for(view: &Value, plan: &Plan, args: &OneSchedule) -> Vec<Time> {
     }
 }
 
-/// The answer with these ticks instead of its own.
+/// The response with these ticks instead of its own.
 fn with_ticks(answer: &Answered, ticks: &[Time]) -> Result<String, Failure> {
     let failed = |error: serde_json::Error| Failure::new("cannot show the schedule", error);
     let mut fields: BTreeMap<String, Box<RawValue>> = serde_json::from_str(&answer.text()).map_err(failed)?;
@@ -156,7 +157,7 @@ fn with_ticks(answer: &Answered, ticks: &[Time]) -> Result<String, Failure> {
     serde_json::to_string(&fields).map_err(failed)
 }
 
-/// What a parsed value would round.
+/// Values that parsing would round.
 #[derive(Default, Deserialize)]
 struct Raw<'a> {
     #[serde(borrow)]
@@ -170,7 +171,7 @@ fn facts(session: &Session, answer: &Answered) -> Result<(), Failure> {
         None => Ok(()),
     };
     output.line(format_args!("schedule {}", visible(text(view, "name"))))?;
-    fact("kind", said(view, "kind"))?;
+    fact("kind", optional_text(view, "kind"))?;
     for rule in values(view, "rules") {
         let during = texts(rule, "during");
         let during = if during.is_empty() { "open".to_owned() } else { during.join(", ") };
@@ -180,7 +181,7 @@ fn facts(session: &Session, answer: &Answered) -> Result<(), Failure> {
             format!("{}{}{}", text(rule, "expr"), zone.unwrap_or_default(), within.unwrap_or_default());
         fact("rule", Some(text))?;
     }
-    fact("zone", said(view, "zone"))?;
+    fact("zone", optional_text(view, "zone"))?;
     let own: Vec<&str> =
         view["calendars"].as_object().map(|own| own.keys().map(String::as_str).collect()).unwrap_or_default();
     fact("own calendars", (!own.is_empty()).then(|| own.join(", ")))?;
@@ -191,9 +192,9 @@ fn facts(session: &Session, answer: &Answered) -> Result<(), Failure> {
     fact("misfire", Some(policy))?;
     fact("priority", view["priority"].as_i64().map(|priority| priority.to_string()))?;
     fact("max attempts", view["max_attempts"].as_i64().map(|runs| runs.to_string()))?;
-    fact("timeout", said(view, "timeout"))?;
-    fact("unique key", said(view, "unique_key"))?;
-    fact("concurrency key", said(view, "concurrency_key"))?;
+    fact("timeout", optional_text(view, "timeout"))?;
+    fact("unique key", optional_text(view, "unique_key"))?;
+    fact("concurrency key", optional_text(view, "concurrency_key"))?;
     let tags = texts(view, "tags");
     fact("tags", (!tags.is_empty()).then(|| tags.join(", ")))?;
     let body = answer.text();
@@ -202,5 +203,5 @@ fn facts(session: &Session, answer: &Answered) -> Result<(), Failure> {
     fact("paused", Some(if view["paused"] == true { "yes" } else { "no" }.to_owned()))?;
     fact("last tick", Some(moment(view, "last_tick")))?;
     fact("missed", Some(number(view, "missed").to_string()))?;
-    fact("error", said(view, "error"))
+    fact("error", optional_text(view, "error"))
 }

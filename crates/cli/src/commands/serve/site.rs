@@ -1,4 +1,4 @@
-//! The HTTP interface of a process that also works: started before its workers, stopped with them.
+//! The HTTP interface of a process that also runs jobs: started before its workers, stopped with them.
 
 use std::net::SocketAddr;
 
@@ -19,7 +19,7 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// Listens and answers from here on.
+    /// Listens and serves from here on.
     pub(crate) async fn open(
         session: &Session,
         client: Client,
@@ -30,7 +30,7 @@ impl Site {
         let server = Server::bind(options, interface).await.map_err(refused)?;
         let address = server.address();
         let (stop, stopped) = oneshot::channel();
-        // A sender that is gone means the same: nobody is left who could stop it.
+        // A dropped sender also means stop.
         let task = tokio::spawn(server.run(async { drop(stopped.await) }));
         Ok(Site { address, stop, task })
     }
@@ -44,7 +44,7 @@ impl Site {
         self.address
     }
 
-    /// Open requests may end; new ones are refused at once.
+    /// Lets open requests end; refuses new ones at once.
     pub(crate) async fn close(self) {
         let _ = self.stop.send(());
         let _ = self.task.await;

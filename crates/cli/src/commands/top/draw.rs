@@ -1,5 +1,4 @@
-//! From what the screen shows to characters. Stored text is made visible before it is drawn; colours only where they are
-//! wanted, and never the only sign of anything.
+//! Draws the screen. Stored text is made visible first. Colours are optional and never the only indication.
 
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ use crate::output::{short, visible};
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const KEYS: &str = "q quit  ↑↓ select  p pause/resume  s sort  ? help";
 const FEW_KEYS: &str = "q quit  ? help";
-/// Keys first, and no line wider than a terminal of 40 columns.
+/// Keys first; no line is wider than a terminal of 40 columns.
 const HELP: [&str; 13] = [
     "q Ctrl-C  quit",
     "↑ ↓ j k   select a queue",
@@ -35,7 +34,7 @@ const HELP: [&str; 13] = [
     "by minute completed, newest right",
 ];
 
-/// Which colours there are.
+/// Whether colours are used.
 #[derive(Clone, Copy)]
 pub(super) struct Palette {
     pub(super) colour: bool,
@@ -80,20 +79,20 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen, palette: Palette) {
     }
 }
 
-/// Lines for queues and workers, each with its title. Queues come first where there is little room; what is left is for
+/// Lines for queues and workers, including titles. If there is little room, queues come first; the rest is for
 /// failures.
 fn heights(height: u16, queues: usize, workers: usize) -> [u16; 2] {
     let lines = |rows: usize| u16::try_from(rows).unwrap_or(u16::MAX);
     let room = height.saturating_sub(2);
     let all = lines(queues).saturating_add(2);
-    // The rest of a screen that is large enough keeps a title and two lines for each of the others.
+    // A large enough screen keeps a title and two lines for each of the others.
     let of_queues = if room >= 12 { all.min(room - 6) } else { all.min(room) };
     let left = room - of_queues;
     let of_workers = lines(workers.max(1)).saturating_add(1).min(left.saturating_sub(3).max(left.min(2)));
     [of_queues, of_workers]
 }
 
-/// As many figures as fit whole.
+/// As many figures as fit completely.
 fn headline(reading: &Reading, width: u16, palette: Palette) -> Line<'static> {
     const NAME: &str = "windlass";
     let sum = |of: fn(&QueueLine) -> u64| reading.queues.iter().map(of).fold(0, u64::saturating_add);
@@ -122,8 +121,8 @@ fn footline(screen: &Screen, width: u16, palette: Palette) -> Line<'static> {
         let word = if *paused { "pause" } else { "resume" };
         return Line::styled(format!("{word} {}? y yes, any other key no", visible(queue)), strong);
     }
-    if let Some(said) = &screen.said {
-        return Line::styled(visible(said), strong);
+    if let Some(message) = &screen.message {
+        return Line::styled(visible(message), strong);
     }
     let keys = if usize::from(width) < KEYS.chars().count() { FEW_KEYS } else { KEYS };
     Line::styled(format!("{keys}  (sorted by {})", screen.sort.name()), palette.dim())
@@ -136,7 +135,7 @@ fn block(title: &str, palette: Palette) -> Block<'static> {
         .title(Span::styled(format!(" {title} "), palette.title()))
 }
 
-/// A column of the table of queues, most telling first. One that does not fit whole is left out.
+/// A column of the queue table, most important first. One that does not fit completely is left out.
 struct Column {
     title: &'static str,
     width: u16,
@@ -148,7 +147,7 @@ const fn figures(title: &'static str, width: u16, text: fn(&QueueLine) -> String
     Column { title, width, right: true, text }
 }
 
-/// In the order they are given up from the end; they stand as [`PLACES`] says.
+/// Dropped from the end if there is no room; shown in the order of [`PLACES`].
 const COLUMNS: [Column; 9] = [
     figures("waiting", 7, QueueLine::shown_depth),
     figures("running", 7, |queue| queue.running.to_string()),
@@ -161,15 +160,15 @@ const COLUMNS: [Column; 9] = [
     figures("of all", 6, |queue| queue.global_concurrency.map_or("-".to_owned(), |most| most.to_string())),
 ];
 
-/// Where each column stands from the left.
+/// The columns from left to right.
 const PLACES: [&str; 9] = ["state", "waiting", "running", "of", "of all", "oldest", "P95", "SLA", "done/s"];
 
-/// Less than this of a plot says nothing.
+/// A narrower chart is useless.
 const MIN_PLOT: u16 = 10;
-/// So many columns are worth more than it.
+/// This many columns take precedence over the chart.
 const BEFORE_THE_PLOT: usize = 7;
 
-/// The columns that fit beside a name so wide, from left to right, and the room left for the plot.
+/// The columns that fit beside a name of this width, from left to right, and the room left for the chart.
 fn fitting(width: u16, name: u16) -> (Vec<&'static Column>, u16) {
     let mut left = width.saturating_sub(name);
     let mut kept: Vec<&'static Column> = Vec::new();
@@ -243,7 +242,7 @@ fn rate(per_second: f64) -> String {
     if per_second >= 100.0 { format!("{per_second:.0}") } else { format!("{per_second:.1}") }
 }
 
-/// The newest at the right end, as high as its share of the highest.
+/// Newest on the right, scaled to the highest value.
 fn spark(values: &[u64], width: usize) -> String {
     let values = &values[values.len().saturating_sub(width)..];
     let most = values.iter().copied().max().unwrap_or(0);
@@ -256,7 +255,7 @@ fn spark(values: &[u64], width: usize) -> String {
     values.iter().map(bar).collect()
 }
 
-/// How wide, and what it says.
+/// Width and text.
 type WorkerPart = (u16, fn(&WorkerLine) -> String);
 
 fn draw_workers(frame: &mut Frame<'_>, area: Rect, reading: &Reading, palette: Palette) {
@@ -266,7 +265,7 @@ fn draw_workers(frame: &mut Frame<'_>, area: Rect, reading: &Reading, palette: P
         frame.render_widget(none.block(block("workers", palette)), area);
         return;
     }
-    // What does not fit whole is left out, as in the table above: the last first.
+    // Parts that do not fit completely are left out, the last first.
     let parts: [WorkerPart; 5] = [
         (22, |worker| short(&visible(&worker.process), 22)),
         (16, |worker| match worker.slots {
@@ -303,7 +302,7 @@ fn draw_failures(frame: &mut Frame<'_>, area: Rect, reading: &Reading, palette: 
         frame.render_widget(none.block(block("failed for good", palette)), area);
         return;
     }
-    // An id that is not whole is of no use.
+    // A truncated id is useless.
     let ids = if area.width >= 70 { 19 } else { 0 };
     let kinds = if area.width >= 70 { 20 } else { 12 };
     let rows = reading.failures.iter().map(|failure| {
@@ -320,7 +319,7 @@ fn draw_failures(frame: &mut Frame<'_>, area: Rect, reading: &Reading, palette: 
     frame.render_widget(table.block(block("failed for good", palette)), area);
 }
 
-/// In a frame where there is room for one.
+/// With a frame if there is room.
 fn draw_help(frame: &mut Frame<'_>, area: Rect, palette: Palette) {
     let framed = usize::from(area.height) >= HELP.len() + 2;
     let lines: Vec<Line<'_>> =
@@ -349,7 +348,7 @@ mod tests {
         assert_eq!(heights(1, 7, 1), [0, 0]);
     }
 
-    /// Whatever the width, a column is there whole or not at all.
+    /// At any width, a column is shown completely or not at all.
     #[test]
     fn columns_are_dropped_not_cut() {
         let titles =

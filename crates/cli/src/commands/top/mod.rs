@@ -1,7 +1,7 @@
-//! `top`: queues, workers and failures as they are, again and again.
+//! `top`: queues, workers and failures, continuously.
 //!
-//! One reading at most a second, capped and without a count of a big table. On a terminal it draws and listens to keys; elsewhere
-//! it prints a plain table each time; with `--json` one object, and ends.
+//! Reads at most once a second; all lists are capped, and no large table is counted. On a terminal it draws and handles
+//! keys; elsewhere it prints a plain table each time; with `--json` it prints one object and exits.
 
 mod draw;
 mod pace;

@@ -1,4 +1,4 @@
-//! How fast a queue goes between two readings.
+//! The rate of a queue between two readings.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use windlass_core::Time;
 
 use super::reading::QueueLine;
 
-/// What the workers have counted reaches the tables every ten seconds: the rate is between the last two looks that
-/// differ, and nothing once no news came for longer than that.
+/// Workers write their counts every ten seconds. So the rate is taken between the last two readings that differ, and is
+/// zero if nothing changed for longer than that.
 #[derive(Debug)]
 pub(super) struct Pace {
     at: Time,
@@ -15,7 +15,7 @@ pub(super) struct Pace {
     per_s: Option<f64>,
 }
 
-/// Twice what workers take to write.
+/// Twice the interval at which workers write.
 const NO_NEWS: Duration = Duration::from_secs(20);
 
 impl Pace {
@@ -23,7 +23,7 @@ impl Pace {
         Pace { at, completed: queue.completed_last_hour, per_s: None }
     }
 
-    /// Puts the rate of the last seconds where it is known.
+    /// Sets the recent rate if it is known.
     pub(super) fn look(&mut self, queue: &mut QueueLine, now: Time) {
         let completed = queue.completed_last_hour;
         let since = now.since(self.at);
@@ -43,9 +43,9 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// A queue that stands still shows nothing soon, whatever it did a minute ago.
+    /// An idle queue soon shows zero, whatever it did a minute ago.
     #[test]
-    fn rates_are_of_the_last_seconds() {
+    fn rates_cover_the_last_seconds() {
         let (mut completed, mut now) = (699, Time(6_030_000_000));
         let mut look = |pace: &mut Option<Pace>, more: u64, seconds: i64| {
             completed += more;
@@ -56,10 +56,10 @@ mod tests {
             queue.completed_per_s
         };
         let mut pace = None;
-        assert_eq!(look(&mut pace, 0, 0), 1.0, "the first look knows this minute alone");
+        assert_eq!(look(&mut pace, 0, 0), 1.0, "the first reading only knows the current minute");
         assert_eq!(look(&mut pace, 50, 10), 5.0);
         assert_eq!(look(&mut pace, 0, 5), 5.0, "the workers write every ten seconds");
         assert_eq!(look(&mut pace, 20, 5), 2.0);
-        assert_eq!(look(&mut pace, 0, 21), 0.0, "nothing ends any more");
+        assert_eq!(look(&mut pace, 0, 21), 0.0, "no job finishes any more");
     }
 }

@@ -1,4 +1,4 @@
-//! What the route answers, and how fast each queue goes between two answers.
+//! The response of the route, and the rate of each queue between two responses.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -39,9 +39,9 @@ pub(super) struct QueueLine {
     pub(super) sla_seconds: Option<f64>,
     pub(super) slots: Option<u64>,
     pub(super) global_concurrency: Option<u32>,
-    /// In the last seconds: between two readings that differ, or else in this minute so far.
+    /// In the last seconds: between two readings that differ, else in the current minute.
     pub(super) completed_per_s: f64,
-    /// Completed in each of the last minutes, the newest last.
+    /// For each of the last minutes, newest last.
     pub(super) completed_by_minute: Vec<u64>,
     pub(super) completed_last_hour: u64,
 }
@@ -81,12 +81,12 @@ impl QueueLine {
     }
 }
 
-/// What no clock can show is none: a server may say anything.
+/// Out-of-range values count as missing, because a server may send anything.
 fn time(seconds: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-/// Ages are read by people: seconds are enough from one on.
+/// From one second on, ages are shown in whole seconds.
 fn whole(time: Duration) -> Duration {
     match time.as_secs() {
         0 => Duration::from_millis(u64::from(time.subsec_millis())),
@@ -101,7 +101,7 @@ pub(super) struct WorkerLine {
     /// Of all its queues together.
     pub(super) slots: u64,
     pub(super) resources: Vec<Held>,
-    /// Some of what it runs, by kind.
+    /// Running jobs by kind; not necessarily all.
     pub(super) kinds: Vec<KindCount>,
     pub(super) heard_seconds: f64,
     pub(super) up_seconds: f64,
@@ -140,7 +140,7 @@ pub(super) struct FailureLine {
 
 pub(super) struct Reader {
     api: Arc<dyn Api>,
-    /// By queue: when its counts were last found changed, and what they were before.
+    /// By queue: when its counts last changed, and what they were before.
     paces: HashMap<String, Pace>,
 }
 
@@ -153,7 +153,7 @@ impl Reader {
         self.api.as_ref()
     }
 
-    /// As the route answers it.
+    /// The route's response.
     pub(super) async fn ask(&self) -> Result<Answered, ApiError> {
         ask(self.api(), ApiRequest::get("/v1/top", &[])).await
     }

@@ -1,4 +1,4 @@
-//! What the screen shows and how keys change it. Pure: nothing here draws, reads or asks.
+//! What the screen shows and how keys change it. Pure: no drawing, no IO.
 
 use std::cmp::Reverse;
 
@@ -12,7 +12,7 @@ pub(super) enum Key {
     Sort,
     Help,
     Yes,
-    /// Whatever ends a question or the help.
+    /// Closes a question or the help.
     Other,
     Quit,
 }
@@ -46,12 +46,12 @@ impl Sort {
     }
 }
 
-/// What has to be done outside after a key.
+/// What to do after a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
     Nothing,
     Quit,
-    /// Pause (or resume) this queue.
+    /// Pause or resume this queue.
     SetPaused {
         queue: String,
         paused: bool,
@@ -62,13 +62,13 @@ pub(super) enum Wish {
 pub(super) struct Screen {
     pub(super) reading: Option<Reading>,
     pub(super) sort: Sort,
-    /// By name: lines move when they are sorted.
+    /// By name, because rows move when sorted.
     pub(super) selected: Option<String>,
     pub(super) help: bool,
-    /// The queue that would be paused (or resumed), until somebody says yes.
+    /// The queue to pause or resume, until confirmed.
     pub(super) asked: Option<(String, bool)>,
-    /// What went wrong last, or what was done.
-    pub(super) said: Option<String>,
+    /// The last error, or what was done.
+    pub(super) message: Option<String>,
 }
 
 impl Screen {
@@ -129,7 +129,7 @@ impl Screen {
     }
 }
 
-/// A line of a test.
+/// A row for tests.
 #[cfg(test)]
 pub(super) fn queue(name: &str, depth: u64, paused: bool) -> QueueLine {
     QueueLine {
@@ -165,16 +165,16 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_paused_before_somebody_says_yes() {
+    fn nothing_is_paused_without_confirmation() {
         let mut screen = screen();
         assert_eq!(screen.key(Key::Pause), Wish::Nothing);
         assert_eq!(screen.asked, Some(("HIGH".to_owned(), true)));
-        assert_eq!(screen.key(Key::Quit), Wish::Nothing, "any other key is no");
+        assert_eq!(screen.key(Key::Quit), Wish::Nothing, "any other key means no");
         assert_eq!(screen.asked, None);
         screen.key(Key::Down);
         screen.key(Key::Pause);
         let wish = Wish::SetPaused { queue: "LOW".to_owned(), paused: false };
-        assert_eq!(screen.key(Key::Yes), wish, "one that is paused goes on");
+        assert_eq!(screen.key(Key::Yes), wish, "a paused queue is resumed");
     }
 
     #[test]
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn help_goes_with_any_key() {
+    fn any_key_closes_the_help() {
         let mut screen = screen();
         screen.key(Key::Help);
         assert!(screen.help);

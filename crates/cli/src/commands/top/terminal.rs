@@ -1,4 +1,4 @@
-//! The loop on a terminal: readings, keys and changes of size, until somebody quits. Leaves the terminal as it was.
+//! The loop on a terminal: readings, keys and resizes, until the user quits. Restores the terminal.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use super::reading::Reader;
 use super::screen::{Key, Screen, Wish};
 use crate::failure::{During, Failure};
 
-/// How long a quit may wait for the thread that reads keys.
+/// How long quitting may wait for the thread that reads keys.
 const LOOK: Duration = Duration::from_millis(100);
 
 enum Input {
@@ -63,7 +63,7 @@ async fn watch(
                     Wish::Quit => return Ok(()),
                     Wish::SetPaused { queue, paused } => {
                         let word = if paused { "paused" } else { "goes on" };
-                        screen.said = Some(match set_paused(reader, &queue, paused).await {
+                        screen.message = Some(match set_paused(reader, &queue, paused).await {
                             Ok(()) => format!("{queue} {word}"),
                             Err(error) => error.to_string(),
                         });
@@ -75,16 +75,16 @@ async fn watch(
     }
 }
 
-/// A database that does not answer leaves the last figures, and says so.
+/// If the database does not respond, the last figures stay and an error is shown.
 async fn refresh(screen: &mut Screen, reader: &mut Reader) {
     match reader.read().await {
         Ok(reading) => {
-            if screen.said.as_ref().is_some_and(|said| said.starts_with(TROUBLE)) {
-                screen.said = None;
+            if screen.message.as_ref().is_some_and(|message| message.starts_with(TROUBLE)) {
+                screen.message = None;
             }
             screen.show(reading);
         }
-        Err(failure) => screen.said = Some(format!("{TROUBLE}{}", failure.why())),
+        Err(failure) => screen.message = Some(format!("{TROUBLE}{}", failure.why())),
     }
 }
 
@@ -95,7 +95,7 @@ async fn set_paused(reader: &Reader, queue: &str, paused: bool) -> Result<(), Ap
     reader.api().call(request.json(&json!({ "paused": paused }))).await.map(drop)
 }
 
-/// Reads keys on a thread of its own until dropped.
+/// Reads keys on its own thread until dropped.
 struct Keys {
     over: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -129,7 +129,7 @@ impl Drop for Keys {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // It ends within one look; a thread that panicked has nothing to say.
+            // It ends within one poll; a panicked thread has nothing to report.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! How old the last good copy is, as a finding and as an alarm in the log.
+//! The age of the last good backup, as a health check and as a warning in the log.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use super::{Copies, SCHEDULE};
 use crate::compose::Scratch;
 use crate::config::Database;
 
-/// The health check.
+/// The name of the health check.
 const NAME: &str = "backup";
-/// Between two looks at the age of the last good copy.
+/// Interval for checking the age.
 const LOOK: Duration = Duration::from_secs(600);
 
-/// Warns in the log while the last good copy is too old.
+/// Logs a warning while the last good backup is too old.
 pub(super) struct Watch {
     pub(super) host: Host,
     pub(super) copies: Copies,
@@ -38,7 +38,7 @@ impl Service for Watch {
                 age = duration::rough(late.age),
                 alert_after = duration::format(self.copies.alert_after),
                 "{}",
-                said(&verified)
+                describe(&verified)
             ),
             Ok(Age { late: None, .. }) => {}
             Err(error) => {
@@ -62,7 +62,7 @@ pub(super) async fn age(store: &dyn Store, copies: &Copies) -> Result<Age, Store
     Ok(Age { verified, late })
 }
 
-pub(super) fn said(verified: &Verified) -> String {
+pub(super) fn describe(verified: &Verified) -> String {
     let gone = verified.gone.as_ref().map(|file| file.display());
     match (verified.newest, gone) {
         (Some(at), None) => format!("the last verified backup is of {at}"),
@@ -72,7 +72,7 @@ pub(super) fn said(verified: &Verified) -> String {
     }
 }
 
-/// Nothing where no copies were asked for and none was made.
+/// No finding if no backups are configured and none was made.
 pub(super) async fn examine(
     store: &dyn Store,
     copies: Option<&Copies>,
@@ -84,7 +84,7 @@ pub(super) async fn examine(
         let verified = backup::last_verified(store, None).await?;
         let remedy = "make another: `windlass backup FILE`, then `windlass backup verify FILE`";
         return Ok(match verified.newest {
-            None if verified.gone.is_some() => line(false, said(&verified), remedy),
+            None if verified.gone.is_some() => line(false, describe(&verified), remedy),
             None => None,
             Some(at) => line(true, format!("the last verified one is of {at}; none is scheduled"), ""),
         });
@@ -92,14 +92,14 @@ pub(super) async fn examine(
     let remedy = "see why with `windlass jobs --kind BACKUP`, or make one now: `windlass schedules run windlass-backup`";
     let Age { verified, late } = age(store, copies).await?;
     Ok(match verified.newest {
-        _ if late.is_some() => line(false, said(&verified), remedy),
+        _ if late.is_some() => line(false, describe(&verified), remedy),
         Some(at) => line(true, format!("the last verified one is of {at}"), remedy),
-        None if verified.gone.is_some() => line(false, said(&verified), remedy),
+        None if verified.gone.is_some() => line(false, describe(&verified), remedy),
         None => line(true, "none yet; the first is to come".to_owned(), remedy),
     })
 }
 
-/// Tells when killed processes left something that the next copy sweeps away.
+/// Reports what killed processes left; the next backup removes it.
 pub(super) async fn examine_left(
     database: &Database,
     copies: Option<&Copies>,

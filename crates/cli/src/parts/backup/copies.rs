@@ -1,4 +1,4 @@
-//! Copies on a schedule: where they go, how many stay, how often, and how old the last good one may be.
+//! Scheduled backups: where they go, how many are kept, how often, and how old the last good one may be.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,25 +15,25 @@ const BACKUP: Section =
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Copies {
     pub(crate) shelf: BackupFolder,
-    /// An expression as schedules take it.
+    /// A schedule expression.
     pub(crate) every: String,
     pub(crate) verify: bool,
     pub(crate) alert_after: Duration,
 }
 
-/// Ticks looked at for the longest time between two of them: more than a week of daily ones.
+/// Number of ticks examined to find the longest interval: more than a week of daily ones.
 const TICKS: usize = 10;
 
 pub(super) fn declared() -> Vec<Setting> {
-    let folder = "Folder for copies on a schedule; processes without it make none";
-    let keep = "Copies that stay, the newest; the last verified one always does";
-    let every = "How often a copy is made: a duration, or a cron expression in UTC";
-    let verify = "Restore each copy to scratch and compare every table";
-    let alert_after = "Age of the last verified copy that raises the alarm";
+    let folder = "Folder for scheduled backups; processes without it make none";
+    let keep = "Number of newest backups to keep; the last verified one is always kept";
+    let every = "How often a backup is made: a duration, or a cron expression in UTC";
+    let verify = "Restore each backup to a scratch database and compare every table";
+    let alert_after = "Age of the last verified backup that raises an alert";
     let count = Form::Count { min: 1, max: 10_000 };
-    let age = "twice the longest time between two copies";
+    let age = "twice the longest time between two backups";
     vec![
-        Setting::new(BACKUP, "folder", Form::Text, "none: no copies are made", folder).example("./backups"),
+        Setting::new(BACKUP, "folder", Form::Text, "none: no backups are made", folder).example("./backups"),
         Setting::new(BACKUP, "keep", count, "7", keep),
         Setting::new(BACKUP, "every", Form::Text, "24h", every)
             .checked(|value| longest_pause(&expression(&value.to_string())).map(drop)),
@@ -42,14 +42,14 @@ pub(super) fn declared() -> Vec<Setting> {
     ]
 }
 
-/// `None` where no folder is named.
+/// `None` if no folder is configured.
 pub(super) fn read(settings: &Settings) -> Option<Copies> {
     let folder = settings.configured(BACKUP, None, "folder").map(SettingValue::to_string)?;
     let every = expression(&settings.text(BACKUP, "every").unwrap_or_default());
     let between = longest_pause(&every).unwrap_or_default();
     let keep = settings.count(BACKUP, "keep").unwrap_or_default();
     Some(Copies {
-        // A job may run anywhere in the process; its folder is where the process was started.
+        // Made absolute, because a relative folder refers to where the process was started.
         shelf: BackupFolder {
             folder: std::path::absolute(&folder).unwrap_or(PathBuf::from(folder)),
             keep: usize::try_from(keep).unwrap_or(usize::MAX),
@@ -60,11 +60,11 @@ pub(super) fn read(settings: &Settings) -> Option<Copies> {
     })
 }
 
-/// As schedules take it.
-fn expression(said: &str) -> String {
-    match duration::parse(said) {
+/// As a schedule expression.
+fn expression(text: &str) -> String {
+    match duration::parse(text) {
         Ok(period) => format!("every {}", duration::format(period)),
-        Err(_) => said.to_owned(),
+        Err(_) => text.to_owned(),
     }
 }
 
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_alarm_follows_the_longest_pause() {
+    fn the_alert_follows_the_longest_interval() {
         let hours = |n: u64| Ok(Duration::from_secs(n * 3_600));
         assert_eq!(longest_pause("every 6h"), hours(6));
         assert_eq!(longest_pause("30 2 * * *"), hours(24));
@@ -100,13 +100,13 @@ mod tests {
     }
 
     #[test]
-    fn backups_come_exactly_as_often_as_was_said() {
-        for (said, every, alert_after) in
+    fn backups_run_exactly_as_often_as_configured() {
+        for (configured, every, alert_after) in
             [("25h1m", "every 1d1h1m", 2 * 90_060_000), ("90.5s", "every 1m30s500ms", 181_000)]
         {
             let mut settings = Settings::new(declared());
             settings.set_path("backup.folder", "copies").unwrap();
-            settings.set_path("backup.every", said).unwrap();
+            settings.set_path("backup.every", configured).unwrap();
             let backup = read(&settings).unwrap();
             let expected = (every, Duration::from_millis(alert_after));
             assert_eq!((backup.every.as_str(), backup.alert_after), expected);

@@ -1,4 +1,4 @@
-//! The job that makes a copy, verifies it and removes those that are too many. Never removes the last verified one.
+//! The job that makes a backup, verifies it and removes surplus ones. Never removes the last verified one.
 
 use std::path::PathBuf;
 
@@ -32,16 +32,16 @@ pub(super) async fn make(
     shelf.prepare()?;
     Scratch::sweep(&database, &shelf.folder).await?;
     let path = shelf.path(store.now().await?, context.job_id());
-    let mut told = |rows: u64, _: u64| context.progress(0.0, Some(&format!("{rows} rows copied")));
-    let written = backup::write(store.as_ref(), held, &path, &mut told).await?;
+    let mut progress = |rows: u64, _: u64| context.progress(0.0, Some(&format!("{rows} rows copied")));
+    let written = backup::write(store.as_ref(), held, &path, &mut progress).await?;
     store.note_backup(&noted(&path, &written)).await?;
     if copies.verify {
-        let mut told = |rows: u64, _: u64| {
+        let mut progress = |rows: u64, _: u64| {
             let percent = 100.0 * rows as f32 / written.rows.max(1) as f32;
             context.progress(percent, Some(&format!("{rows} rows verified")));
         };
         let scratch = Scratch::to_verify(&database, &shelf.folder, held).await?;
-        let verified = backup::verify(scratch.store().as_ref(), held, &path, &mut told).await;
+        let verified = backup::verify(scratch.store().as_ref(), held, &path, &mut progress).await;
         scratch.end().await?;
         verified
             .inspect_err(|error| tracing::warn!(file = %path.display(), %error, "a backup is not good"))?;

@@ -1,6 +1,6 @@
-//! Copies on a schedule, as a part: the kind that makes and verifies one, its schedule, its checks and its metric.
+//! Scheduled backups as a part: the kind that makes and verifies one, its schedule, its checks and its metric.
 //!
-//! A tick makes one job, so of any number of processes one makes the copy.
+//! A tick enqueues one job, so only one of several processes makes the backup.
 
 mod age;
 mod copies;
@@ -27,16 +27,16 @@ const VERIFIED: Series = Series::gauge(
     "When the newest verified backup that is still there was taken.",
 );
 
-/// Copies of the database this process runs on.
+/// Backups of this process's database.
 #[derive(Default)]
 pub(crate) struct BackupPart {
-    /// Known once the configuration was read.
+    /// Set once the configuration was read.
     database: Arc<OnceLock<Database>>,
 }
 
 impl BackupPart {
     pub(crate) fn of(&self, database: &Database) {
-        // The configuration is read once; a second word changes nothing.
+        // The configuration is read once; a second call has no effect.
         let _ = self.database.set(database.clone());
     }
 }
@@ -73,7 +73,7 @@ impl Pack for BackupPart {
 }
 
 impl BackupPart {
-    /// Lets this process make copies; others that are not told to never take the job.
+    /// Lets this process make backups. Processes without the setting do not handle the kind.
     fn make(&self, registry: &mut Registry, copies: Copies) {
         let spec = KindSpec {
             description: "copies the database to the folder of backups and verifies the copy".to_owned(),
@@ -123,7 +123,7 @@ fn schedule(copies: &Copies) -> ScheduleSpec {
         kind: KIND.to_owned(),
         payload: b"{}".to_vec(),
         unique_key: Some(SCHEDULE.to_owned()),
-        // One copy at a time: two at once read the whole database twice, and neither is worth more than the other.
+        // One backup at a time: two at once would read the whole database twice for nothing.
         concurrency_key: Some(SCHEDULE.to_owned()),
         rules: vec![RuleSpec { expr: copies.every.clone(), ..RuleSpec::default() }],
         ..ScheduleSpec::default()
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_newest_verified_copy_has_its_time() {
+    async fn the_metric_is_the_time_of_the_newest_verified_backup() {
         let folder = tempfile::tempdir().unwrap();
         let store =
             Arc::new(SqliteStore::open(folder.path().join("b.db"), SqliteOptions::default()).unwrap());

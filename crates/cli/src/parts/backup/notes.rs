@@ -1,4 +1,4 @@
-//! What the database remembers of its copies.
+//! Backups recorded in the database.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ pub(crate) fn noted(file: &Path, written: &Written) -> BackupNote {
     }
 }
 
-/// False when the copy is not known.
+/// False if the backup is unknown.
 pub(crate) async fn mark_verified(store: &dyn Store, digest: &str, at: Time) -> Result<bool, StoreError> {
     let notes = store.backups(u32::MAX).await?;
     let Some(note) = notes.into_iter().find(|note| note.digest == digest) else { return Ok(false) };

@@ -160,7 +160,7 @@ fn a_named_time_in_the_gap_fires_right_after_it_and_once() {
     );
     // Midnight itself is skipped here.
     assert_eq!(ticks("@daily", "America/Havana", "2026-03-07T12:00:00Z", 1), ["2026-03-08T05:00:00Z"]);
-    // A whole day is skipped there.
+    // A whole day is skipped here.
     let apia = ticks("0 9 30,31 12 *", "Pacific/Apia", "2011-12-20T00:00:00Z", 2);
     assert_eq!(apia, ["2011-12-30T10:00:00Z", "2011-12-30T19:00:00Z"]);
 }
@@ -172,7 +172,7 @@ fn a_named_time_in_the_repeated_hour_fires_the_first_time_only() {
         new_york("30 1 * * *", "2026-10-31T12:00:00Z", 2),
         ["2026-11-01T05:30:00Z", "2026-11-02T06:30:00Z"]
     );
-    // Asked in the middle of the second hour.
+    // Starting in the middle of the second hour.
     assert_eq!(new_york("10,50 1 * * *", "2026-11-01T06:20:00Z", 1), ["2026-11-02T06:10:00Z"]);
     assert_eq!(
         new_york("0 1,2 * * *", "2026-11-01T04:00:00Z", 3),
@@ -204,7 +204,7 @@ fn a_star_follows_the_wall_clock() {
     assert_eq!(new_york("*/30 2 * * *", "2026-03-08T05:00:00Z", 1), ["2026-03-09T06:00:00Z"]);
     assert_eq!(new_york("0 */2 * * *", "2026-03-08T05:00:00Z", 1), ["2026-03-08T08:00:00Z"]);
     assert_eq!(new_york("5 0-23 * * *", "2026-11-01T05:05:00Z", 1), ["2026-11-01T06:05:00Z"]);
-    // What is repeated had passed, and would come again only in a month.
+    // The repeated time had passed; the next match is a month later.
     assert_eq!(
         new_york("30 * 1 11 *", "2026-11-01T05:40:00Z", 2),
         ["2026-11-01T06:30:00Z", "2026-11-01T07:30:00Z"]
@@ -220,7 +220,7 @@ fn a_star_follows_the_wall_clock() {
     );
 }
 
-/// Every minute of days around shifts, asked one by one.
+/// Checks every minute of days around shifts.
 #[test]
 fn ticks_agree_with_a_check_of_every_minute() {
     let wild =
@@ -245,7 +245,7 @@ fn ticks_agree_with_a_check_of_every_minute() {
             let fits = |wall: DateTime| cron.at_or_after(wall) == Some(wall);
             let mut expected: Vec<Timestamp> = match cron.wild {
                 true => minutes.iter().copied().filter(|at| fits(zone.wall(*at))).collect(),
-                // Readings instead of instants: two days more, because a shift moves them.
+                // Compares wall-clock times, with two extra days because a shift moves them.
                 false => {
                     let first = zone.wall(from).checked_sub(SignedDuration::from_hours(24)).unwrap();
                     let readings = (0..5 * 24 * 60).map(|n| first + SignedDuration::from_mins(n));
