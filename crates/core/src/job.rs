@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::lane::Lane;
+use crate::sweep::Suspicion;
 use crate::{
     JobId, JobState, KindId, LaneId, QueueId, Time, Token, Unique, UniqueUntil, WorkerId, WorkflowId,
 };
@@ -113,6 +114,7 @@ pub struct LeasedJob {
     pub lane: Option<Lane>,
     /// It holds its unique key until it ends.
     pub holds_key: bool,
+    pub suspicion: Suspicion,
 }
 
 /// A job for display.

@@ -9,8 +9,8 @@
 //! - A **job** is a durable unit of work. It has one **kind**, and a kind belongs to one **queue**.
 //! - A worker **leases** jobs. Each claim gets a **token** greater than all earlier ones. The worker **settles** each
 //!   attempt.
-//! - A **dead letter** is a job that ran out of attempts. A **suspect** is a job whose process died while running it;
-//!   it runs alone next time.
+//! - A **dead letter** is a job that ran out of attempts. A **suspect** is a job whose worker died while it was leased;
+//!   its suspicion decides how it runs again ([`sweep`]).
 //! - A **lane** is all jobs of a kind that share a concurrency key. A ready or running job holds one of the lane's
 //!   **slots**; the others are **blocked**. A **lane check** asks the next claim to fill free slots.
 //! - A **resource** is something a process has few of, such as browsers. A **permit** is one unit of it.

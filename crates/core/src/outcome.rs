@@ -167,6 +167,7 @@ mod tests {
             workflow: None,
             lane: None,
             holds_key: false,
+            suspicion: crate::sweep::Suspicion::NONE,
         }
     }
 

@@ -1,21 +1,19 @@
 //! Takes back the jobs of dead workers, books reservations whose lease has ended, and repairs workflows.
 //!
-//! A lease ends when the database's clock says so *and* the owner's heartbeat stood still for a lease's length of this
-//! process's monotonic clock: a stepped clock alone expires nothing. Where a store can prove a death without a clock (a
-//! free file lock), that is enough. Any number of sweepers may run; there is no leader.
+//! `core::sweep` decides which workers are dead and what becomes of their jobs. Any number of sweepers may run; there is
+//! no leader.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
-use windlass_core::store::{Beat, Counted, DeadLetter, Reclaimed, Rollup};
-use windlass_core::{Store, StoreError, WorkerId};
+use windlass_core::store::{Counted, DeadLetter, Reclaimed, Rollup};
+use windlass_core::sweep::Watch;
+use windlass_core::{Store, StoreError};
 
-/// Between two checks of workers, where a store can prove a death.
-const QUICK: Duration = Duration::from_secs(2);
-/// Where only an expired lease tells, minutes after the last beat, so that an idle process asks seldom.
-const CALM: Duration = Duration::from_secs(5);
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// After a look that saw a worker without its lock.
+const LOOK_AGAIN: Duration = Duration::from_millis(1_050);
 const MEND_EVERY: Duration = Duration::from_secs(30);
 /// Between two checks of reservations, unless a dead worker was found.
 const BOOK_EVERY: Duration = Duration::from_secs(10);
@@ -23,8 +21,7 @@ const BOOK_EVERY: Duration = Duration::from_secs(10);
 pub struct Sweeper {
     store: Arc<dyn Store>,
     every: Duration,
-    /// The last heartbeat seen of each worker, and since when it stands still.
-    still: HashMap<WorkerId, (i64, Instant)>,
+    watch: Watch,
     /// When reservations are checked next; `None` is now.
     book_at: Option<Instant>,
     /// When workflows are checked next; `None` is now.
@@ -33,8 +30,8 @@ pub struct Sweeper {
 
 impl Sweeper {
     pub fn new(store: Arc<dyn Store>, lease: Duration) -> Sweeper {
-        let every = (lease / 4).min(if store.proves_deaths() { QUICK } else { CALM });
-        Sweeper { store, every, still: HashMap::new(), book_at: None, mend_at: None }
+        let every = (lease / 4).min(LOOK_EVERY);
+        Sweeper { store, every, watch: Watch::default(), book_at: None, mend_at: None }
     }
 
     pub(crate) async fn run(mut self, mut stop: watch::Receiver<bool>) {
@@ -45,9 +42,12 @@ impl Sweeper {
                     tracing::debug!(error = error.chain(), "sweep failed; the next one will see the same")
                 }
             }
-            let jitter = self.every.mul_f64(0.9 + fastrand::f64() / 5.0);
+            let pause = match self.watch.has_doubts() {
+                true => self.every.min(LOOK_AGAIN),
+                false => self.every.mul_f64(0.9 + fastrand::f64() / 5.0),
+            };
             tokio::select! {
-                () = tokio::time::sleep(jitter) => {}
+                () = tokio::time::sleep(pause) => {}
                 _ = stop.changed() => return,
             }
         }
@@ -99,35 +99,39 @@ impl Sweeper {
     }
 
     async fn reclaim(&mut self, now: Instant) -> Result<Reclaimed, StoreError> {
-        let beats = self.store.beats().await?;
-        self.still.retain(|worker, _| beats.iter().any(|beat| beat.worker == *worker));
-        let mut total = Reclaimed::default();
-        for beat in beats {
-            if !self.is_dead(&beat, now) {
-                continue;
+        let look = match self.store.look().await {
+            Ok(look) => look,
+            Err(error) => {
+                self.watch.look_failed();
+                return Err(error);
             }
-            let taken = match self.store.reclaim(&beat).await {
+        };
+        let mut total = Reclaimed::default();
+        for death in self.watch.look(now, &look) {
+            let worker = death.beat.worker;
+            let taken = match self.store.reclaim(&death).await {
                 Ok(Some(taken)) => taken,
                 Ok(None) => continue,
                 Err(error) => {
                     // The other dead workers are handled all the same.
                     let error = error.chain();
-                    tracing::warn!(worker = %beat.worker, error, "a dead worker's jobs could not be taken back yet");
+                    tracing::warn!(%worker, error, "a dead worker's jobs could not be taken back yet");
                     continue;
                 }
             };
-            self.still.remove(&beat.worker);
+            self.watch.forget(worker);
             self.book_at = None;
             tracing::warn!(
-                worker = %beat.worker,
-                suspects = taken.suspects,
+                %worker,
+                explained = death.explained,
+                jobs = taken.returned,
                 dead_letters = taken.dead_letters.len(),
                 cancelled = taken.cancelled,
                 superseded = taken.superseded,
                 "a worker died; its jobs were taken back"
             );
             self.record(&taken.dead_letters).await;
-            total.suspects += taken.suspects;
+            total.returned += taken.returned;
             total.dead_letters.extend(taken.dead_letters);
             total.cancelled += taken.cancelled;
             total.superseded += taken.superseded;
@@ -151,13 +155,5 @@ impl Sweeper {
         if let Err(error) = self.store.record(&rollups).await {
             tracing::warn!(error = error.chain(), "statistics of a dead worker's last jobs were lost");
         }
-    }
-
-    fn is_dead(&mut self, beat: &Beat, now: Instant) -> bool {
-        let entry = self.still.entry(beat.worker).or_insert((beat.beats, now));
-        if entry.0 != beat.beats {
-            *entry = (beat.beats, now);
-        }
-        beat.gone || (beat.expired && now.saturating_duration_since(entry.1) >= beat.lease)
     }
 }

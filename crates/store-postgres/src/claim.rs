@@ -2,22 +2,23 @@
 //!
 //! Owns the claim statements, and the hints that keep them fast. One statement removes the rows from `ready` and
 //! writes their lease. A worker whose row is gone, or a paused queue, gets nothing. Never leases more than was asked
-//! for or than the queue's global concurrency allows, a kind that was not asked for, or (unless asked) a suspect.
+//! for or than the queue's global concurrency allows, or a kind or level that was not asked for.
 
 use std::collections::HashMap;
 
 use sqlx::postgres::PgRow;
 use windlass_core::lane::Lane;
 use windlass_core::store::Claim;
+use windlass_core::sweep::{Level, Suspicion};
 use windlass_core::{JobId, KindId, LaneId, LeasedJob, StoreError, Time, Token, WorkflowId};
 
 use crate::PostgresStore;
 use crate::error::failed;
 use crate::hint::{Low, NEVER, Saw};
-use crate::row::{PgTime, from_micros, get, time, time_or_none};
+use crate::row::{PgTime, from_micros, get, level, time, time_or_none};
 
 pub(crate) const CLAIM: &str = include_str!("statements/claim.sql");
-const CLAIM_SUSPECT: &str = include_str!("statements/claim_suspect.sql");
+const CLAIM_SUSPECTS: &str = include_str!("statements/claim_suspects.sql");
 const IN_COMPANY: &str = "update windlass.claims set alone = false where token = $1";
 
 const OP: &str = "claim";
@@ -58,8 +59,8 @@ impl PostgresStore {
             let answer = self.claim_from(claim, counted, &low).await?;
             return Ok((!answer.blocked).then_some(answer.jobs));
         }
-        if claim.suspect {
-            let answer = self.claim_suspect(claim, counted).await?;
+        if claim.level != Level::Ordinary {
+            let answer = self.claim_suspects(claim, counted).await?;
             return Ok((!answer.blocked).then_some(answer.jobs));
         }
         let mut start = self.hints.start(claim.queue, &claim.kinds);
@@ -94,15 +95,19 @@ impl PostgresStore {
         leased(claim, &query.fetch_all(&self.pool).await.map_err(failed(OP))?)
     }
 
-    /// The worker runs nothing else meanwhile, so it gets one job, whatever the limit.
-    async fn claim_suspect(&self, claim: &Claim, counted: Option<i64>) -> Result<Answer, StoreError> {
-        let query = sqlx::query(self.sql(CLAIM_SUSPECT))
+    async fn claim_suspects(&self, claim: &Claim, counted: Option<i64>) -> Result<Answer, StoreError> {
+        let (low, high) = claim.level.range();
+        let alone = claim.level == Level::Trial;
+        let query = sqlx::query(self.sql(CLAIM_SUSPECTS))
             .bind(self.offset())
             .bind(claim.worker.0)
             .bind(claim.queue.0)
-            .bind(1_i64)
+            .bind(if alone { 1 } else { i64::from(claim.limit) })
             .bind(kinds(claim))
-            .bind(counted);
+            .bind(counted)
+            .bind(i16::from(low))
+            .bind(i16::from(high))
+            .bind(alone);
         leased(claim, &query.fetch_all(&self.pool).await.map_err(failed(OP))?)
     }
 
@@ -111,7 +116,7 @@ impl PostgresStore {
             .bind(token.0)
             .execute(&self.pool)
             .await
-            .map_err(failed("end the solitary run of a suspect"))?;
+            .map_err(failed("let others run beside a job on trial"))?;
         Ok(done.rows_affected() == 1)
     }
 }
@@ -126,6 +131,7 @@ struct Taken {
     priority: i16,
     run_at: Time,
     attempt: i16,
+    suspicion: Suspicion,
     token: Token,
     lane: Option<Lane>,
 }
@@ -176,18 +182,21 @@ fn taken(row: &PgRow) -> Result<HashMap<i64, Taken>, StoreError> {
     {
         Ok(get::<Option<Vec<T>>>(row, column)?.unwrap_or_default())
     }
-    let tokens = list::<i16>(row, "leased_attempts")?.into_iter().zip(list::<i64>(row, "tokens")?);
-    let tokens: HashMap<i16, i64> = tokens.collect();
+    let groups = list::<i16>(row, "leased_attempts")?.into_iter().zip(list::<i16>(row, "leased_suspicions")?);
+    let tokens: HashMap<(i16, i16), i64> = groups.zip(list::<i64>(row, "tokens")?).collect();
     let (ids, lanes) = (list::<i64>(row, "ids")?, list::<Option<i64>>(row, "lanes")?);
     let (kinds, priorities) = (list::<i32>(row, "kinds")?, list::<i16>(row, "priorities")?);
     let (run_ats, attempts) = (list::<PgTime>(row, "run_ats")?, list::<i16>(row, "attempts")?);
+    let suspicions = list::<i16>(row, "suspicions")?;
     let mut taken = HashMap::with_capacity(ids.len());
     for (n, id) in ids.into_iter().enumerate() {
         let attempt = attempts[n] + 1;
-        let token = tokens.get(&attempt).ok_or_else(|| broken(format!("job {id} has no token")))?;
+        let token =
+            tokens.get(&(attempt, suspicions[n])).ok_or_else(|| broken(format!("job {id} has no token")))?;
         let lane = lanes[n].map(|lane| Lane { id: LaneId(lane), kind: KindId(kinds[n]) });
         let (kind, priority, run_at, token) = (kinds[n], priorities[n], run_ats[n].0, Token(*token));
-        taken.insert(id, Taken { kind, priority, run_at, attempt, token, lane });
+        let suspicion = level(suspicions[n]);
+        taken.insert(id, Taken { kind, priority, run_at, attempt, suspicion, token, lane });
     }
     Ok(taken)
 }
@@ -209,5 +218,6 @@ fn read(claim: &Claim, id: JobId, now: Time, taken: &Taken, row: &PgRow) -> Resu
         workflow: get::<Option<i64>>(row, "parent_id")?.map(WorkflowId),
         lane: taken.lane,
         holds_key: get(row, "holds_key")?,
+        suspicion: taken.suspicion,
     })
 }

@@ -23,7 +23,7 @@ pub(crate) const LATE: &str = "
     cross join lateral (
         select r.priority, r.run_at from windlass.ready r
         where r.queue = $3 and r.priority = (p.n - 1)::smallint and r.run_at >= p.low and r.run_at <= n.before
-          and r.suspect is null and r.kind = any ($4::int[])
+          and r.suspicion <= 1 and r.kind = any ($4::int[])
         order by r.run_at, r.id limit $6) r";
 
 const OP: &str = "claim late jobs";

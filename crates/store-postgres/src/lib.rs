@@ -40,6 +40,7 @@ mod rollup;
 mod row;
 mod schedule;
 mod scratch;
+mod session;
 mod settle;
 mod sql;
 mod store;

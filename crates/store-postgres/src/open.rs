@@ -15,8 +15,10 @@ use windlass_core::{JobState, StoreError};
 use crate::hint::{Hints, Noted};
 use crate::limit;
 use crate::pool::{Pool, settings};
+use crate::session::{Beats, LockSession};
 use crate::wake::Waker;
 use crate::warm::TRUSTED_IDLE;
+use crate::worker::HEARTBEAT;
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -57,6 +59,7 @@ pub struct PostgresStore {
     pub(crate) callers: Pool,
     pub(crate) schema: String,
     pub(crate) waker: Arc<Waker>,
+    pub(crate) lock_session: Arc<LockSession>,
     pub(crate) hints: Arc<Hints>,
     /// Queues with a global concurrency.
     pub(crate) limited: Arc<Noted>,
@@ -68,13 +71,14 @@ pub struct PostgresStore {
 /// Statements for this schema, by address and length of their text.
 type Rendered = HashMap<(usize, usize), Arc<str>>;
 
-/// Stops the waker with the last clone. The waker's tasks hold the pool: a handle dropped without `close` would
+/// Stops the background tasks with the last clone. They hold the pool: a handle dropped without `close` would
 /// otherwise keep its sessions for ever.
-struct Listens(Arc<Waker>);
+struct Listens(Arc<Waker>, Arc<LockSession>);
 
 impl Drop for Listens {
     fn drop(&mut self) {
         self.0.abandon();
+        self.1.stop();
     }
 }
 
@@ -138,15 +142,23 @@ impl PostgresStore {
         let hints = Arc::new(Hints::default());
         let notify = options.notify && !options.pooler;
         let waker = Waker::start(&pool, &ours, &schema, notify, hints.clone());
+        let offset: Arc<AtomicI64> = Arc::default();
+        let beats = notify.then(|| Beats {
+            pool: pool.clone(),
+            heartbeat: render(HEARTBEAT, &schema).into(),
+            offset: offset.clone(),
+        });
+        let lock_session = Arc::new(LockSession::start(&ours, &schema, beats));
         Ok(PostgresStore {
+            _listens: Arc::new(Listens(waker.clone(), lock_session.clone())),
             pool,
             callers,
             schema,
-            _listens: Arc::new(Listens(waker.clone())),
             waker,
+            lock_session,
             hints,
             limited: Arc::default(),
-            offset: Arc::default(),
+            offset,
             rendered: Arc::default(),
         })
     }
@@ -185,16 +197,20 @@ impl PostgresStore {
 
     /// The schema's name was checked when the store was opened: no caller's text gets into a statement.
     pub(crate) fn render(&self, statement: &str) -> String {
-        let statement = limit::render(&JobState::render(&without_comments(statement)));
-        if self.schema == DEFAULT_SCHEMA {
-            return statement;
-        }
-        statement.replace("windlass.", &format!("{}.", self.schema))
+        render(statement, &self.schema)
     }
 
     pub(crate) fn dynamic(&self, statement: &str) -> SqlStr {
         sqlx::SqlSafeStr::into_sql_str(AssertSqlSafe(self.render(statement)))
     }
+}
+
+fn render(statement: &str, schema: &str) -> String {
+    let statement = limit::render(&JobState::render(&without_comments(statement)));
+    if schema == DEFAULT_SCHEMA {
+        return statement;
+    }
+    statement.replace("windlass.", &format!("{schema}."))
 }
 
 /// The server's views and logs show only the beginning of a statement.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use sqlx::postgres::PgRow;
 use windlass_core::scale::Bounds;
-use windlass_core::store::{KindLimits, Permits, Poll, QueueDue, QueueKinds};
+use windlass_core::store::{KindLimits, Permits, Poll, QueueDue, QueueKinds, SuspectsDue};
 use windlass_core::{JobId, KindId, QueueId, StoreError, WorkerId};
 
 use crate::PostgresStore;
@@ -37,7 +37,7 @@ const POLL: &str = "
              from unnest((select $5::bigint[]), (select $6::smallint[]), (select $7::timestamptz[]))
                       p (asked, priority, low), lateral (
                  select r.run_at from windlass.ready r
-                 where r.queue = s.queue and r.priority = p.priority and r.run_at >= p.low and r.suspect is null
+                 where r.queue = s.queue and r.priority = p.priority and r.run_at >= p.low and r.suspicion <= 1
                    and r.kind = any (s.kinds)
                  order by r.run_at, r.id limit 1) r
              where p.asked = s.asked),
@@ -45,9 +45,10 @@ const POLL: &str = "
              from unnest(s.kinds) k (id), lateral (
                  select c.at from windlass.lane_checks c
                  where c.kind = k.id and c.at >= s.checks order by c.at limit 1) c)) as next_due,
-           exists (select from windlass.ready r
-                   where r.queue = s.queue and r.suspect is not null and r.run_at <= n.now
-                     and r.kind = any (s.kinds)) as suspect,
+           array(select l.low::smallint from (values (1::smallint, 1::smallint), (2, 2), (3, 32767)) l (low, high)
+                 where exists (select from windlass.ready r
+                               where r.queue = s.queue and r.suspicion > 0 and r.suspicion between l.low and l.high
+                                 and r.run_at <= n.now and r.kind = any (s.kinds))) as suspects,
            l.kinds as limited, l.rates, l.resources, l.permits
     from n cross join (
         select array_agg(k.id) as kinds, array_agg(k.rate) as rates,
@@ -118,7 +119,7 @@ impl PostgresStore {
                 asked,
                 queue: QueueId(queue),
                 next_due,
-                suspect: get(row, "suspect")?,
+                suspects: suspects(row)?,
                 paused: get(row, "paused")?,
                 concurrency: most(row, "concurrency")?.unwrap_or(0),
                 global_concurrency,
@@ -130,6 +131,12 @@ impl PostgresStore {
         let next_tick = time_or_none(first, "next_tick")?;
         Ok(Poll { now: time(first, "now")?, queues, limits: limits(first)?, next_tick, cancel })
     }
+}
+
+fn suspects(row: &PgRow) -> Result<SuspectsDue, StoreError> {
+    let levels: Vec<i16> = get(row, "suspects")?;
+    let due = |level| levels.contains(&level);
+    Ok(SuspectsDue { first: due(1), second: due(2), trial: due(3) })
 }
 
 fn bounds(row: &PgRow) -> Result<Option<Bounds>, StoreError> {

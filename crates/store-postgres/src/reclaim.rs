@@ -4,16 +4,18 @@
 //! after. `windlass_core::sweep` decides what a lost lease means. Never touches a worker that sent a heartbeat since
 //! it was examined.
 
+use std::time::Duration;
+
 use sqlx::PgConnection;
 use windlass_core::end::Ended;
-use windlass_core::store::{Beat, DeadLetter, Reclaimed};
-use windlass_core::sweep::{Lost, LostLease, lost};
+use windlass_core::store::{DeadLetter, Reclaimed};
+use windlass_core::sweep::{Death, Lost, LostLease, Suspicion, lost};
 use windlass_core::{JobId, JobState, KindId, QueueId, StoreError, Time, Token, WorkerId};
 
 use crate::PostgresStore;
 use crate::end::EndLocks;
 use crate::error::failed;
-use crate::row::{PgTime, get, small, small_in, sparse, time};
+use crate::row::{PgTime, delay_in, get, level, small, small_in, sparse, time};
 
 const DROP_SILENT: &str = "delete from windlass.workers where id = $1 and beats = $2";
 const DROP: &str = "delete from windlass.workers where id = $1";
@@ -26,7 +28,7 @@ const LOCK: &str =
     "select token from windlass.claims where worker = $1 and token = any ($2) order by token for update";
 
 const LEASES: &str = "
-    select i.id, i.run_at, i.slot, c.token, c.attempt, c.crashes, c.alone, c.claimed_at, j.max_attempts,
+    select i.id, i.run_at, i.slot, c.token, c.attempt, c.suspicion, c.alone, c.claimed_at,
            j.queue, j.kind, j.lane, x.job_id is not null as cancel
     from windlass.claims c cross join unnest(c.ids, c.run_ats, c.slots) i (id, run_at, slot)
     join windlass.jobs j on j.id = i.id
@@ -42,12 +44,13 @@ const WRITE: &str = "
     u as materialized (
         select * from unnest($3::bigint[], $4::bigint[], $5::smallint[], $6::timestamptz[], $7::smallint[],
                              $8::smallint[], $9::smallint[], $10::text[], $12::timestamptz[], $13::bigint[],
-                             $14::int[], $15::smallint[])
-            u (id, token, attempt, claimed_at, ended, used, suspect, error, place, lane, kind, slot)),
+                             $14::int[], $15::smallint[], $16::bigint[])
+            u (id, token, attempt, claimed_at, ended, used, suspicion, error, place, lane, kind, slot, delay)),
     r as (
-        insert into windlass.ready (queue, priority, run_at, id, kind, attempt, suspect, unique_key, lane, slot)
-        select j.queue, j.priority, u.place, u.id, j.kind, u.used, u.suspect, j.unique_key, u.lane, u.slot
-        from u join windlass.jobs j on j.id = u.id where u.ended is null
+        insert into windlass.ready (queue, priority, run_at, id, kind, attempt, suspicion, unique_key, lane, slot)
+        select j.queue, j.priority, coalesce(n.now + u.delay * interval '1 microsecond', u.place), u.id, j.kind, u.used,
+               u.suspicion, j.unique_key, u.lane, u.slot
+        from n, u join windlass.jobs j on j.id = u.id where u.ended is null
         order by j.unique_key, u.id
         on conflict (unique_key) where unique_key is not null do nothing
         returning id),
@@ -80,6 +83,7 @@ struct Lease {
     kind: KindId,
     lane: Option<i64>,
     slot: Option<i16>,
+    attempt: u16,
     claimed_at: Time,
     place: Time,
     lost: LostLease,
@@ -88,13 +92,15 @@ struct Lease {
 /// The result for one lease.
 struct Fate {
     ended: Option<JobState>,
-    used: u16,
-    suspect: Option<u16>,
+    suspicion: Suspicion,
+    /// Without one it takes its old place.
+    delay: Option<Duration>,
     error: Option<String>,
 }
 
 impl PostgresStore {
-    pub(crate) async fn do_reclaim(&self, beat: &Beat) -> Result<Option<Reclaimed>, StoreError> {
+    pub(crate) async fn do_reclaim(&self, death: &Death) -> Result<Option<Reclaimed>, StoreError> {
+        let Death { beat, explained } = death;
         let mut tx = self.pool.begin().await.map_err(failed(OP))?;
         let dropped = sqlx::query(self.sql(DROP_SILENT))
             .bind(beat.worker.0)
@@ -106,10 +112,12 @@ impl PostgresStore {
             return Ok(None);
         }
         let (leases, locks) = self.leases(&mut tx, beat.worker, &[]).await?;
-        let fates: Vec<Fate> = leases.iter().map(|l| fate_of_lost(l.lost)).collect();
+        let fates: Vec<Fate> =
+            leases.iter().map(|l| fate_of_lost(LostLease { explained: *explained, ..l.lost })).collect();
         let (superseded, now) = self.write(&mut tx, beat.worker, &leases, &fates, "lost").await?;
         self.end_steps(&mut tx, &locks, &ended(&leases, &fates, &superseded)).await?;
         tx.commit().await.map_err(failed(OP))?;
+        self.lock_session.release(beat.worker);
         self.waker.any();
         let superseded = superseded.len() as u64;
         let of = |ended| fates.iter().filter(|f| f.ended == ended).count() as u64;
@@ -118,7 +126,7 @@ impl PostgresStore {
                 DeadLetter { id: JobId(l.id), queue: l.queue, kind: l.kind, run_at: l.place, ended_at: now }
             });
         Ok(Some(Reclaimed {
-            suspects: of(None).saturating_sub(superseded),
+            returned: of(None).saturating_sub(superseded),
             dead_letters: dead.collect(),
             cancelled: of(Some(JobState::Cancelled)),
             superseded,
@@ -130,6 +138,7 @@ impl PostgresStore {
         sqlx::query(self.sql(DROP)).bind(worker.0).execute(&mut *tx).await.map_err(failed(OP))?;
         self.hand_back(&mut tx, worker, &[]).await?;
         tx.commit().await.map_err(failed(OP))?;
+        self.lock_session.release(worker);
         self.waker.any();
         Ok(())
     }
@@ -189,11 +198,13 @@ impl PostgresStore {
                     slot: get(row, "slot")?,
                     claimed_at: time(row, "claimed_at")?,
                     place: time(row, "run_at")?,
+                    attempt: small(row, "attempt")?,
                     lost: LostLease {
-                        attempt: small(row, "attempt")?,
-                        max_attempts: small(row, "max_attempts")?,
-                        crashes: small(row, "crashes")?,
+                        job: JobId(get(row, "id")?),
+                        suspicion: level(get(row, "suspicion")?),
                         alone: get(row, "alone")?,
+                        explained: false,
+                        at_most_once: false,
                         cancel_requested: get(row, "cancel")?,
                     },
                 })
@@ -216,17 +227,18 @@ impl PostgresStore {
             .bind(worker.0)
             .bind(leases.iter().map(|l| l.id).collect::<Vec<_>>())
             .bind(leases.iter().map(|l| l.token).collect::<Vec<_>>())
-            .bind(leases.iter().map(|l| small_in(l.lost.attempt)).collect::<Vec<_>>())
+            .bind(leases.iter().map(|l| small_in(l.attempt)).collect::<Vec<_>>())
             .bind(leases.iter().map(|l| PgTime(l.claimed_at)).collect::<Vec<_>>())
             .bind(sparse(fates.iter().map(|f| f.ended.map(JobState::code)).collect()))
-            .bind(fates.iter().map(|f| small_in(f.used)).collect::<Vec<_>>())
-            .bind(sparse(fates.iter().map(|f| f.suspect.map(small_in)).collect()))
+            .bind(leases.iter().map(|l| small_in(l.attempt.saturating_sub(1))).collect::<Vec<_>>())
+            .bind(fates.iter().map(|f| i16::from(f.suspicion.level())).collect::<Vec<_>>())
             .bind(sparse(fates.iter().map(|f| f.error.as_deref()).collect()))
             .bind(outcome)
             .bind(leases.iter().map(|l| PgTime(l.place)).collect::<Vec<_>>())
             .bind(sparse(leases.iter().map(|l| l.lane).collect()))
             .bind(leases.iter().map(|l| l.kind.0).collect::<Vec<_>>())
             .bind(sparse(leases.iter().map(|l| l.slot).collect()))
+            .bind(sparse(fates.iter().map(|f| f.delay.map(delay_in)).collect()))
             .fetch_one(conn)
             .await
             .map_err(failed(OP))?;
@@ -244,20 +256,16 @@ fn ended(leases: &[Lease], fates: &[Fate], superseded: &[i64]) -> Vec<Ended> {
 }
 
 fn fate_of_lost(lease: LostLease) -> Fate {
+    let ended = |state, error| Fate { ended: Some(state), suspicion: Suspicion::NONE, delay: None, error };
     match lost(lease) {
-        Lost::Suspect { attempts_used, crashes } => {
-            Fate { ended: None, used: attempts_used, suspect: Some(crashes), error: None }
-        }
-        Lost::DeadLetter { error } => {
-            Fate { ended: Some(JobState::DeadLetter), used: 0, suspect: None, error: Some(error) }
-        }
-        Lost::Cancelled => Fate { ended: Some(JobState::Cancelled), used: 0, suspect: None, error: None },
+        Lost::Return { suspicion, delay } => Fate { ended: None, suspicion, delay, error: None },
+        Lost::DeadLetter { error } => ended(JobState::DeadLetter, Some(error)),
+        Lost::Cancelled => ended(JobState::Cancelled, None),
     }
 }
 
-/// A job left by a retiring worker does not lose its attempt. A suspect did not run to its end, so it stays one.
+/// Left over at a clean end of the worker. The job did not run to its end, so it keeps its suspicion.
 fn fate_of_left(lease: LostLease) -> Fate {
     let ended = lease.cancel_requested.then_some(JobState::Cancelled);
-    let suspect = (lease.alone || lease.crashes > 0).then_some(lease.crashes);
-    Fate { ended, used: lease.attempt.saturating_sub(1), suspect, error: None }
+    Fate { ended, suspicion: lease.suspicion, delay: None, error: None }
 }

@@ -12,6 +12,7 @@ use sqlx::postgres::{
     PgArgumentBuffer, PgHasArrayType, PgRow, PgTypeInfo, PgValueFormat, PgValueRef, Postgres,
 };
 use sqlx::{Decode, Encode, Row, Type};
+use windlass_core::sweep::Suspicion;
 use windlass_core::time::micros;
 use windlass_core::{StoreError, Time};
 
@@ -200,6 +201,11 @@ pub(crate) fn text_array<'a>(items: impl IntoIterator<Item = &'a str>) -> String
 /// A column of a batch. If every value is absent the array is empty: `unnest` pads short arrays with nulls.
 pub(crate) fn sparse<T>(column: Vec<Option<T>>) -> Vec<Option<T>> {
     if column.iter().any(Option::is_some) { column } else { Vec::new() }
+}
+
+/// A level of suspicion.
+pub(crate) fn level(stored: i16) -> Suspicion {
+    Suspicion::new(u8::try_from(stored).unwrap_or(u8::MAX))
 }
 
 #[cfg(test)]

@@ -8,11 +8,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use windlass_core::audit::Actor;
 use windlass_core::store::{
-    Action, Backlog, Beat, Bulk, Change, Claim, DeadCount, Enqueued, Finding, JobDetail, JobFilter,
-    KindUpdate, LateJobs, LiveOverride, Migration, OnWake, Page, Poll, Prune, QueueKinds, QueueState,
-    QueueUpdate, Reclaimed, Report, Rollup, Settled, Sql, StoreTx, TokenLease, WorkerInfo, WorkerLimits,
-    WorkerRow,
+    Action, Backlog, Bulk, Change, Claim, DeadCount, Enqueued, Finding, JobDetail, JobFilter, KindUpdate,
+    LateJobs, LiveOverride, Migration, OnWake, Page, Poll, Prune, QueueKinds, QueueState, QueueUpdate,
+    Reclaimed, Report, Rollup, Settled, Sql, StoreTx, TokenLease, WorkerInfo, WorkerLimits, WorkerRow,
 };
+use windlass_core::sweep::{Death, Look};
 use windlass_core::{
     JobId, JobRecord, KindId, KindSpec, LeasedJob, NewJob, QueueId, QueueSpec, Settlement, Store, StoreError,
     Time, Token, TxRef, WorkerId,
@@ -41,6 +41,7 @@ impl Store for PostgresStore {
     }
 
     async fn close(&self) {
+        self.lock_session.stop();
         self.waker.stop(&self.pool).await;
         self.callers.close().await;
         self.pool.close().await;
@@ -175,16 +176,16 @@ impl Store for PostgresStore {
         self.do_report_limits(worker, limits).await
     }
 
-    fn proves_deaths(&self) -> bool {
-        false
+    async fn announce_stop(&self, worker: WorkerId) -> Result<()> {
+        self.do_announce_stop(worker).await
     }
 
-    async fn beats(&self) -> Result<Vec<Beat>> {
-        self.do_beats().await
+    async fn look(&self) -> Result<Look> {
+        self.do_look().await
     }
 
-    async fn reclaim(&self, beat: &Beat) -> Result<Option<Reclaimed>> {
-        self.do_reclaim(beat).await
+    async fn reclaim(&self, death: &Death) -> Result<Option<Reclaimed>> {
+        self.do_reclaim(death).await
     }
 
     async fn job(&self, id: JobId) -> Result<Option<JobDetail>> {

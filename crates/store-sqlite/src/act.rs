@@ -211,7 +211,7 @@ fn retry(scope: &mut Scope<'_>, id: JobId, bulk: &mut Bulk) -> Answer<()> {
         id.0,
         kind,
         0,
-        None::<i64>,
+        0,
         unique_key,
         lane.map(|lane| lane.id.0),
     ))?;

@@ -1,14 +1,15 @@
 //! Leasing due jobs.
 //!
 //! Owns: the move from ready to claims. The order (priority, run_at, id) is that of the primary key and is read as
-//! one range per priority, so jobs due later are never scanned. Jobs with the same attempt number share one claims
-//! row and one token. Lane checks are followed first, so that the jobs they make ready can be claimed too. Never
-//! leases a suspect beside other jobs, or more jobs of a queue than its global concurrency allows.
+//! one range per priority, so jobs due later are never scanned. Jobs with the same attempt number and suspicion share
+//! one claims row and one token. Lane checks are followed first, so that the jobs they make ready can be claimed too.
+//! Never leases a level that was not asked for, or more jobs of a queue than its global concurrency allows.
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
 use windlass_core::lane::Lane;
 use windlass_core::queue::{MAX_PRIORITY, room};
 use windlass_core::store::Claim;
+use windlass_core::sweep::{Level, Suspicion};
 use windlass_core::{JobId, KindId, LaneId, LeasedJob, QueueId, Time, Token, WorkflowId};
 
 use crate::error::{Answer, Fault};
@@ -24,16 +25,21 @@ pub(crate) struct Due {
     id: i64,
     kind: KindId,
     attempt: u16,
-    crashes: Option<u16>,
+    suspicion: Suspicion,
     lane: Option<LaneId>,
 }
 
 impl Due {
     fn read(row: &Row<'_>) -> rusqlite::Result<Due> {
-        let (priority, run_at, id, kind, attempt, crashes, lane): (_, _, _, _, _, _, Option<i64>) =
+        let (priority, run_at, id, kind, attempt, level, lane): (_, _, _, _, _, _, Option<i64>) =
             row.try_into()?;
         let (run_at, kind, lane) = (Time(run_at), KindId(kind), lane.map(LaneId));
-        Ok(Due { priority, run_at, id, kind, attempt, crashes, lane })
+        Ok(Due { priority, run_at, id, kind, attempt, suspicion: Suspicion::new(level), lane })
+    }
+
+    /// Jobs that share it share a claims row.
+    fn group(&self) -> (u16, Suspicion) {
+        (self.attempt, self.suspicion)
     }
 }
 
@@ -42,13 +48,15 @@ pub(crate) fn claim(scope: &mut Scope<'_>, claim: &Claim) -> Answer<Vec<LeasedJo
         return Ok(Vec::new());
     };
     let claim = &Claim { limit, ..claim.clone() };
-    let due = if claim.suspect {
-        suspect(scope.connection, claim, scope.now)?.into_iter().collect()
-    } else {
-        if checks {
-            follow_checks(scope, &claim.kinds)?;
+    let due = match claim.level {
+        Level::Ordinary => {
+            if checks {
+                follow_checks(scope, &claim.kinds)?;
+            }
+            due(scope.connection, claim, scope.now)?
         }
-        due(scope.connection, claim, scope.now)?
+        Level::Second => suspects(scope.connection, claim, scope.now, limit as usize)?,
+        Level::Trial => suspects(scope.connection, claim, scope.now, 1)?,
     };
     let mut jobs = take_all(scope, claim, limited, &due)?;
     jobs.sort_unstable_by_key(|job| (job.priority, job.run_at, job.id));
@@ -62,13 +70,13 @@ pub(crate) fn take_all(
     due: &[Due],
 ) -> Answer<Vec<LeasedJob>> {
     let mut jobs = Vec::with_capacity(due.len());
-    let mut attempts: Vec<u16> = due.iter().map(|row| row.attempt).collect();
-    attempts.sort_unstable();
-    attempts.dedup();
+    let mut groups: Vec<(u16, Suspicion)> = due.iter().map(Due::group).collect();
+    groups.sort_unstable();
+    groups.dedup();
     let mut takes = Takes::new(scope.connection)?;
-    for attempt in attempts {
-        let group: Vec<&Due> = due.iter().filter(|row| row.attempt == attempt).collect();
-        let token = lease(scope, claim, attempt, limited, &group)?;
+    for of in groups {
+        let group: Vec<&Due> = due.iter().filter(|row| row.group() == of).collect();
+        let token = lease(scope, claim, of, limited, &group)?;
         for row in group {
             jobs.push(take(&mut takes, claim.queue, (token, scope.now), row)?);
         }
@@ -138,11 +146,11 @@ pub(crate) fn next_priority(connection: &Connection, queue: QueueId, from: u8) -
 }
 
 pub(crate) const OF_PRIORITY: &str =
-    "select priority, run_at, id, kind, attempt, suspect, lane from windlass_ready
-     where queue = ?1 and priority = ?2 and run_at <= ?3 and suspect is null order by run_at, id";
+    "select priority, run_at, id, kind, attempt, suspicion, lane from windlass_ready
+     where queue = ?1 and priority = ?2 and run_at <= ?3 and suspicion <= 1 order by run_at, id";
 
 /// Due jobs of one priority, at most `limit`.
-// Differs from Postgres: scans the index, skips other kinds and suspects, then deletes by key. With one writer SKIP
+// Differs from Postgres: scans the index, skips other kinds and higher levels, then deletes by key. With one writer SKIP
 // LOCKED is not needed.
 pub(crate) fn walk(
     connection: &Connection,
@@ -164,32 +172,42 @@ pub(crate) fn walk(
     Ok(found)
 }
 
-fn suspect(connection: &Connection, claim: &Claim, now: Time) -> Answer<Option<Due>> {
+/// Due jobs of the levels that an ordinary claim leaves out.
+fn suspects(connection: &Connection, claim: &Claim, now: Time, most: usize) -> Answer<Vec<Due>> {
     let mut statement = connection.prepare_cached(
-        "select priority, run_at, id, kind, attempt, suspect, lane from windlass_ready
-         where queue = ?1 and suspect is not null and run_at <= ?2 order by priority, run_at, id",
+        "select priority, run_at, id, kind, attempt, suspicion, lane from windlass_ready
+         where queue = ?1 and suspicion between max(1, ?2) and ?3 and run_at <= ?4 order by priority, run_at, id",
     )?;
-    let mut rows = statement.query((claim.queue.0, now.0))?;
-    while let Some(row) = rows.next()? {
+    let (low, high) = claim.level.range();
+    let mut rows = statement.query((claim.queue.0, low, high, now.0))?;
+    let mut found = Vec::new();
+    while found.len() < most
+        && let Some(row) = rows.next()?
+    {
         let row = Due::read(row)?;
         if claim.kinds.contains(&row.kind) {
-            return Ok(Some(row));
+            found.push(row);
         }
     }
-    Ok(None)
+    Ok(found)
 }
 
-/// One claims row for jobs with the same attempt number.
-fn lease(scope: &Scope<'_>, claim: &Claim, used: u16, limited: bool, group: &[&Due]) -> Answer<Token> {
+/// One claims row for jobs with the same attempt number and suspicion.
+fn lease(
+    scope: &Scope<'_>,
+    claim: &Claim,
+    (used, suspicion): (u16, Suspicion),
+    limited: bool,
+    group: &[&Due],
+) -> Answer<Token> {
     let mut jobs: Vec<(i64, i64)> = group.iter().map(|row| (row.id, row.run_at.0)).collect();
     jobs.sort_unstable();
     let (ids, places): (Vec<i64>, Vec<i64>) = jobs.into_iter().unzip();
     let ((first_id, ids), (place, places)) = (pack(&ids), pack_places(&places));
-    let crashes = group.first().and_then(|row| row.crashes).unwrap_or(0);
     scope
         .connection
         .prepare_cached(
-            "insert into windlass_claims (worker, queue, attempt, crashes, alone, claimed_at, place, first_id, ids,
+            "insert into windlass_claims (worker, queue, attempt, suspicion, alone, claimed_at, place, first_id, ids,
                  places, limited)
              values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         )?
@@ -197,8 +215,8 @@ fn lease(scope: &Scope<'_>, claim: &Claim, used: u16, limited: bool, group: &[&D
             claim.worker.0,
             claim.queue.0,
             used.saturating_add(1),
-            crashes,
-            claim.suspect,
+            suspicion.level(),
+            claim.level == Level::Trial,
             scope.now.0,
             place,
             first_id,
@@ -251,13 +269,14 @@ fn take(takes: &mut Takes<'_>, queue: QueueId, (token, now): (Token, Time), due:
             workflow: workflow.map(WorkflowId),
             lane: due.lane.map(|id| Lane { id, kind: due.kind }),
             holds_key,
+            suspicion: due.suspicion,
         })
     });
     job.optional()?
         .ok_or_else(|| Fault::corrupt(format!("job {} is in its queue but has no row in jobs", due.id)))
 }
 
-/// The suspect of this claim no longer runs alone, so a crash from now on proves nothing against it.
+/// The job on trial no longer runs alone, so a death from now on proves nothing against it.
 pub(crate) fn clear_alone(scope: &mut Scope<'_>, token: Token) -> Answer<bool> {
     let there = scope
         .connection

@@ -26,7 +26,7 @@ const INSERT_JOB: &str =
      values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
 
 pub(crate) const INSERT_READY: &str = "insert into windlass_ready
-     (queue, priority, run_at, id, kind, attempt, suspect, unique_key, lane)
+     (queue, priority, run_at, id, kind, attempt, suspicion, unique_key, lane)
      values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
 
 /// In the row of a key that an entity's write took.
@@ -159,7 +159,7 @@ fn insert<'c>(scope: &mut Scope<'c>, inserts: &mut Inserts<'c>, job: &NewJob, ru
         id,
         job.kind.0,
         0,
-        None::<i64>,
+        0,
         unique_key,
         lane_id,
     ))?;

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use rusqlite::{Connection, OptionalExtension, Row};
+use windlass_core::sweep::Suspicion;
 use windlass_core::{JobId, Time, Token, WorkerId};
 
 use crate::error::{Answer, Fault};
@@ -53,7 +54,7 @@ pub(crate) struct Held {
     pub(crate) worker: WorkerId,
     pub(crate) queue: i32,
     pub(crate) attempt: u16,
-    pub(crate) crashes: u16,
+    pub(crate) suspicion: Suspicion,
     pub(crate) alone: bool,
     /// Its queue had a global concurrency when it was leased.
     pub(crate) limited: bool,
@@ -66,10 +67,10 @@ pub(crate) struct Held {
 }
 
 const BY_TOKEN: &str =
-    "select token, worker, queue, attempt, crashes, alone, claimed_at, place, first_id, ids, places, limited
+    "select token, worker, queue, attempt, suspicion, alone, claimed_at, place, first_id, ids, places, limited
      from windlass_claims where token = ?1";
 const BY_WORKER: &str =
-    "select token, worker, queue, attempt, crashes, alone, claimed_at, place, first_id, ids, places, limited
+    "select token, worker, queue, attempt, suspicion, alone, claimed_at, place, first_id, ids, places, limited
      from windlass_claims where worker = ?1 order by token";
 
 /// The `run_at` of each job before it was claimed. Needed only when a job returns without a settlement, so it is
@@ -93,7 +94,7 @@ impl Held {
             worker: WorkerId(row.get(1)?),
             queue: row.get(2)?,
             attempt: row.get(3)?,
-            crashes: row.get(4)?,
+            suspicion: Suspicion::new(row.get(4)?),
             alone: row.get(5)?,
             limited: row.get(11)?,
             claimed_at: Time(row.get(6)?),

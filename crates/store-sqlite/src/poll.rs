@@ -5,7 +5,8 @@
 
 use rusqlite::{Connection, OptionalExtension, Params, Statement};
 use windlass_core::scale::Bounds;
-use windlass_core::store::{Poll, QueueDue, QueueKinds};
+use windlass_core::store::{Poll, QueueDue, QueueKinds, SuspectsDue};
+use windlass_core::sweep::Level;
 use windlass_core::{JobId, KindId, Time, WorkerId};
 
 use crate::claim::next_priority;
@@ -39,7 +40,7 @@ pub(crate) fn poll(
             asked,
             queue: served.queue,
             next_due: earlier(next_due(connection, served)?, next_check(connection, served)?),
-            suspect: suspect_due(connection, served, now)?,
+            suspects: suspects_due(connection, served, now)?,
             paused,
             concurrency,
             global_concurrency,
@@ -53,10 +54,10 @@ pub(crate) fn poll(
     Ok(Poll { now, queues, limits, next_tick, cancel: cancels(connection, worker)? })
 }
 
-/// Leaves out suspects, which an ordinary claim does not take.
+/// Leaves out jobs that an ordinary claim does not take.
 fn next_due(connection: &Connection, served: &QueueKinds) -> Answer<Option<Time>> {
     let mut statement = connection.prepare_cached(
-        "select run_at, kind from windlass_ready where queue = ?1 and priority = ?2 and suspect is null
+        "select run_at, kind from windlass_ready where queue = ?1 and priority = ?2 and suspicion <= 1
          order by run_at, id",
     )?;
     let (mut earliest, mut from) = (None, 0);
@@ -98,11 +99,16 @@ fn first_of(statement: &mut Statement<'_>, place: impl Params, kinds: &[KindId])
     Ok(None)
 }
 
-fn suspect_due(connection: &Connection, served: &QueueKinds, now: Time) -> Answer<bool> {
+fn suspects_due(connection: &Connection, served: &QueueKinds, now: Time) -> Answer<SuspectsDue> {
     let mut statement = connection.prepare_cached(
-        "select run_at, kind from windlass_ready where queue = ?1 and suspect is not null and run_at <= ?2",
+        "select run_at, kind from windlass_ready
+         where queue = ?1 and suspicion between max(1, ?2) and ?3 and run_at <= ?4",
     )?;
-    Ok(first_of(&mut statement, (served.queue.0, now.0), &served.kinds)?.is_some())
+    let mut due = |level: Level| -> Answer<bool> {
+        let (low, high) = level.range();
+        Ok(first_of(&mut statement, (served.queue.0, low, high, now.0), &served.kinds)?.is_some())
+    };
+    Ok(SuspectsDue { first: due(Level::Ordinary)?, second: due(Level::Second)?, trial: due(Level::Trial)? })
 }
 
 fn cancels(connection: &Connection, worker: WorkerId) -> Answer<Vec<JobId>> {

@@ -6,8 +6,8 @@
 
 use rusqlite::OptionalExtension;
 use windlass_core::outcome::{Return, ReturnAt, ReturnWhy};
-use windlass_core::store::{Beat, DeadLetter, Reclaimed, Settled, Wake};
-use windlass_core::sweep::{Lost, LostLease, lost};
+use windlass_core::store::{DeadLetter, Reclaimed, Settled, Wake};
+use windlass_core::sweep::{Death, Lost, LostLease, lost};
 use windlass_core::{JobId, JobState, KindId, QueueId, Settlement, Time, Token, Verdict, WorkerId};
 
 use crate::end::{End, Run, finish};
@@ -18,7 +18,8 @@ use crate::scope::Scope;
 use crate::settle::{Cancels, ReturningJob, free_slot, return_to_queue, settle};
 use crate::workflow;
 
-pub(crate) fn reclaim(scope: &mut Scope<'_>, beat: &Beat) -> Answer<Option<Reclaimed>> {
+pub(crate) fn reclaim(scope: &mut Scope<'_>, death: &Death) -> Answer<Option<Reclaimed>> {
+    let Death { beat, explained } = death;
     let gone = scope
         .connection
         .prepare_cached("delete from windlass_workers where id = ?1 and beats = ?2")?
@@ -31,7 +32,7 @@ pub(crate) fn reclaim(scope: &mut Scope<'_>, beat: &Beat) -> Answer<Option<Recla
     let mut lanes = None;
     for held in lease::of_worker(scope.connection, beat.worker)? {
         for (id, place) in held.ids.iter().zip(held.places()?) {
-            take_back(scope, &mut lanes, &held, (JobId(*id), place), &mut cancels, &mut tally)?;
+            take_back(scope, &mut lanes, &held, (JobId(*id), place, *explained), &mut cancels, &mut tally)?;
         }
     }
     forget_claims(scope, beat.worker)?;
@@ -44,16 +45,17 @@ fn take_back<'c>(
     scope: &mut Scope<'c>,
     lanes: &mut Option<Lanes<'c>>,
     held: &Held,
-    (id, place): (JobId, Time),
+    (id, place, explained): (JobId, Time, bool),
     cancels: &mut Cancels,
     tally: &mut Reclaimed,
 ) -> Answer<()> {
     let job = leased(scope, id)?;
     let lease = LostLease {
-        attempt: held.attempt,
-        max_attempts: job.max_attempts,
-        crashes: held.crashes,
+        job: id,
+        suspicion: held.suspicion,
         alone: held.alone,
+        explained,
+        at_most_once: false,
         cancel_requested: cancels.take(scope.connection, id)?,
     };
     let run = Run { token: held.token, worker: held.worker, started_at: held.claimed_at };
@@ -70,13 +72,14 @@ fn take_back<'c>(
             let (queue, kind) = (QueueId(held.queue), job.kind);
             tally.dead_letters.push(DeadLetter { id, queue, kind, run_at: place, ended_at: scope.now });
         }
-        Lost::Suspect { attempts_used, crashes } => {
-            let why =
-                Return { why: ReturnWhy::Lost, attempts_used, run_at: ReturnAt::Place(place), error: None };
-            let back = ReturningJob { id, attempt: held.attempt, run, why: &why, suspect: Some(crashes) };
+        Lost::Return { suspicion, delay } => {
+            let run_at = delay.map_or(ReturnAt::Place(place), ReturnAt::In);
+            let attempts_used = held.attempt.saturating_sub(1);
+            let why = Return { why: ReturnWhy::Lost, attempts_used, run_at, error: None };
+            let back = ReturningJob { id, attempt: held.attempt, run, why: &why, suspicion };
             match return_to_queue(scope, lanes, &back)? {
                 Settled::Superseded => tally.superseded += 1,
-                _ => tally.suspects += 1,
+                _ => tally.returned += 1,
             }
         }
     }
@@ -85,15 +88,14 @@ fn take_back<'c>(
 
 /// Columns of a leased job that its claim does not have.
 struct Leased {
-    max_attempts: u16,
     kind: KindId,
 }
 
 fn leased(scope: &Scope<'_>, id: JobId) -> Answer<Leased> {
     scope
         .connection
-        .prepare_cached("select max_attempts, kind from windlass_jobs where id = ?1")?
-        .query_row([id.0], |row| Ok(Leased { max_attempts: row.get(0)?, kind: KindId(row.get(1)?) }))
+        .prepare_cached("select kind from windlass_jobs where id = ?1")?
+        .query_row([id.0], |row| Ok(Leased { kind: KindId(row.get(0)?) }))
         .optional()?
         .ok_or_else(|| Fault::corrupt(format!("job {id} was leased but has no row")))
 }

@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension};
 use windlass_core::lane::Lane;
 use windlass_core::outcome::{Return, ReturnAt, ReturnWhy};
 use windlass_core::store::{Settled, Wake};
+use windlass_core::sweep::Suspicion;
 use windlass_core::{JobId, JobState, KindId, LaneId, QueueId, Settlement, UniqueUntil, Verdict};
 
 use crate::end::{End, INSERT_FINISHED, Run, finish, finish_with};
@@ -34,8 +35,7 @@ pub(crate) fn settle(scope: &mut Scope<'_>, settlements: &[Settlement]) -> Answe
         let (token, started_at) = (settlement.token, settlement.started_at);
         let run = Run { token, worker: held.worker, started_at };
         let limited = held.limited;
-        // A suspect that no longer runs alone is recognized by its crashes.
-        let crashes = (held.alone || held.crashes > 0).then_some(held.crashes);
+        let suspicion = held.suspicion;
         let cancelled = cancels.take(connection, settlement.id)?;
         let answer = match &settlement.verdict {
             // A run that ended counts, even when a cancel was requested meanwhile.
@@ -55,7 +55,7 @@ pub(crate) fn settle(scope: &mut Scope<'_>, settlements: &[Settlement]) -> Answe
                 Settled::Accepted
             }
             Verdict::Return(back) => {
-                let left = EndedRun { run, crashes, cancelled };
+                let left = EndedRun { run, suspicion, cancelled };
                 return_settled(scope, &mut lanes, settlement, back, left)?
             }
         };
@@ -69,7 +69,7 @@ pub(crate) fn settle(scope: &mut Scope<'_>, settlements: &[Settlement]) -> Answe
 /// The ended run of a job that returns to its queue.
 struct EndedRun {
     run: Run,
-    crashes: Option<u16>,
+    suspicion: Suspicion,
     cancelled: bool,
 }
 
@@ -78,7 +78,7 @@ fn return_settled<'c>(
     lanes: &mut Option<Lanes<'c>>,
     settlement: &Settlement,
     back: &Return,
-    EndedRun { run, crashes, cancelled }: EndedRun,
+    EndedRun { run, suspicion, cancelled }: EndedRun,
 ) -> Answer<Settled> {
     let (id, attempt) = (settlement.id, settlement.attempt);
     if cancelled {
@@ -88,9 +88,9 @@ fn return_settled<'c>(
         scope.wake(Wake::Queue(settlement.queue));
         return Ok(Settled::Cancelled);
     }
-    // A suspect that was handed back did not run to its end, so it is still unknown whether it kills its process.
-    let suspect = crashes.filter(|_| back.why == ReturnWhy::HandBack);
-    return_to_queue(scope, lanes, &ReturningJob { id, attempt, run, why: back, suspect })
+    // A job that was handed back did not run to its end, so it is still unknown whether it kills its process.
+    let suspicion = if back.why == ReturnWhy::HandBack { suspicion } else { Suspicion::NONE };
+    return_to_queue(scope, lanes, &ReturningJob { id, attempt, run, why: back, suspicion })
 }
 
 /// A leased job that returns to its queue.
@@ -99,8 +99,7 @@ pub(crate) struct ReturningJob<'a> {
     pub(crate) attempt: u16,
     pub(crate) run: Run,
     pub(crate) why: &'a Return,
-    /// Lone crashes of a job that has to run alone next.
-    pub(crate) suspect: Option<u16>,
+    pub(crate) suspicion: Suspicion,
 }
 
 /// Puts the job back, or ends it when another job with its unique key is already waiting.
@@ -109,7 +108,7 @@ pub(crate) fn return_to_queue<'c>(
     lanes: &mut Option<Lanes<'c>>,
     back: &ReturningJob<'_>,
 ) -> Answer<Settled> {
-    let ReturningJob { id, attempt, run, why, suspect } = back;
+    let ReturningJob { id, attempt, run, why, suspicion } = back;
     let Waiting { kind, queue, priority, unique_key, lane, .. } = waiting_columns(scope.connection, *id)?;
     if let Some(key) = &unique_key
         && waiting_with(scope.connection, key)?.is_some()
@@ -135,7 +134,7 @@ pub(crate) fn return_to_queue<'c>(
         id.0,
         kind,
         why.attempts_used,
-        suspect,
+        suspicion.level(),
         unique_key,
         lane.map(|lane| lane.id.0),
     ))?;

@@ -8,11 +8,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use windlass_core::audit::Actor;
 use windlass_core::store::{
-    Action, Backlog, Beat, Bulk, Change, Claim, DeadCount, Enqueued, Finding, JobDetail, JobFilter,
-    KindUpdate, LateJobs, LiveOverride, Migration, OnWake, Page, Poll, Prune, QueueKinds, QueueState,
-    QueueUpdate, Reclaimed, Report, Rollup, Settled, Sql, StoreTx, TokenLease, WorkerInfo, WorkerLimits,
-    WorkerRow,
+    Action, Backlog, Bulk, Change, Claim, DeadCount, Enqueued, Finding, JobDetail, JobFilter, KindUpdate,
+    LateJobs, LiveOverride, Migration, OnWake, Page, Poll, Prune, QueueKinds, QueueState, QueueUpdate,
+    Reclaimed, Report, Rollup, Settled, Sql, StoreTx, TokenLease, WorkerInfo, WorkerLimits, WorkerRow,
 };
+use windlass_core::sweep::{Death, Look};
 use windlass_core::{
     JobId, JobRecord, KindId, KindSpec, LeasedJob, NewJob, QueueId, QueueSpec, Settlement, Store, StoreError,
     Time, Token, TxRef, WorkerId,
@@ -157,7 +157,8 @@ impl Store for SqliteStore {
     }
 
     async fn clear_alone(&self, token: Token) -> Result<bool, StoreError> {
-        self.write("let others run beside a suspect", 1, move |scope| claim::clear_alone(scope, token)).await
+        self.write("let others run beside a job on trial", 1, move |scope| claim::clear_alone(scope, token))
+            .await
     }
 
     async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
@@ -220,20 +221,20 @@ impl Store for SqliteStore {
         self.write("report limits", 1, move |scope| resource::report_limits(scope, worker, &limits)).await
     }
 
-    fn proves_deaths(&self) -> bool {
-        true
+    async fn announce_stop(&self, worker: WorkerId) -> Result<(), StoreError> {
+        self.write("announce a stop", 1, move |scope| worker::announce_stop(scope, worker)).await
     }
 
-    async fn beats(&self) -> Result<Vec<Beat>, StoreError> {
+    async fn look(&self) -> Result<Look, StoreError> {
         let (now, locks) = (self.now_here(), self.shared.locks.clone());
-        self.read("read heartbeats", move |connection| worker::beats(connection, now, &locks)).await
+        self.read("read heartbeats", move |connection| worker::look(connection, now, &locks)).await
     }
 
-    async fn reclaim(&self, beat: &Beat) -> Result<Option<Reclaimed>, StoreError> {
-        let beat = *beat;
-        let taken = self.write("reclaim leases", 1, move |scope| reclaim::reclaim(scope, &beat)).await?;
+    async fn reclaim(&self, death: &Death) -> Result<Option<Reclaimed>, StoreError> {
+        let death = *death;
+        let taken = self.write("reclaim leases", 1, move |scope| reclaim::reclaim(scope, &death)).await?;
         if taken.is_some() {
-            self.shared.locks.release(beat.worker);
+            self.shared.locks.release(death.beat.worker);
         }
         Ok(taken)
     }

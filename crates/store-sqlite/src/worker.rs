@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use rusqlite::Connection;
-use windlass_core::store::{Beat, WorkerInfo, WorkerLimits, WorkerRow};
+use windlass_core::store::{WorkerInfo, WorkerLimits, WorkerRow};
+use windlass_core::sweep::{Beat, Look, Presence};
 use windlass_core::time::micros;
 use windlass_core::{QueueId, StoreError, Time, WorkerId};
 
@@ -70,17 +71,17 @@ impl Locks {
         self.own.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Whether the process that registered the worker has ended.
-    fn gone(&self, worker: WorkerId) -> bool {
+    fn presence(&self, worker: WorkerId) -> Presence {
         if self.own.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&worker) {
-            return false;
+            return Presence::Locked;
         }
         match OpenOptions::new().read(true).write(true).open(self.path(worker)) {
-            Err(error) => error.kind() == ErrorKind::NotFound,
+            Err(error) if error.kind() == ErrorKind::NotFound => Presence::Gone,
+            Err(_) => Presence::Unknown,
             Ok(file) => match file.try_lock() {
-                Ok(()) => true,
-                // When in doubt the worker lives: its heartbeat decides.
-                Err(TryLockError::WouldBlock | TryLockError::Error(_)) => false,
+                Ok(()) => Presence::Gone,
+                Err(TryLockError::WouldBlock) => Presence::Locked,
+                Err(TryLockError::Error(_)) => Presence::Unknown,
             },
         }
     }
@@ -160,23 +161,33 @@ pub(crate) fn workers(connection: &Connection) -> Answer<Vec<WorkerRow>> {
     Ok(workers)
 }
 
-pub(crate) fn beats(connection: &Connection, now: Time, locks: &Locks) -> Answer<Vec<Beat>> {
-    let mut statement = connection
-        .prepare_cached("select id, beats, lease_us, expires_at from windlass_workers order by id")?;
+pub(crate) fn announce_stop(scope: &Scope<'_>, worker: WorkerId) -> Answer<()> {
+    let mut update =
+        scope.connection.prepare_cached("update windlass_workers set stopping = 1 where id = ?1")?;
+    update.execute([worker.0])?;
+    Ok(())
+}
+
+pub(crate) fn look(connection: &Connection, now: Time, locks: &Locks) -> Answer<Look> {
+    let mut statement = connection.prepare_cached(
+        "select id, beats, lease_us, expires_at, stopping from windlass_workers order by id",
+    )?;
     let rows = statement.query_map([], |row| {
         Ok(Beat {
             worker: WorkerId(row.get(0)?),
             beats: row.get(1)?,
             lease: duration(row.get(2)?),
             expired: row.get::<_, i64>(3)? <= now.0,
-            gone: false,
+            presence: Presence::Unknown,
+            stopping: row.get(4)?,
+            before_restart: false,
         })
     })?;
     let mut beats: Vec<Beat> = rows.collect::<Result<_, _>>()?;
     for beat in &mut beats {
-        beat.gone = locks.gone(beat.worker);
+        beat.presence = locks.presence(beat.worker);
     }
-    Ok(beats)
+    Ok(Look { beats, uptime: None })
 }
 
 #[cfg(test)]
@@ -185,6 +196,7 @@ mod tests {
     use std::time::Duration;
 
     use windlass_core::store::WorkerInfo;
+    use windlass_core::sweep::Presence;
     use windlass_core::{Store, WorkerId};
 
     use crate::{SqliteOptions, SqliteStore};
@@ -217,9 +229,9 @@ mod tests {
         assert!(lost.is_err());
         let worker = tokio::time::timeout(SOON, store.register_worker(&info())).await.unwrap().unwrap();
         assert_eq!(worker, WorkerId(1), "the id is reused");
-        assert!(!store.beats().await.unwrap()[0].gone);
+        assert!(store.look().await.unwrap().beats[0].presence != Presence::Gone);
         let elsewhere = open(&folder).await;
-        assert!(!elsewhere.beats().await.unwrap()[0].gone, "the lock is kept");
+        assert!(elsewhere.look().await.unwrap().beats[0].presence != Presence::Gone, "the lock is kept");
     }
 
     #[tokio::test]

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use windlass_core::entity::{BoxKind, BoxKinds, Change, EntityWrite, Expected, TypeSpec};
 use windlass_core::outcome::decide;
 use windlass_core::store::{Claim, WorkerInfo};
+use windlass_core::sweep::Level;
 use windlass_core::{
     Backoff, KindId, KindSpec, LeasedJob, NewJob, Outcome, QueueId, QueueSpec, RunAt, Settlement, Store,
     Strategy, WorkerId,
@@ -246,7 +247,7 @@ struct ViewFixture<'s> {
 
 impl ViewFixture<'_> {
     async fn claim(&self, queue: QueueId, kind: KindId) -> LeasedJob {
-        let claim = Claim { worker: self.worker, queue, kinds: vec![kind], limit: 1, suspect: false };
+        let claim = Claim { worker: self.worker, queue, kinds: vec![kind], limit: 1, level: Level::Ordinary };
         self.store.claim(&claim).await.unwrap().remove(0)
     }
 

@@ -139,8 +139,8 @@ const KEYS: &[Setting] = &[
         SERVER,
         "quarantine",
         SOME_DURATION,
-        "30s",
-        "How long a job that was running when a worker died keeps the process to itself",
+        "60s",
+        "How long a job whose workers keep dying has the process to itself",
     ),
     key(
         DATABASE,

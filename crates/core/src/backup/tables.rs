@@ -117,7 +117,7 @@ pub const TABLES: &[Table] = &[
             int("id"),
             int("kind"),
             int("attempt"),
-            int("suspect"),
+            int("suspicion"),
             text("unique_key"),
             int("lane"),
         ],

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::sweep::Level;
 use crate::{
     Attempt, EntityRef, JobId, JobRecord, JobState, KindId, LeasedJob, LogLine, QueueId, Time, Token,
     WorkerId,
@@ -21,9 +22,8 @@ pub struct Claim {
     /// The kinds to lease.
     pub kinds: Vec<KindId>,
     pub limit: u32,
-    /// Lease one suspect and nothing else: the worker promises to run nothing else meanwhile. If false, suspects are
-    /// skipped.
-    pub suspect: bool,
+    /// With [`Level::Trial`] the worker promises to run nothing else meanwhile, and gets one job whatever the limit.
+    pub level: Level,
 }
 
 /// What a claim for late jobs brought, the longest due first.

@@ -49,8 +49,8 @@ pub use sql::{FromSql, Sql, SqlRow, SqlValue};
 pub use tx::{StoreTx, TxRef};
 pub use wake::{OnWake, Wake, Wakers};
 pub use workers::{
-    Beat, Counted, DEAD_SHOWN, DEPTH_SHOWN, DeadCount, DeadLetter, LATENCY_BUCKETS, Poll, QueueDue,
-    QueueKinds, QueueState, Reclaimed, Rollup, WorkerInfo, WorkerRow, latency_bucket, latency_quantile,
+    Counted, DEAD_SHOWN, DEPTH_SHOWN, DeadCount, DeadLetter, LATENCY_BUCKETS, Poll, QueueDue, QueueKinds,
+    QueueState, Reclaimed, Rollup, SuspectsDue, WorkerInfo, WorkerRow, latency_bucket, latency_quantile,
 };
 pub use workflows::{
     Counts, MemberRecord, Parent, Started, WorkflowDetail, WorkflowFilter, WorkflowRecord, WorkflowStore,
@@ -61,6 +61,7 @@ pub use crate::limit::LiveOverride;
 pub use crate::queue::QueueUpdate;
 
 use crate::audit::Actor;
+use crate::sweep::{Death, Look};
 use crate::{JobId, KindSpec, NewJob, QueueId, QueueSpec, Settlement, Time, Token, WorkerId};
 
 #[async_trait]
@@ -166,8 +167,8 @@ pub trait Store:
     /// global concurrency, all workers together never hold more leases than that.
     async fn claim(&self, claim: &Claim) -> Result<Vec<crate::LeasedJob>, StoreError>;
 
-    /// Leases jobs that have been due for longer than `after`, longest due first, regardless of priority. Skips
-    /// suspects and blocked jobs.
+    /// Leases ordinary jobs that have been due for longer than `after`, longest due first, regardless of priority. Skips
+    /// blocked jobs.
     async fn claim_late(&self, claim: &Claim, after: std::time::Duration) -> Result<LateJobs, StoreError>;
 
     /// Returns `unspent` rate tokens of the kind and leases up to `wanted`, as [`crate::Rate::lease`] decides by the
@@ -179,7 +180,7 @@ pub trait Store:
         unspent: u32,
     ) -> Result<TokenLease, StoreError>;
 
-    /// Clears the `alone` flag of a suspect's claim: other jobs may run beside it. False if the claim is gone.
+    /// Other jobs may now run beside the job on trial of this claim. False if the claim is gone.
     async fn clear_alone(&self, token: Token) -> Result<bool, StoreError>;
 
     /// Settles attempts. Results are in the order of `settlements`.
@@ -207,6 +208,9 @@ pub trait Store:
     /// many.
     async fn release_unknown(&self, worker: WorkerId, known: &[Token]) -> Result<u64, StoreError>;
 
+    /// The worker begins to shut down. A death after this is not blamed on its jobs.
+    async fn announce_stop(&self, worker: WorkerId) -> Result<(), StoreError>;
+
     /// Ends a worker's registration. Jobs it still leases are handed back.
     async fn retire_worker(&self, worker: WorkerId) -> Result<(), StoreError>;
 
@@ -215,15 +219,11 @@ pub trait Store:
     /// Replaces the limits the worker reported before. False if the worker was declared dead.
     async fn report_limits(&self, worker: WorkerId, limits: &WorkerLimits) -> Result<bool, StoreError>;
 
-    /// Whether this store can set [`Beat::gone`]. If so, the sweeper can detect a death without waiting for the lease
-    /// to expire.
-    fn proves_deaths(&self) -> bool;
+    /// The heartbeats and locks of all workers. The sweeper compares successive looks.
+    async fn look(&self) -> Result<Look, StoreError>;
 
-    /// Heartbeat counters. The sweeper compares two successive reads.
-    async fn beats(&self) -> Result<Vec<Beat>, StoreError>;
-
-    /// Takes back all leases of a dead worker, unless its heartbeat moved past `beat`.
-    async fn reclaim(&self, beat: &Beat) -> Result<Option<Reclaimed>, StoreError>;
+    /// Takes back all leases of a dead worker, unless it has beaten since.
+    async fn reclaim(&self, death: &Death) -> Result<Option<Reclaimed>, StoreError>;
 
     // Operate --------------------------------------------------------------------------------------------------
 

@@ -35,14 +35,23 @@ pub struct QueueDue {
     pub queue: QueueId,
     /// The earliest `run_at`; due when not after [`Poll::now`].
     pub next_due: Option<Time>,
-    /// A suspect is waiting to run alone.
-    pub suspect: bool,
+    /// Jobs of [`Level::Ordinary`](crate::sweep::Level) are in `next_due`.
+    pub suspects: SuspectsDue,
     pub paused: bool,
     pub concurrency: u32,
     /// Bounds the leases of all workers together. Each lease that ends makes room.
     pub global_concurrency: Option<u32>,
     pub bounds: Option<Bounds>,
     pub boost_after: Option<Duration>,
+}
+
+/// Which levels of suspicion are due.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SuspectsDue {
+    /// Level 1. While one is due, nothing is leased ahead of a free slot.
+    pub first: bool,
+    pub second: bool,
+    pub trial: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -97,22 +106,10 @@ pub struct WorkerRow {
     pub resources: Vec<ResourceUse>,
 }
 
-/// A worker as the sweeper sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Beat {
-    pub worker: WorkerId,
-    /// Grows with each heartbeat.
-    pub beats: i64,
-    pub lease: Duration,
-    /// By the database clock.
-    pub expired: bool,
-    /// The worker's file lock is free, which proves its death without a clock (SQLite).
-    pub gone: bool,
-}
-
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reclaimed {
-    pub suspects: u64,
+    /// Jobs that returned to their queue.
+    pub returned: u64,
     /// Listed, because the worker that would have counted them is dead.
     pub dead_letters: Vec<DeadLetter>,
     pub cancelled: u64,

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use windlass_core::store::{Claim, TokenLease};
+use windlass_core::store::{Claim, SuspectsDue, TokenLease};
+use windlass_core::sweep::{Level, SECOND_PER_PROCESS, Suspicion};
 use windlass_core::{KindId, QueueId, StoreError, Token, Verdict, WorkerId};
 
 use super::dispatch::{Dispatcher, Event, answered};
@@ -34,6 +35,7 @@ pub(super) struct Claims {
     /// A claim failed without telling whether it leased anything.
     unknown: Option<UnknownLeases>,
     disowning: bool,
+    second_under_way: bool,
 }
 
 /// Leases this worker does not know of. They may appear until the server has given up every statement of ours.
@@ -59,9 +61,29 @@ pub(super) struct PendingClaim {
     queue: QueueId,
     group: u64,
     limit: u32,
-    /// For a suspect: whether it will run alone in this process.
-    suspect: Option<bool>,
+    wants: Wants,
     permits: Vec<Permit>,
+}
+
+/// Which jobs a claim is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wants {
+    Ordinary,
+    Second,
+    /// One job; `alone` if nothing else runs in this process.
+    Trial {
+        alone: bool,
+    },
+}
+
+impl Wants {
+    fn level(self) -> Level {
+        match self {
+            Wants::Ordinary => Level::Ordinary,
+            Wants::Second => Level::Second,
+            Wants::Trial { .. } => Level::Trial,
+        }
+    }
 }
 
 /// Jobs that fit: a batch for each of `open` slots, and `ahead` more, less those that are leased already.
@@ -80,19 +102,20 @@ impl Dispatcher {
         for queue in 0..self.queues.len() {
             self.ask_for_tokens(queue, now);
         }
-        let suspect = self.suspect(now);
-        match self.quarantine.decide(now, suspect.is_some(), self.is_idle(), self.options.quarantine) {
+        let trial = self.waits_for_trial(now);
+        match self.quarantine.decide(now, trial.is_some(), self.is_idle(), self.options.quarantine) {
             Decision::Normal => {
                 for queue in 0..self.queues.len() {
                     for group in 0..self.queues[queue].groups.len() {
+                        self.claim_second(queue, group, now);
                         self.claim_more(queue, group, now);
                     }
                 }
             }
             Decision::Hold => {}
             Decision::ClaimSuspect { alone } => {
-                if let Some((queue, group)) = suspect {
-                    self.claim(queue, group, 1, Some(alone), now);
+                if let Some((queue, group)) = trial {
+                    self.claim(queue, group, 1, Wants::Trial { alone }, now);
                 }
             }
             Decision::Release(token) => self.release(token),
@@ -107,15 +130,34 @@ impl Dispatcher {
             && self.queues.iter().flat_map(|q| &q.groups).all(|group| group.buffer.is_empty())
     }
 
-    /// The queue and group in which a suspect waits that its limits allow to run.
-    fn suspect(&self, now: Instant) -> Option<(usize, usize)> {
+    /// The queue and group in which a job waits for its trial and its limits allow it to run.
+    fn waits_for_trial(&self, now: Instant) -> Option<(usize, usize)> {
         let allowed = |group: &Group| {
             group.tokens.as_ref().is_none_or(|tokens| tokens.held(now) > 0) && group.may_start(now)
         };
         self.queues.iter().enumerate().filter(|(_, work)| !work.paused).find_map(|(queue, work)| {
-            let group = work.groups.iter().position(|group| group.suspect && allowed(group))?;
+            let group = work.groups.iter().position(|group| group.suspects.trial && allowed(group))?;
             Some((queue, group))
         })
+    }
+
+    /// A few jobs of level 2 at a time: if one of them kills this process, it takes only a few others with it.
+    fn claim_second(&mut self, queue: usize, group: usize, now: Instant) {
+        let work = &self.queues[queue];
+        let of = &work.groups[group];
+        if !of.suspects.second || of.claiming || self.claims.second_under_way || work.paused {
+            return;
+        }
+        let open = u32::try_from(work.open_to(group, now)).unwrap_or(0);
+        let limit = SECOND_PER_PROCESS.saturating_sub(self.running_second()).min(open);
+        self.claim(queue, group, limit, Wants::Second, now);
+    }
+
+    fn running_second(&self) -> u32 {
+        let running = self.runs.values().flat_map(|run| &run.jobs);
+        let (low, high) = Level::Second.range();
+        let second = |lease: &&Lease| (low..=high).contains(&lease.job.suspicion.level());
+        running.filter(second).count() as u32
     }
 
     fn claim_more(&mut self, queue: usize, group: usize, now: Instant) {
@@ -124,7 +166,7 @@ impl Dispatcher {
         if !of.is_due(now) || of.claiming || work.paused || self.settles.waiting() > MAX_UNSETTLED {
             return;
         }
-        let ahead = if work.limited || of.pool.is_some() || work.is_shared(group, now) {
+        let ahead = if work.limited || of.pool.is_some() || of.suspects.first || work.is_shared(group, now) {
             0
         } else {
             of.pace.prefetch(self.options.prefetch, now)
@@ -134,7 +176,7 @@ impl Dispatcher {
         if wanted == 0 || (wanted < ahead / 2 && of.buffer.len() as u32 > ahead / 2) {
             return;
         }
-        self.claim(queue, group, wanted.min(MAX_CLAIM), None, now);
+        self.claim(queue, group, wanted.min(MAX_CLAIM), Wants::Ordinary, now);
     }
 
     /// Asks for the rate tokens of jobs that could start now or soon, and gives back those that were not spent in time.
@@ -145,8 +187,9 @@ impl Dispatcher {
             if of.tokens.is_none() {
                 continue;
             }
-            let waiting =
-                !work.paused && (of.due || of.suspect) && of.pool.as_ref().is_none_or(|pool| pool.free() > 0);
+            let waiting = !work.paused
+                && (of.due || of.suspects.second || of.suspects.trial)
+                && of.pool.as_ref().is_none_or(|pool| pool.free() > 0);
             let wanted = match waiting {
                 true => {
                     room(work.open_to(group, now), of.batch, of.pace.ahead(ASK_FOR, now), of.buffer.len())
@@ -209,8 +252,27 @@ impl Dispatcher {
         }
     }
 
+    /// Hands back suspects that got no slot: their worker may die before they start, and the death would count against
+    /// them.
+    pub(super) fn return_waiting_suspects(&mut self, now: Instant) {
+        for queue in 0..self.queues.len() {
+            for group in 0..self.queues[queue].groups.len() {
+                loop {
+                    let of = &mut self.queues[queue].groups[group];
+                    let Some(lease) = of.buffer.pop_front_if(|lease| lease.job.suspicion != Suspicion::NONE)
+                    else {
+                        break;
+                    };
+                    of.suspects.first = true;
+                    let back = hand_back(&lease.job);
+                    self.end_attempt(lease, Verdict::Return(back), now);
+                }
+            }
+        }
+    }
+
     /// Claims at most `limit` jobs, and no more than there are tokens and permits for: both are taken before the claim.
-    fn claim(&mut self, queue: usize, group: usize, mut limit: u32, suspect: Option<bool>, now: Instant) {
+    fn claim(&mut self, queue: usize, group: usize, mut limit: u32, wants: Wants, now: Instant) {
         let worker = self.worker_id();
         let work = &mut self.queues[queue];
         let open = u32::try_from(work.open_to(group, now)).unwrap_or(0);
@@ -234,18 +296,21 @@ impl Dispatcher {
         of.due_again = false;
         work.first = (group + 1) % groups;
         let of = &work.groups[group];
-        let claim =
-            Claim { worker, queue: work.id, kinds: of.kinds.clone(), limit, suspect: suspect.is_some() };
+        let claim = Claim { worker, queue: work.id, kinds: of.kinds.clone(), limit, level: wants.level() };
         let permits = permits.unwrap_or_default();
-        let pending = PendingClaim { worker, queue: work.id, group: of.no, limit, suspect, permits };
-        let share = if suspect.is_some() { None } else { work.late.share(limit, work.limited, now) };
+        let pending = PendingClaim { worker, queue: work.id, group: of.no, limit, wants, permits };
+        let share = match wants {
+            Wants::Ordinary => work.late.share(limit, work.limited, now),
+            Wants::Second | Wants::Trial { .. } => None,
+        };
         self.claims.under_way += 1;
+        self.claims.second_under_way |= wants == Wants::Second;
         let (store, times) = (self.client.store().clone(), self.claim_times.clone());
         self.spawn(async move {
             let claiming = answered("claim", late::claim(&*store, &claim, share));
             let (mut result, took) = timed(claiming).await;
             times.put(took);
-            if suspect == Some(false)
+            if wants == (Wants::Trial { alone: false })
                 && let Ok(claimed) = &result
                 && let Some(job) = claimed.jobs.first()
                 && let Err(error) = store.clear_alone(job.token).await
@@ -262,8 +327,9 @@ impl Dispatcher {
         result: Result<ClaimedJobs, StoreError>,
         now: Instant,
     ) {
-        let PendingClaim { worker, queue, group, limit, suspect, permits } = claim;
+        let PendingClaim { worker, queue, group, limit, wants, permits } = claim;
         self.claims.under_way = self.claims.under_way.saturating_sub(1);
+        self.claims.second_under_way &= wants != Wants::Second;
         let current = worker == self.worker_id();
         let Some(work) = self.queues.iter_mut().find(|q| q.id == queue) else { return };
         // `None` when limits changed meanwhile and the kinds are grouped in another way.
@@ -279,7 +345,7 @@ impl Dispatcher {
                 claimed.jobs
             }
             Err(error) => {
-                if suspect.is_some() {
+                if wants.level() == Level::Trial {
                     self.quarantine.claimed(None, now);
                 }
                 self.claims.lost_track(now);
@@ -289,11 +355,13 @@ impl Dispatcher {
         if let Some(tokens) = of.as_mut().and_then(|of| of.tokens.as_mut()) {
             tokens.give_back(limit.saturating_sub(jobs.len() as u32));
         }
-        if suspect.is_some() {
-            let alone = jobs.first().filter(|_| suspect == Some(true)).map(|job| job.token);
+        if wants.level() == Level::Trial {
+            let alone = jobs.first().filter(|_| wants == (Wants::Trial { alone: true })).map(|job| job.token);
             self.quarantine.claimed(alone, now);
+        }
+        if wants != Wants::Ordinary {
             if let Some(of) = of.filter(|_| jobs.is_empty()) {
-                of.suspect = false;
+                of.suspects = SuspectsDue { first: of.suspects.first, ..SuspectsDue::default() };
                 of.suspect_rest = Some(now + SUSPECT_REST);
             }
         } else if let Some(of) = of {
@@ -357,7 +425,10 @@ impl Dispatcher {
         let store = self.client.store().clone();
         tokio::spawn(async move {
             if let Err(error) = store.clear_alone(token).await {
-                tracing::warn!(error = error.chain(), "a suspect could not be released from quarantine");
+                tracing::warn!(
+                    error = error.chain(),
+                    "other jobs wait for a job on trial: its claim could not be updated"
+                );
             }
         });
     }

@@ -240,6 +240,7 @@ impl Dispatcher {
             for queue in 0..self.queues.len() {
                 self.start_runs(queue, now);
             }
+            self.return_waiting_suspects(now);
         }
         self.flush_settles(now);
         self.flush_reports(now);
@@ -276,7 +277,8 @@ impl Dispatcher {
         let calm = outage.is_none();
         let groups = || self.queues.iter().filter(|queue| !queue.paused).flat_map(|queue| &queue.groups);
         let resting = groups().filter(|of| of.due && !of.claiming).filter_map(|of| of.rests_until);
-        let tokens = groups().filter_map(|of| of.tokens.as_ref()?.wakes_at(of.due || of.suspect));
+        let tokens = groups()
+            .filter_map(|of| of.tokens.as_ref()?.wakes_at(of.due || of.suspects.second || of.suspects.trial));
         let tuning = self.queues.iter().any(|queue| queue.tuner.is_some()).then_some(self.tune_at);
         let waiting = resting.chain(tokens).chain(tuning).filter(|at| *at > self.last_round);
         let poll = self.polls.wakes_at().filter(|_| calm);
@@ -422,6 +424,12 @@ impl Dispatcher {
 
     pub(super) fn begin_stop(&mut self, now: Instant) {
         self.phase = Phase::Stopping { deadline: now + self.options.grace };
+        let (store, worker) = (self.client.store().clone(), self.worker_id());
+        tokio::spawn(async move {
+            if let Err(error) = store.announce_stop(worker).await {
+                tracing::debug!(error = error.chain(), "the stop was not announced");
+            }
+        });
         self.hand_back_buffers(now);
     }
 

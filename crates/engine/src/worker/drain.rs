@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::store::{Claim, Counted, Settled};
+use windlass_core::sweep::Level;
 use windlass_core::{Settlement, Verdict, WorkerId};
 
 use super::tally::{RunStats, Tally};
@@ -50,10 +51,9 @@ async fn drain_as(client: &Client, roster: &Roster, worker: WorkerId) -> Result<
     loop {
         let before = drain.drained.total();
         for served in &roster.queues {
-            for suspect in [true, false] {
-                let limit = if suspect { 1 } else { BATCH };
-                let claim =
-                    Claim { worker, queue: served.queue, kinds: served.kinds.clone(), limit, suspect };
+            for level in [Level::Trial, Level::Second, Level::Ordinary] {
+                let limit = if level == Level::Ordinary { BATCH } else { 1 };
+                let claim = Claim { worker, queue: served.queue, kinds: served.kinds.clone(), limit, level };
                 drain.claim(&claim).await?;
             }
         }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use windlass_core::scale::Tuner;
-use windlass_core::store::{KindLimits, Permits, QueueDue, QueueKinds};
+use windlass_core::store::{KindLimits, Permits, QueueDue, QueueKinds, SuspectsDue};
+use windlass_core::sweep::Suspicion;
 use windlass_core::{KindId, LeasedJob, QueueId, Time};
 
 use super::Roster;
@@ -133,8 +134,9 @@ pub(super) struct Group {
     pub(super) rests_until: Option<Instant>,
     /// When the next delayed job is due.
     pub(super) next_due: Option<Time>,
-    /// A job waits that was running when its worker died.
-    pub(super) suspect: bool,
+    /// Jobs wait that lost their workers.
+    pub(super) suspects: SuspectsDue,
+    /// Higher levels are not claimed before this: another worker was faster.
     pub(super) suspect_rest: Option<Instant>,
     pub(super) pace: Pace,
 }
@@ -156,7 +158,7 @@ impl Group {
             claiming: false,
             rests_until: None,
             next_due: None,
-            suspect: false,
+            suspects: SuspectsDue::default(),
             suspect_rest: None,
             pace: Pace::new(now),
         }
@@ -192,9 +194,10 @@ impl Group {
         if found.next_due.is_some_and(|due| due <= at) {
             self.wake();
         }
+        self.suspects.first = found.suspects.first;
         if self.suspect_rest.is_none_or(|until| now >= until) {
             self.suspect_rest = None;
-            self.suspect = found.suspect;
+            self.suspects = found.suspects;
         }
     }
 
@@ -205,7 +208,11 @@ impl Group {
             (Some(pool), _) => Some(pool.take_anyway()),
             (None, permit) => permit,
         };
-        self.buffer.push_back(lease);
+        match lease.job.suspicion == Suspicion::NONE {
+            true => self.buffer.push_back(lease),
+            // It starts before the jobs that were leased ahead.
+            false => self.buffer.push_front(lease),
+        }
     }
 
     fn set_limits(&mut self, limits: Option<&KindLimits>, pools: &Pools, now: Instant) {

@@ -58,7 +58,7 @@ pub struct WorkerOptions {
     pub grace: Duration,
     /// Most jobs leased ahead per queue while jobs are short.
     pub prefetch: u32,
-    /// How long a suspect runs alone in the process.
+    /// How long a job on trial has the process to itself.
     pub quarantine: Duration,
     /// Shown to people: `host:pid`.
     pub label: String,
@@ -74,7 +74,7 @@ impl Default for WorkerOptions {
             poll: Duration::from_secs(1),
             grace: Duration::from_secs(30),
             prefetch: 2_000,
-            quarantine: Duration::from_secs(30),
+            quarantine: windlass_core::sweep::TRIAL_ALONE,
             label: format!("pid {}", std::process::id()),
             concurrency: None,
         }

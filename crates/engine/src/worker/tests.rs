@@ -13,6 +13,7 @@ use tempfile::TempDir;
 use tokio::sync::{Semaphore, watch};
 use windlass_core::schedule::{RuleSpec, ScheduleSpec};
 use windlass_core::store::{Action, JobFilter, Wake};
+use windlass_core::sweep::Death;
 use windlass_core::{JobId, JobState, KindSpec, QueueId, QueueSpec, Store, StoreError, Time};
 use windlass_store_sqlite::SqliteStore;
 
@@ -524,8 +525,8 @@ async fn a_lost_lease_counts_for_nothing() {
     let (mut bench, ids) = Bench::with(1, 1, "Done").await;
     one_ended(&mut bench).await;
     let store = bench.client.store().clone();
-    let beat = store.beats().await.unwrap()[0];
-    assert_eq!(store.reclaim(&beat).await.unwrap().unwrap().suspects, 1);
+    let beat = store.look().await.unwrap().beats[0];
+    assert_eq!(store.reclaim(&Death { beat, explained: false }).await.unwrap().unwrap().returned, 1);
     assert_eq!(only(&bench.round().await, "settle"), ["settle 1"]);
     assert!(only(&bench.asked, "look up").is_empty(), "nothing is in doubt");
     assert_eq!(store.job(ids[0]).await.unwrap().unwrap().job.state, JobState::Pending);

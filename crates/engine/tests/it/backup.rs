@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use windlass_core::store::{BackupNote, Claim, JobFilter, Page, WorkerInfo};
+use windlass_core::sweep::Death;
 use windlass_core::{JobId, JobState, KindSpec, Store, StoreError, Time, WorkerId};
 use windlass_engine::backup::{self, BackupError, BackupFolder};
 use windlass_engine::{
@@ -355,8 +356,8 @@ on_both! {
         client.enqueue_many(vec![JobRequest::new(OTHER_KIND, b"{}".to_vec()); 2]).await.unwrap();
         client.enqueue_many(vec![job(); 3]).await.unwrap();
         let lost = lease(store, &client, OTHER_KIND, 2, NEVER).await;
-        let beat = store.beats().await.unwrap().into_iter().find(|beat| beat.worker == lost).unwrap();
-        assert_eq!(store.reclaim(&beat).await.unwrap().unwrap().suspects, 2);
+        let beat = store.look().await.unwrap().beats.into_iter().find(|beat| beat.worker == lost).unwrap();
+        assert_eq!(store.reclaim(&Death { beat, explained: false }).await.unwrap().unwrap().returned, 2);
         lease(store, &client, KIND, 3, NEVER).await;
         let keyed = JobRequest { concurrency_key: Some("key".to_owned()), ..job() };
         client.enqueue_many(vec![keyed; 4]).await.unwrap();
@@ -436,7 +437,13 @@ async fn lease(store: &dyn Store, client: &Client, kind: &str, jobs: u32, lease:
     let kind = client.catalog().kind_named(kind).unwrap().clone();
     let info = WorkerInfo { label: "dead".to_owned(), queues: vec![kind.queue], lease };
     let worker = store.register_worker(&info).await.unwrap();
-    let claim = Claim { worker, queue: kind.queue, kinds: vec![kind.id], limit: jobs, suspect: false };
+    let claim = Claim {
+        worker,
+        queue: kind.queue,
+        kinds: vec![kind.id],
+        limit: jobs,
+        level: windlass_core::sweep::Level::Ordinary,
+    };
     assert_eq!(store.claim(&claim).await.unwrap().len(), jobs as usize);
     worker
 }

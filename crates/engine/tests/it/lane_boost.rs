@@ -42,7 +42,7 @@ on_both! {
         let info = WorkerInfo { label: "here".to_owned(), queues: vec![queue], lease: Duration::from_secs(60) };
         let worker = place.store.register_worker(&info).await.unwrap();
         let kinds = vec![client.catalog().kind_named("STEP").unwrap().id];
-        let claim = Claim { worker, queue, kinds, limit: 5_000, suspect: false };
+        let claim = Claim { worker, queue, kinds, limit: 5_000, level: windlass_core::sweep::Level::Ordinary };
         let mut leased: Vec<JobId> = Vec::new();
         while leased.len() < LANES {
             let some = place.store.claim(&claim).await.unwrap();

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
-use windlass_core::store::{Beat, Claim, JobFilter, LATENCY_BUCKETS, Page, Rollup, StoreTx, WorkerInfo};
-use windlass_core::sweep::MAX_LONE_CRASHES;
+use windlass_core::store::{Claim, JobFilter, LATENCY_BUCKETS, Page, Rollup, StoreTx, WorkerInfo};
+use windlass_core::sweep::{Beat, DEADLY_LEVEL, Level};
 use windlass_core::{Backoff, JobState, KindSpec, Store, Time};
 use windlass_engine::worker::Drained;
 use windlass_engine::{
@@ -159,15 +159,21 @@ on_both! {
         client.enqueue(JobRequest::new("DO", b"\"Complete\"".to_vec())).await.unwrap();
         let lease = Duration::from_secs(60);
         let mut sweeper = Sweeper::new(place.store.clone(), lease);
-        // The first crash is beside other jobs and only makes it a suspect.
-        for crash in 0..=MAX_LONE_CRASHES {
+        for death in 0..DEADLY_LEVEL {
+            let at = i64::from(death) * 1_400_000_000;
+            place.store.set_clock_offset(at);
+            let level = match death {
+                0 | 1 => Level::Ordinary,
+                2 => Level::Second,
+                _ => Level::Trial,
+            };
             let info = WorkerInfo { label: "gone:1".to_owned(), queues: vec![queue], lease };
             let worker = place.store.register_worker(&info).await.unwrap();
-            let claim = Claim { worker, queue, kinds: vec![kind], limit: 1, suspect: crash > 0 };
-            assert_eq!(place.store.claim(&claim).await.unwrap().len(), 1, "crash {crash}");
+            let claim = Claim { worker, queue, kinds: vec![kind], limit: 1, level };
+            assert_eq!(place.store.claim(&claim).await.unwrap().len(), 1, "death {death}");
             sweeper.tick(Instant::now()).await.unwrap();
-            place.store.set_clock_offset(i64::from(crash + 1) * 120_000_000);
-            let beats: Vec<Beat> = place.store.beats().await.unwrap();
+            place.store.set_clock_offset(at + 700_000_000);
+            let beats: Vec<Beat> = place.store.look().await.unwrap().beats;
             assert!(beats.iter().all(|beat| beat.expired));
             sweeper.tick(Instant::now() + lease).await.unwrap();
         }

@@ -23,7 +23,13 @@ async fn leased(world: &World) -> LeasedJob {
     let info =
         WorkerInfo { label: "here".to_owned(), queues: vec![kind.queue], lease: Duration::from_secs(600) };
     let worker = store.register_worker(&info).await.unwrap();
-    let claim = Claim { worker, queue: kind.queue, kinds: vec![kind.id], limit: 1, suspect: false };
+    let claim = Claim {
+        worker,
+        queue: kind.queue,
+        kinds: vec![kind.id],
+        limit: 1,
+        level: windlass_core::sweep::Level::Ordinary,
+    };
     store.claim(&claim).await.unwrap().remove(0)
 }
 

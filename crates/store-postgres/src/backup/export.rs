@@ -37,7 +37,7 @@ macro_rules! leased {
     ($rest:literal) => {
         concat!(
             "with leased as (
-                 select i.id, c.token, c.worker, c.attempt, c.crashes, c.alone, c.claimed_at, i.run_at,
+                 select i.id, c.token, c.worker, c.attempt, c.suspicion, c.alone, c.claimed_at, i.run_at,
                         j.queue, j.kind, j.priority, j.unique_key, j.lane,
                         j.unique_key is not null
                         and (exists (select from windlass.ready r where r.unique_key = j.unique_key)
@@ -50,9 +50,9 @@ macro_rules! leased {
 }
 
 const READY: &str = leased!(
-    "select queue, priority, run_at, id, kind, attempt, suspect, unique_key, lane from windlass.ready
+    "select queue, priority, run_at, id, kind, attempt, suspicion, unique_key, lane from windlass.ready
      union all
-     select queue, priority, run_at, id, kind, attempt - 1, case when alone or crashes > 0 then crashes end, unique_key,
+     select queue, priority, run_at, id, kind, attempt - 1, suspicion, unique_key,
             lane
      from leased where not duplicate"
 );

@@ -94,7 +94,7 @@ create table windlass.jobs_default partition of windlass.jobs default;
 
 -- Waiting jobs in claim order.
 -- attempt: attempts used so far.
--- suspect: null, or the lone crashes of a job that has to run alone next.
+-- suspicion: how often the job lost its worker (core::sweep).
 -- slot: the slot of its lane that the job holds.
 -- queue: negated for blocked jobs of a lane, 0 for jobs that wait for their workflow. Claims see neither.
 create table windlass.ready (
@@ -104,7 +104,7 @@ create table windlass.ready (
     id         bigint not null,
     kind       integer not null,
     attempt    smallint not null default 0 check (attempt >= 0),
-    suspect    smallint check (suspect >= 0),
+    suspicion  smallint not null default 0 check (suspicion >= 0),
     unique_key text,
     lane       bigint,
     slot       smallint,
@@ -114,7 +114,7 @@ create table windlass.ready (
 
 create unique index ready_id on windlass.ready (id);
 create unique index ready_unique on windlass.ready (unique_key) where unique_key is not null;
-create index ready_suspect on windlass.ready (queue, priority, run_at, id) where suspect is not null;
+create index ready_suspects on windlass.ready (queue, suspicion, priority, run_at, id) where suspicion > 0;
 -- Written as -queue > 0 so that no other index of ready matches the condition.
 create index ready_blocked on windlass.ready (lane, priority, run_at, id) where -queue > 0;
 
@@ -135,7 +135,8 @@ create table windlass.lane_checks (
 
 create index lane_checks_at on windlass.lane_checks (kind, at);
 
--- One row per batch leased with the same attempt number. ids shrinks as jobs settle; the row is deleted with the last.
+-- One row per batch leased with the same attempt number and suspicion. ids shrinks as jobs settle; the row is deleted
+-- with the last.
 -- run_ats: the run_at of each job in ready, so that it can be put back there.
 -- slots: the slot that each job holds; null when no job of the batch has a lane.
 -- About 500 of each fit into the row: moving them to the TOAST table would cost more than the claim.
@@ -144,7 +145,7 @@ create table windlass.claims (
     worker     bigint not null,
     queue      integer not null,
     attempt    smallint not null check (attempt > 0),
-    crashes    smallint not null default 0,
+    suspicion  smallint not null default 0,
     alone      boolean not null,
     claimed_at timestamptz not null,
     ids        bigint[] not null check (cardinality(ids) > 0),
@@ -243,7 +244,8 @@ create table windlass.idempotency (
 
 -- Workers --------------------------------------------------------------------------------------------------------
 
--- limits: what the worker last reported about its own limits.
+-- limits: what the worker last reported about its own limits. stopping: it announced its shutdown.
+-- lock_key: the advisory lock that its process holds while it lives; null where it has none.
 create table windlass.workers (
     id           bigint primary key,
     label        text not null,
@@ -253,7 +255,9 @@ create table windlass.workers (
     heartbeat_at timestamptz not null,
     beats        bigint not null default 0,
     expires_at   timestamptz not null,
-    limits       text not null default '{}'
+    stopping     boolean not null default false,
+    limits       text not null default '{}',
+    lock_key     bigint
 ) with (fillfactor = 50);
 
 -- Statistics -----------------------------------------------------------------------------------------------------
@@ -531,7 +535,7 @@ select j.id, k.name as kind, q.name as queue,
        coalesce(r.priority, j.priority) as priority,
        coalesce(r.attempt, c.attempt, f.attempt) as attempt, j.max_attempts,
        r.run_at, j.created_at, coalesce(c.claimed_at, f.started_at) as started_at, f.finished_at,
-       coalesce(c.worker, f.worker) as worker, f.error, r.suspect,
+       coalesce(c.worker, f.worker) as worker, f.error, r.suspicion,
        j.unique_key, j.concurrency_key, j.tags, j.entity_type, j.entity_id, j.parent_id
 from windlass.jobs j
 join windlass.kinds k on k.id = j.kind

@@ -89,7 +89,7 @@ table claims with (toast_tuple_target=8160, autovacuum_vacuum_scale_factor=0, au
     worker bigint not null
     queue integer not null
     attempt smallint not null
-    crashes smallint not null default 0
+    suspicion smallint not null default 0
     alone boolean not null
     claimed_at timestamp with time zone not null
     ids bigint[] not null storage e
@@ -304,7 +304,7 @@ table ready with (autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_thresho
     id bigint not null
     kind integer not null
     attempt smallint not null default 0
-    suspect smallint
+    suspicion smallint not null default 0
     unique_key text
     lane bigint
     slot smallint
@@ -312,7 +312,7 @@ table ready with (autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_thresho
     ready_blocked_has_lane: CHECK (((queue >= 0) OR (lane IS NOT NULL)))
     ready_pkey: PRIMARY KEY (queue, priority, run_at, id)
     ready_priority_check: CHECK (((priority >= 0) AND (priority <= 10)))
-    ready_suspect_check: CHECK ((suspect >= 0))
+    ready_suspicion_check: CHECK ((suspicion >= 0))
 table reservations
     id bigint not null identity
     budget integer not null
@@ -413,7 +413,9 @@ table workers with (fillfactor=50)
     heartbeat_at timestamp with time zone not null
     beats bigint not null default 0
     expires_at timestamp with time zone not null
+    stopping boolean not null default false
     limits text not null default '{}'::text
+    lock_key bigint
     workers_pkey: PRIMARY KEY (id)
 table workflow_jobs
     workflow bigint not null
@@ -485,7 +487,7 @@ CREATE UNIQUE INDEX rates_pkey ON windlass.rates USING btree (kind)
 CREATE INDEX ready_blocked ON windlass.ready USING btree (lane, priority, run_at, id) WHERE ((- queue) > 0)
 CREATE UNIQUE INDEX ready_id ON windlass.ready USING btree (id)
 CREATE UNIQUE INDEX ready_pkey ON windlass.ready USING btree (queue, priority, run_at, id)
-CREATE INDEX ready_suspect ON windlass.ready USING btree (queue, priority, run_at, id) WHERE (suspect IS NOT NULL)
+CREATE INDEX ready_suspects ON windlass.ready USING btree (queue, suspicion, priority, run_at, id) WHERE (suspicion > 0)
 CREATE UNIQUE INDEX ready_unique ON windlass.ready USING btree (unique_key) WHERE (unique_key IS NOT NULL)
 CREATE UNIQUE INDEX reservations_pkey ON windlass.reservations USING btree (id)
 CREATE UNIQUE INDEX resources_pkey ON windlass.resources USING btree (name)
@@ -799,7 +801,7 @@ view job_view
     f.finished_at,
     COALESCE(c.worker, f.worker) AS worker,
     f.error,
-    r.suspect,
+    r.suspicion,
     j.unique_key,
     j.concurrency_key,
     j.tags,

@@ -1,4 +1,5 @@
--- Leases due jobs of a queue: takes their rows out of `ready` and writes one claims row per attempt number.
+-- Leases due jobs of a queue: takes their rows out of `ready` and writes one claims row per
+-- attempt number and suspicion.
 --
 -- $1 clock offset in microseconds   $2 worker   $3 queue   $4 most jobs   $5 kinds
 -- $6 per priority, the run_at at which the scan starts (a hint)
@@ -33,31 +34,34 @@ due as materialized (
     cross join lateral (
         select r.ctid from windlass.ready r
         where r.queue = $3 and r.priority = (p.n - 1)::smallint and r.run_at >= p.low and r.run_at <= gate.now
-          and r.suspect is null and r.kind = any ($5::int[])
+          and r.suspicion <= 1 and r.kind = any ($5::int[])
         order by r.run_at, r.id limit $4 for update skip locked) r
     where not gate.checks and (not gate.limited or exists (select from counted))
     limit $4),
 taken as (
     delete from windlass.ready r where r.ctid = any (array(select ctid from due))
-    returning r.id, r.kind, r.priority, r.run_at, r.attempt, r.lane, r.slot),
+    returning r.id, r.kind, r.priority, r.run_at, r.attempt, r.suspicion, r.lane, r.slot),
 leases as (
-    insert into windlass.claims (token, worker, queue, attempt, crashes, alone, claimed_at, ids, run_ats, slots)
-    select nextval('windlass.token_seq'), $2, $3, t.attempt + 1, 0, false, gate.now, t.ids, t.run_ats, t.slots
-    from gate, (select attempt, array_agg(id) as ids, array_agg(run_at) as run_ats,
+    insert into windlass.claims (token, worker, queue, attempt, suspicion, alone, claimed_at, ids, run_ats, slots)
+    select nextval('windlass.token_seq'), $2, $3, t.attempt + 1, t.suspicion, false, gate.now, t.ids, t.run_ats, t.slots
+    from gate, (select attempt, suspicion, array_agg(id) as ids, array_agg(run_at) as run_ats,
                        case when bool_or(slot is not null) then array_agg(slot) end as slots
-                from taken group by attempt) t
-    returning token, attempt)
+                from taken group by attempt, suspicion) t
+    returning token, attempt, suspicion)
 select gate.now, gate.checks, gate.limited and not exists (select from counted) as blocked,
-       t.ids, t.kinds, t.priorities, t.run_ats, t.attempts, t.lanes, l.tokens, l.leased_attempts,
+       t.ids, t.kinds, t.priorities, t.run_ats, t.attempts, t.suspicions, t.lanes,
+       l.tokens, l.leased_attempts, l.leased_suspicions,
        null::bigint as id, null::bytea as payload, null::smallint as max_attempts, null::bigint as timeout_us,
        null::timestamptz as created_at, null::bigint as parent_id, null::boolean as holds_key
 from gate,
      (select array_agg(id) as ids, array_agg(kind) as kinds, array_agg(priority) as priorities,
-             array_agg(run_at) as run_ats, array_agg(attempt) as attempts, array_agg(lane) as lanes
+             array_agg(run_at) as run_ats, array_agg(attempt) as attempts, array_agg(suspicion) as suspicions,
+             array_agg(lane) as lanes
       from taken) t,
-     (select array_agg(token) as tokens, array_agg(attempt) as leased_attempts from leases) l
+     (select array_agg(token) as tokens, array_agg(attempt) as leased_attempts,
+             array_agg(suspicion) as leased_suspicions from leases) l
 union all
-select null, null, null, null, null, null, null, null, null, null, null,
+select null, null, null, null, null, null, null, null, null, null, null, null, null,
        j.id, j.payload, j.max_attempts, j.timeout_us, j.created_at, j.parent_id,
        j.unique_until is not distinct from 'finished'
 from windlass.jobs j

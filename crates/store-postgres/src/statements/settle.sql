@@ -4,8 +4,8 @@
 -- $7 states; null: the job returns   $8 errors   $9 outcomes of those that return   $10 attempts used
 -- $11 delays in microseconds, or $12 places   $13 lanes   $14 kinds, null without a lane
 --
--- The fence is as in settle_done.sql. A job that was handed back did not run: it keeps its slot and, if it is a
--- suspect, stays one. Any other job of a lane that returns is blocked again and leaves a lane check. Slots are removed
+-- The fence is as in settle_done.sql. A job that was handed back did not run: it keeps its slot and its
+-- suspicion. Any other job of a lane that returns is blocked again and leaves a lane check. Slots are removed
 -- after all waits for unique keys (`returned` is read first). The caller fills the lanes in the same transaction.
 with clock as materialized (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now),
 given as materialized (
@@ -15,12 +15,12 @@ given as materialized (
         with ordinality g (id, token, attempt, started_at, result, state, error, outcome, used, delay, place, lane,
                            kind, ord)),
 claimed as materialized (
-    select c.token, c.worker, c.ids, c.slots, case when c.alone or c.crashes > 0 then c.crashes end as crashes
+    select c.token, c.worker, c.ids, c.slots, c.suspicion
     from windlass.claims c
     where c.token = any (array(select distinct token from given)) order by c.token for update),
 held as materialized (
-    select g.*, c.worker, c.crashes, c.slot
-    from (select token, worker, crashes, unnest(ids) as id, unnest(slots) as slot from claimed) c
+    select g.*, c.worker, c.suspicion, c.slot
+    from (select token, worker, suspicion, unnest(ids) as id, unnest(slots) as slot from claimed) c
     join given g on g.token = c.token and g.id = c.id),
 settled as materialized (select token, array_agg(id) as ids from held group by token),
 gone as (
@@ -38,15 +38,15 @@ cancelled as (
     delete from windlass.cancels where job_id in (select id from held) returning job_id),
 back as materialized (
     select h.id, j.priority, j.kind, j.unique_key, j.lane, h.used,
-           case when h.outcome = 'handed_back' then h.crashes end as suspect,
+           case when h.outcome = 'handed_back' then h.suspicion else 0 end as suspicion,
            case when h.outcome = 'handed_back' then h.slot end as slot,
            case when j.lane is null or h.outcome = 'handed_back' then 1 else -1 end * j.queue as queue,
            coalesce(h.place, clock.now + h.delay * interval '1 microsecond') as run_at
     from clock, held h join windlass.jobs j on j.id = h.id
     where h.state is null and not exists (select from cancelled c where c.job_id = h.id)),
 returned as (
-    insert into windlass.ready (queue, priority, run_at, id, kind, attempt, suspect, unique_key, lane, slot)
-    select queue, priority, run_at, id, kind, used, suspect, unique_key, lane, slot from back
+    insert into windlass.ready (queue, priority, run_at, id, kind, attempt, suspicion, unique_key, lane, slot)
+    select queue, priority, run_at, id, kind, used, suspicion, unique_key, lane, slot from back
     order by unique_key, id
     on conflict (unique_key) where unique_key is not null do nothing
     returning id),

@@ -73,7 +73,7 @@ fn statements_are_the_golden_ones() {
         schedule::every_field_is_stored_and_read,
         schedule_tick::a_tick_advances_the_schedule_and_enqueues,
         settle::retry_waits_and_keeps_its_attempt,
-        suspect::a_suspect_is_claimed_alone,
+        suspect::a_trial_is_one_job,
         transaction::commit_shows_the_jobs,
         unique::replace_supersedes_the_waiting_job,
         unique_finished::a_replay_takes_its_key_again,

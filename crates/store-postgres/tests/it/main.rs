@@ -10,6 +10,7 @@ mod entities;
 mod golden;
 mod keys;
 mod lanes;
+mod lock_session;
 mod migrations;
 mod operate;
 mod partitions;

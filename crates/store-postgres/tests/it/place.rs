@@ -115,7 +115,13 @@ impl Place {
     }
 
     pub(crate) fn claim(&self, worker: WorkerId, limit: u32) -> Claim {
-        Claim { worker, queue: self.queue, kinds: vec![self.kind], limit, suspect: false }
+        Claim {
+            worker,
+            queue: self.queue,
+            kinds: vec![self.kind],
+            limit,
+            level: windlass_core::sweep::Level::Ordinary,
+        }
     }
 
     pub(crate) fn served(&self) -> Vec<QueueKinds> {

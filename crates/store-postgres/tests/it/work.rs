@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use windlass_core::outcome::{Return, ReturnAt, ReturnWhy};
-use windlass_core::store::{Claim, Settled};
+use windlass_core::store::Settled;
+use windlass_core::sweep::Death;
 use windlass_core::{JobState, NewJob, RunAt, Store, StoreError, Time, Token, TxRef, Verdict};
 
 use crate::place::{Place, done, ended, settlement};
@@ -177,31 +178,32 @@ async fn a_returned_job_keeps_its_place_and_its_history() {
 }
 
 #[tokio::test]
-async fn a_dead_workers_jobs_become_suspects_and_are_run_alone() {
+async fn a_dead_workers_jobs_run_again_at_once() {
     let place = Place::new().await;
     place.put(3).await;
     let worker = place.worker().await;
     let leased = place.lease(worker, 3).await;
     place.store.settle(&[settlement(&leased[0], done())]).await.unwrap();
-    let beat = place.store.beats().await.unwrap()[0];
+    let beat = place.store.look().await.unwrap().beats[0];
     assert!(!beat.expired);
     assert!(place.store.heartbeat(worker).await.unwrap());
-    assert_eq!(place.store.reclaim(&beat).await.unwrap(), None, "the worker sent a heartbeat");
+    assert_eq!(
+        place.store.reclaim(&Death { beat, explained: false }).await.unwrap(),
+        None,
+        "the worker sent a heartbeat"
+    );
     place.store.set_clock_offset(3_600_000_000);
-    let beat = place.store.beats().await.unwrap()[0];
+    let beat = place.store.look().await.unwrap().beats[0];
     assert!(beat.expired);
-    assert_eq!(place.store.reclaim(&beat).await.unwrap().unwrap().suspects, 2);
+    assert_eq!(place.store.reclaim(&Death { beat, explained: false }).await.unwrap().unwrap().returned, 2);
     assert!(!place.store.heartbeat(worker).await.unwrap());
     assert!(place.lease(worker, 5).await.is_empty(), "a dead worker leases nothing");
     assert_eq!(place.store.settle(&[settlement(&leased[1], done())]).await.unwrap(), [Settled::Stale]);
 
     let worker = place.worker().await;
-    assert!(place.lease(worker, 5).await.is_empty(), "an ordinary claim takes no suspects");
-    let poll = place.store.poll(worker, &place.served()).await.unwrap();
-    assert!(poll.queues[0].suspect && poll.queues[0].next_due.is_none());
-    let alone = place.store.claim(&Claim { suspect: true, ..place.claim(worker, 5) }).await.unwrap();
-    assert_eq!((alone.len(), alone[0].attempt), (1, 1));
-    assert!(place.store.clear_alone(alone[0].token).await.unwrap());
+    let again = place.lease(worker, 5).await;
+    assert_eq!(again.iter().map(|job| (job.attempt, job.suspicion.level())).collect::<Vec<_>>(), [(1, 1); 2]);
+    assert!(place.store.clear_alone(again[0].token).await.unwrap());
     assert!(!place.store.clear_alone(Token(i64::MAX)).await.unwrap());
     place.end().await;
 }

@@ -23,7 +23,7 @@ macro_rules! leased {
     ($rest:literal) => {
         concat!(
             "with leased as (
-                 select c.first_id + e.value as id, c.token, c.worker, c.queue, c.attempt, c.crashes, c.alone,
+                 select c.first_id + e.value as id, c.token, c.worker, c.queue, c.attempt, c.suspicion, c.alone,
                         c.claimed_at, c.place + coalesce(json_extract(c.places, '$[' || e.key || ']'), 0) as run_at,
                         j.kind, j.priority, j.unique_key, j.lane,
                         j.unique_key is not null
@@ -36,9 +36,9 @@ macro_rules! leased {
 }
 
 const READY: &str = leased!(
-    "select queue, priority, run_at, id, kind, attempt, suspect, unique_key, lane from windlass_ready
+    "select queue, priority, run_at, id, kind, attempt, suspicion, unique_key, lane from windlass_ready
      union all
-     select queue, priority, run_at, id, kind, attempt - 1, case when alone or crashes > 0 then crashes end, unique_key,
+     select queue, priority, run_at, id, kind, attempt - 1, suspicion, unique_key,
             lane
      from leased where not duplicate"
 );

@@ -89,7 +89,7 @@ create index windlass_jobs_entity on windlass_jobs (entity_type, entity_id, id) 
 
 -- Waiting jobs in claim order.
 -- attempt: attempts used so far.
--- suspect: null, or the lone crashes of a job that has to run alone next.
+-- suspicion: how often the job lost its worker (core::sweep).
 -- queue: negated for blocked jobs of a lane, 0 for jobs that wait for their workflow. Claims see neither.
 create table windlass_ready (
     queue      integer not null,
@@ -98,7 +98,7 @@ create table windlass_ready (
     id         integer not null,
     kind       integer not null,
     attempt    integer not null default 0 check (attempt >= 0),
-    suspect    integer check (suspect >= 0),
+    suspicion  integer not null default 0 check (suspicion >= 0),
     unique_key text,
     lane       integer check (queue >= 0 or lane is not null),
     primary key (queue, priority, run_at, id)
@@ -106,7 +106,7 @@ create table windlass_ready (
 
 create unique index windlass_ready_id on windlass_ready (id);
 create unique index windlass_ready_unique on windlass_ready (unique_key) where unique_key is not null;
-create index windlass_ready_suspect on windlass_ready (queue, priority, run_at, id) where suspect is not null;
+create index windlass_ready_suspects on windlass_ready (queue, suspicion, priority, run_at, id) where suspicion > 0;
 create index windlass_ready_blocked on windlass_ready (lane, priority, run_at, id) where queue < 0;
 
 -- Slots in use, numbered from 1.
@@ -127,7 +127,7 @@ create table windlass_lane_checks (
     primary key (kind, at, lane)
 ) strict, without rowid;
 
--- One row per batch leased with the same attempt number. ids shrinks as jobs settle; the row is deleted with the last.
+-- One row per batch leased with the same attempt number and suspicion. ids shrinks as jobs settle; the row is deleted with the last.
 -- ids: offsets from first_id, so that 500 adjacent ids fit one page. windlass_leases unpacks them.
 -- place, places: the run_at of each job, packed like the ids. places is null when all are equal.
 -- limited: leased while the queue had a global concurrency, so its end makes room.
@@ -137,7 +137,7 @@ create table windlass_claims (
     worker     integer not null,
     queue      integer not null,
     attempt    integer not null check (attempt > 0),
-    crashes    integer not null default 0,
+    suspicion  integer not null default 0,
     alone      integer not null check (alone in (0, 1)),
     claimed_at integer not null,
     place      integer not null,
@@ -253,6 +253,7 @@ create table windlass_workers (
     heartbeat_at integer not null,
     beats        integer not null default 0,
     expires_at   integer not null,
+    stopping     integer not null default 0 check (stopping in (0, 1)),
     limits       text not null default '{}' check (json_valid(limits))
 ) strict;
 
@@ -520,7 +521,7 @@ create table windlass_pack_migrations (
 
 -- Claims, as one row per leased job.
 create view windlass_leases as
-select c.first_id + e.value as id, c.token, c.worker, c.queue, c.attempt, c.crashes, c.alone, c.claimed_at
+select c.first_id + e.value as id, c.token, c.worker, c.queue, c.attempt, c.suspicion, c.alone, c.claimed_at
 from windlass_claims c, json_each(c.ids) e;
 
 -- Every run of a job: those that did not finish it, the one that did, and the current one.
@@ -551,7 +552,7 @@ select j.id, k.name as kind, q.name as queue,
        strftime('%Y-%m-%dT%H:%M:%fZ', j.created_at / 1e6, 'unixepoch') as created_at,
        strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(c.claimed_at, f.started_at) / 1e6, 'unixepoch') as started_at,
        strftime('%Y-%m-%dT%H:%M:%fZ', f.finished_at / 1e6, 'unixepoch') as finished_at,
-       coalesce(c.worker, f.worker) as worker, f.error, r.suspect,
+       coalesce(c.worker, f.worker) as worker, f.error, r.suspicion,
        j.unique_key, j.concurrency_key, j.tags, j.entity_type, j.entity_id, j.parent_id
 from windlass_jobs j
 join windlass_kinds k on k.id = j.kind

@@ -119,7 +119,7 @@ CREATE TABLE windlass_claims (
     worker     integer not null,
     queue      integer not null,
     attempt    integer not null check (attempt > 0),
-    crashes    integer not null default 0,
+    suspicion  integer not null default 0,
     alone      integer not null check (alone in (0, 1)),
     claimed_at integer not null,
     place      integer not null,
@@ -267,7 +267,7 @@ select j.id, k.name as kind, q.name as queue,
        strftime('%Y-%m-%dT%H:%M:%fZ', j.created_at / 1e6, 'unixepoch') as created_at,
        strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(c.claimed_at, f.started_at) / 1e6, 'unixepoch') as started_at,
        strftime('%Y-%m-%dT%H:%M:%fZ', f.finished_at / 1e6, 'unixepoch') as finished_at,
-       coalesce(c.worker, f.worker) as worker, f.error, r.suspect,
+       coalesce(c.worker, f.worker) as worker, f.error, r.suspicion,
        j.unique_key, j.concurrency_key, j.tags, j.entity_type, j.entity_id, j.parent_id
 from windlass_jobs j
 join windlass_kinds k on k.id = j.kind
@@ -330,7 +330,7 @@ CREATE TABLE windlass_lane_slots (
 ) strict, without rowid;
 
 CREATE VIEW windlass_leases as
-select c.first_id + e.value as id, c.token, c.worker, c.queue, c.attempt, c.crashes, c.alone, c.claimed_at
+select c.first_id + e.value as id, c.token, c.worker, c.queue, c.attempt, c.suspicion, c.alone, c.claimed_at
 from windlass_claims c, json_each(c.ids) e;
 
 CREATE TABLE windlass_logs (
@@ -420,7 +420,7 @@ CREATE TABLE windlass_ready (
     id         integer not null,
     kind       integer not null,
     attempt    integer not null default 0 check (attempt >= 0),
-    suspect    integer check (suspect >= 0),
+    suspicion  integer not null default 0 check (suspicion >= 0),
     unique_key text,
     lane       integer check (queue >= 0 or lane is not null),
     primary key (queue, priority, run_at, id)
@@ -430,7 +430,7 @@ CREATE INDEX windlass_ready_blocked on windlass_ready (lane, priority, run_at, i
 
 CREATE UNIQUE INDEX windlass_ready_id on windlass_ready (id);
 
-CREATE INDEX windlass_ready_suspect on windlass_ready (queue, priority, run_at, id) where suspect is not null;
+CREATE INDEX windlass_ready_suspects on windlass_ready (queue, suspicion, priority, run_at, id) where suspicion > 0;
 
 CREATE UNIQUE INDEX windlass_ready_unique on windlass_ready (unique_key) where unique_key is not null;
 
@@ -547,6 +547,7 @@ CREATE TABLE windlass_workers (
     heartbeat_at integer not null,
     beats        integer not null default 0,
     expires_at   integer not null,
+    stopping     integer not null default 0 check (stopping in (0, 1)),
     limits       text not null default '{}' check (json_valid(limits))
 ) strict;
 

@@ -99,7 +99,7 @@ pub(super) fn insert(
 
 /// Into no queue.
 pub(super) fn wait(scope: &Scope<'_>, id: JobId, kind: i32, priority: u8) -> Answer<()> {
-    let row = (NO_QUEUE.0, priority, NEVER, id.0, kind, 0, None::<i64>, None::<String>, None::<i64>);
+    let row = (NO_QUEUE.0, priority, NEVER, id.0, kind, 0, 0, None::<String>, None::<i64>);
     scope.connection.prepare_cached(INSERT_READY)?.execute(row)?;
     Ok(())
 }

@@ -5,7 +5,8 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use windlass_core::Store;
-use windlass_core::store::{Beat, JobFilter};
+use windlass_core::store::JobFilter;
+use windlass_core::sweep::{Beat, Death, Presence};
 
 use crate::setup::{Setup, ask, job, open, worker};
 
@@ -73,13 +74,25 @@ async fn a_killed_process_is_gone_at_once() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     };
     let beat = |beats: Vec<Beat>| beats.into_iter().find(|beat| beat.worker == leased).unwrap();
-    assert!(!beat(setup.store.beats().await.unwrap()).gone, "it lives");
+    assert!(beat(setup.store.look().await.unwrap().beats).presence != Presence::Gone, "it lives");
     child.kill().unwrap();
     child.wait().unwrap();
-    let dead = beat(setup.store.beats().await.unwrap());
-    assert!(dead.gone && !dead.expired, "the death is seen without a clock");
-    assert!(setup.store.beats().await.unwrap().iter().all(|beat| beat.worker != own || !beat.gone));
-    assert_eq!(setup.store.reclaim(&dead).await.unwrap().unwrap().suspects, 3);
+    let dead = beat(setup.store.look().await.unwrap().beats);
+    assert!(dead.presence == Presence::Gone && !dead.expired, "the death is seen without a clock");
+    assert!(
+        setup
+            .store
+            .look()
+            .await
+            .unwrap()
+            .beats
+            .iter()
+            .all(|beat| beat.worker != own || beat.presence == Presence::Locked)
+    );
+    assert_eq!(
+        setup.store.reclaim(&Death { beat: dead, explained: false }).await.unwrap().unwrap().returned,
+        3
+    );
     let lock = setup.folder.path().join(format!("windlass.db-workers/{leased}.lock"));
     assert!(!lock.exists(), "its lock file went with it");
 }

@@ -77,5 +77,5 @@ pub(crate) async fn worker(store: &SqliteStore, queue: QueueId) -> WorkerId {
 }
 
 pub(crate) fn ask(worker: WorkerId, queue: QueueId, kind: KindId, limit: u32) -> Claim {
-    Claim { worker, queue, kinds: vec![kind], limit, suspect: false }
+    Claim { worker, queue, kinds: vec![kind], limit, level: windlass_core::sweep::Level::Ordinary }
 }

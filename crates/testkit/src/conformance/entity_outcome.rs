@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass_core::entity::{EntityWrite, IndexState};
 use windlass_core::store::{Action, Bulk, JobFilter, Page, Settled};
-use windlass_core::sweep::MAX_LONE_CRASHES;
+use windlass_core::sweep::DEADLY_LEVEL;
 use windlass_core::{EntityRef, JobId, JobState, NewJob, Outcome, Store, Strategy};
 
 use super::Harness;
@@ -112,18 +112,14 @@ pub async fn a_box_that_kills_its_worker_fails_its_entity(h: Harness) {
         entities.saved(EntityWrite { max_attempts: Some(9), ..entities.put("a", "x") }).await.job.unwrap();
     let worker = h.worker().await;
     h.claim_one(worker).await;
-    assert_eq!(h.lose(worker).await.suspects, 1);
-    for crash in 1..=MAX_LONE_CRASHES {
+    assert_eq!(h.lose(worker).await.returned, 1);
+    for death in 2..=DEADLY_LEVEL {
         pending(&entities, "a").await;
-        let worker = h.worker().await;
-        h.claim_suspect(worker).await.unwrap();
-        let lost = h.lose(worker).await;
-        assert_eq!(lost.dead_letters.len(), usize::from(crash == MAX_LONE_CRASHES), "crash {crash}");
+        let lost = h.suspect_dies().await;
+        assert_eq!(lost.dead_letters.len(), usize::from(death == DEADLY_LEVEL), "death {death}");
     }
-    let why = format!(
-        "its box is a dead letter: its worker process died {MAX_LONE_CRASHES} times while running it alone"
-    );
-    failed(&entities, "a", &why).await;
+    let why = "its box is a dead letter: its worker process died 6 times while it ran, the last 3 times with no other job";
+    failed(&entities, "a", why).await;
     h.act(&[job], Action::Retry).await;
     pending(&entities, "a").await;
 }

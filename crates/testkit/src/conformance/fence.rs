@@ -6,6 +6,7 @@ use windlass_core::store::{Action, Report, ReportBody, Settled};
 use windlass_core::{JobId, JobState, LeasedJob, Outcome, Token, WorkerId};
 
 use super::harness::LEASE;
+use super::harness::unexplained;
 use super::{Harness, settlement};
 
 /// Every way an attempt can end.
@@ -156,17 +157,18 @@ pub async fn rescue_races_completion(h: Harness) {
         let done = [settlement(&old, Outcome::Done { result: None })];
         let (settling, sweeping) = (h.store.clone(), second.clone());
         let settling = tokio::spawn(async move { settling.settle(&done).await.unwrap()[0] });
-        let sweeping = tokio::spawn(async move { sweeping.reclaim(&beat).await.unwrap().unwrap() });
+        let sweeping =
+            tokio::spawn(async move { sweeping.reclaim(&unexplained(beat)).await.unwrap().unwrap() });
         let (settled, swept) = (settling.await.unwrap(), sweeping.await.unwrap());
         match settled {
             Settled::Accepted => {
                 completed += 1;
-                assert_eq!(swept.suspects, 0, "round {round}: completed and rescued");
+                assert_eq!(swept.returned, 0, "round {round}: completed and rescued");
                 assert_eq!(h.state(id).await, JobState::Completed, "round {round}");
             }
             Settled::Stale => {
                 rescued += 1;
-                assert_eq!(swept.suspects, 1, "round {round}: neither completed nor rescued");
+                assert_eq!(swept.returned, 1, "round {round}: neither completed nor rescued");
                 assert_eq!(h.state(id).await, JobState::Pending, "round {round}");
                 let again = h.claim_suspect(h.worker().await).await.expect("the rescued job can run");
                 h.done(&again).await;

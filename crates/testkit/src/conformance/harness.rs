@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use windlass_core::outcome::{Settlement, decide};
 use windlass_core::store::{
-    Action, Beat, Bulk, Claim, JobDetail, JobFilter, Poll, QueueKinds, Reclaimed, Settled, WorkerInfo,
+    Action, Bulk, Claim, JobDetail, JobFilter, Poll, QueueKinds, Reclaimed, Settled, WorkerInfo,
 };
+use windlass_core::sweep::{Beat, Death, Level, Suspicion};
 use windlass_core::time::micros;
 use windlass_core::{
     Backoff, JobId, JobState, KindId, KindSpec, LeasedJob, NewJob, OnConflict, Outcome, QueueId, QueueSpec,
@@ -192,7 +193,13 @@ impl Harness {
 
     /// A claim of both kinds of [`QUEUE`].
     pub fn ask(&self, worker: WorkerId, limit: u32) -> Claim {
-        Claim { worker, queue: self.queue, kinds: vec![self.kind, self.second_kind], limit, suspect: false }
+        Claim {
+            worker,
+            queue: self.queue,
+            kinds: vec![self.kind, self.second_kind],
+            limit,
+            level: Level::Ordinary,
+        }
     }
 
     pub async fn claim(&self, worker: WorkerId, limit: u32) -> Vec<LeasedJob> {
@@ -205,11 +212,29 @@ impl Harness {
         got.remove(0)
     }
 
-    /// Leases a suspect, which a worker must run alone.
+    pub async fn claim_level(&self, worker: WorkerId, level: Level) -> Vec<LeasedJob> {
+        self.store.claim(&Claim { level, ..self.ask(worker, 10) }).await.unwrap()
+    }
+
+    /// Leases a job that lost its worker, whatever its level.
     pub async fn claim_suspect(&self, worker: WorkerId) -> Option<LeasedJob> {
-        let mut got = self.store.claim(&Claim { suspect: true, ..self.ask(worker, 10) }).await.unwrap();
-        assert!(got.len() <= 1, "a suspect is leased alone, got {}", got.len());
-        got.pop()
+        for level in [Level::Trial, Level::Second, Level::Ordinary] {
+            let one = Claim { level, ..self.ask(worker, 1) };
+            let Some(job) = self.store.claim(&one).await.unwrap().pop() else { continue };
+            if job.suspicion != Suspicion::NONE {
+                return Some(job);
+            }
+            assert_eq!(self.settle(&job, Outcome::HandBack).await, Settled::Accepted);
+        }
+        None
+    }
+
+    /// A worker runs the suspect, when it may run again, and dies.
+    pub async fn suspect_dies(&self) -> Reclaimed {
+        self.advance(Duration::from_secs(600));
+        let worker = self.worker().await;
+        self.claim_suspect(worker).await.expect("a suspect waits");
+        self.lose(worker).await
     }
 
     pub async fn settle(&self, job: &LeasedJob, outcome: Outcome) -> Settled {
@@ -223,7 +248,7 @@ impl Harness {
     }
 
     pub async fn beat(&self, worker: WorkerId) -> Beat {
-        let beats = self.store.beats().await.unwrap();
+        let beats = self.store.look().await.unwrap().beats;
         *beats.iter().find(|b| b.worker == worker).unwrap_or_else(|| panic!("no beat of worker {worker}"))
     }
 
@@ -232,8 +257,12 @@ impl Harness {
         self.advance(LEASE + Duration::from_secs(1));
         let beat = self.beat(worker).await;
         assert!(beat.expired, "a worker silent for longer than its lease is expired");
-        self.store.reclaim(&beat).await.unwrap().expect("the worker has not beaten since")
+        self.store.reclaim(&unexplained(beat)).await.unwrap().expect("the worker has not beaten since")
     }
+}
+
+pub(super) fn unexplained(beat: Beat) -> Death {
+    Death { beat, explained: false }
 }
 
 fn registry() -> (Vec<QueueSpec>, Vec<KindSpec>) {

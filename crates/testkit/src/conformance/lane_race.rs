@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use windlass_core::store::{Action, Change, Claim, Settled};
 use windlass_core::{JobId, JobState, LeasedJob, NewJob, OnConflict, Outcome, Store, Unique};
 
+use super::harness::unexplained;
 use super::lane::{MINUTE, check_lanes, ids, keyed, limit, put_keyed};
 use super::{Harness, settlement};
 
@@ -231,7 +232,8 @@ pub async fn a_sweep_races_settling(h: Harness) {
         let worker = h.worker().await;
         let running = h.claim_one(worker).await;
         let (batch, beat) = ([done(&running)], h.beat(worker).await);
-        let (settled, swept) = tokio::join!(h.store.settle(&batch), second.reclaim(&beat));
+        let death = unexplained(beat);
+        let (settled, swept) = tokio::join!(h.store.settle(&batch), second.reclaim(&death));
         let settled = settled.unwrap()[0];
         swept.unwrap();
         check_lanes(&h).await;

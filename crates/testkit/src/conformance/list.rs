@@ -370,7 +370,7 @@ macro_rules! conformance_cases {
                 next_due_is_the_earliest
                 a_running_job_is_not_due
                 other_kinds_are_not_due
-                a_suspect_is_reported
+                suspects_are_reported_by_level
                 live_settings_are_seen
                 each_set_of_kinds_has_its_own_answer
                 limits_in_force_are_reported
@@ -514,15 +514,17 @@ macro_rules! conformance_cases {
                 statements_in_a_callers_transaction
             }
             suspect {
-                normal_claims_skip_suspects
-                a_suspect_is_claimed_alone
-                a_suspect_claim_keeps_to_its_kinds
-                a_crash_among_other_jobs_costs_no_attempt
-                lone_crashes_end_as_dead_letter
-                lone_crashes_respect_max_attempts
-                a_settled_job_is_no_longer_suspect
-                a_suspect_handed_back_stays_suspect
+                the_first_death_costs_neither_time_nor_an_attempt
+                the_second_death_delays_and_keeps_it_from_ordinary_claims
+                a_trial_is_one_job
+                a_claim_of_suspects_keeps_to_its_kinds
+                three_deaths_alone_end_as_dead_letter
+                a_death_beside_other_jobs_proves_nothing_on_trial
+                an_explained_death_is_not_blamed_on_the_jobs
+                a_settle_clears_the_suspicion
+                a_suspect_handed_back_keeps_its_level
                 a_suspect_keeps_its_due_time
+                a_stop_is_announced
                 reclaim_refuses_a_worker_that_beats
                 reclaim_races_heartbeat
                 two_sweepers_reclaim_a_worker_once

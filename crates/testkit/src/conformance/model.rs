@@ -3,9 +3,11 @@
 
 use std::time::Duration;
 
-use windlass_core::store::{Action, Bulk, Change, Claim, JobFilter, StoreError};
+use windlass_core::store::{Action, Bulk, Change, JobFilter, StoreError};
+use windlass_core::sweep::{Level, Suspicion};
 use windlass_core::{JobId, JobState, NewJob, OnConflict, Outcome, RunAt, Time, Unique, WorkerId};
 
+use super::harness::unexplained;
 use super::lane::{check_lanes, limit};
 use super::reference_model::{JobPlace, Model, ModelJob};
 use super::{Harness, settlement};
@@ -27,7 +29,7 @@ struct Walk {
     model: Model,
     /// Claims many at once.
     busy: WorkerId,
-    /// Claims suspects, one at a time.
+    /// Claims the higher levels of suspicion.
     alone: WorkerId,
 }
 
@@ -86,9 +88,7 @@ impl Walk {
         let sketch = ModelJob {
             at: JobPlace::Waiting { run_at: now.plus(delay) },
             attempt: 0,
-            max_attempts: job.max_attempts,
-            crashes: 0,
-            suspect: false,
+            suspicion: Suspicion::NONE,
             cancel: false,
             priority: job.priority,
             key: key.clone(),
@@ -123,7 +123,7 @@ impl Walk {
             let now = self.h.now().await;
             let got = self.h.claim(self.busy, left).await;
             assert!(got.len() <= left as usize, "claim {left}");
-            self.model.took(&got, self.busy, false, now);
+            self.model.took(&got, self.busy, Level::Ordinary, now);
             in_vain = if got.is_empty() { in_vain + 1 } else { 0 };
             left -= got.len() as u32;
         }
@@ -138,11 +138,12 @@ impl Walk {
             return "already alone".to_owned();
         }
         let now = self.h.now().await;
-        let got = self.h.store.claim(&Claim { suspect: true, ..self.h.ask(self.alone, 3) }).await.unwrap();
-        assert!(got.len() <= 1, "claim alone");
-        assert!(!got.is_empty() || self.model.suspects(now) == 0, "a suspect was to be had");
-        self.model.took(&got, self.alone, true, now);
-        "claim alone".to_owned()
+        let level = if self.seed.below(2) == 0 { Level::Second } else { Level::Trial };
+        let got = self.h.claim_level(self.alone, level).await;
+        assert!(level == Level::Second || got.len() <= 1, "claim alone");
+        assert!(!got.is_empty() || self.model.suspects(level, now) == 0, "a suspect was to be had");
+        self.model.took(&got, self.alone, level, now);
+        format!("claim {level:?}")
     }
 
     async fn settle(&mut self) -> String {
@@ -150,15 +151,14 @@ impl Walk {
         running.extend(self.model.held_by(self.alone));
         let Some(id) = self.seed.pick(&running).copied() else { return "nothing runs".to_owned() };
         let job = self.model.jobs[&id].clone();
-        let JobPlace::Running { lease, alone, .. } = job.at else { unreachable!("it runs") };
+        let JobPlace::Running { lease, .. } = job.at else { unreachable!("it runs") };
         let delay = SPAN * self.seed.below(3) as u32;
         let outcome = match self.seed.below(8) {
             0..=2 => Outcome::Done { result: None },
             // The result of a failure after a cancel request is not specified.
             3 | 4 if !job.cancel => Outcome::Retry { after: Some(delay), error: "no".to_owned() },
             5 if !job.cancel => Outcome::Fail { error: "no".to_owned() },
-            // Whether a suspect that was handed back stays suspect is not specified here.
-            6 if !alone => Outcome::HandBack,
+            6 => Outcome::HandBack,
             _ => Outcome::snooze(delay),
         };
         let settlement = settlement(&lease, outcome.clone());
@@ -241,9 +241,10 @@ impl Walk {
         self.h.advance(SPAN);
         let beat = self.h.beat(worker).await;
         assert!(beat.expired);
-        let got = self.h.store.reclaim(&beat).await.unwrap().unwrap();
+        let now = self.h.now().await;
+        let got = self.h.store.reclaim(&unexplained(beat)).await.unwrap().unwrap();
         let at = got.dead_letters.first().map_or(Time(0), |dead| dead.ended_at);
-        assert_eq!(got, self.model.lost(worker, at), "lose a worker with {held} jobs");
+        assert_eq!(got, self.model.lost(worker, now, at), "lose a worker with {held} jobs");
         let fresh = self.h.worker().await;
         if worker == self.busy {
             self.busy = fresh

@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use windlass_core::scale::Bounds;
-use windlass_core::store::{KindLimits, KindUpdate, Live, Permits, QueueDue, QueueKinds, QueueUpdate, Wake};
+use windlass_core::store::{
+    KindLimits, KindUpdate, Live, Permits, QueueDue, QueueKinds, QueueUpdate, SuspectsDue, Wake,
+};
 use windlass_core::{KindId, KindSpec, NewJob, Outcome, QueueId, Resource, Time, WorkerId};
 
 use super::{Harness, KIND, OTHER_KIND, OTHER_QUEUE, QUEUE};
@@ -28,7 +30,10 @@ pub async fn an_idle_queue_is_reported(h: Harness) {
     assert!(poll.cancel.is_empty());
     for queue in [h.queue, h.other_queue] {
         let row = due(&h, worker, queue).await;
-        assert_eq!((row.next_due, row.suspect, row.paused, row.concurrency), (None, false, false, 10));
+        assert_eq!(
+            (row.next_due, row.suspects, row.paused, row.concurrency),
+            (None, SuspectsDue::default(), false, 10)
+        );
     }
 }
 
@@ -69,19 +74,21 @@ pub async fn other_kinds_are_not_due(h: Harness) {
     assert_eq!(poll.queues[0].next_due, h.detail(behind).await.job.run_at, "the one behind {before} is");
 }
 
-pub async fn a_suspect_is_reported(h: Harness) {
+pub async fn suspects_are_reported_by_level(h: Harness) {
+    h.put(h.job()).await;
+    let first = h.worker().await;
+    h.claim_one(first).await;
+    h.lose(first).await;
     let worker = h.worker().await;
-    h.put_plain(2).await;
-    h.claim(worker, 2).await;
-    assert!(!due(&h, worker, h.queue).await.suspect);
-    h.lose(worker).await;
-    let worker = h.worker().await;
-    assert!(due(&h, worker, h.queue).await.suspect);
-    assert!(!due(&h, worker, h.other_queue).await.suspect);
-    for left in [true, false] {
-        let suspect = h.claim_suspect(worker).await.unwrap();
-        h.done(&suspect).await;
-        assert_eq!(due(&h, worker, h.queue).await.suspect, left);
+    let none = SuspectsDue::default();
+    assert_eq!(due(&h, worker, h.queue).await.suspects, SuspectsDue { first: true, ..none });
+    assert_eq!(due(&h, worker, h.other_queue).await.suspects, none);
+    for expected in [SuspectsDue { second: true, ..none }, SuspectsDue { trial: true, ..none }] {
+        h.suspect_dies().await;
+        assert_eq!(due(&h, worker, h.queue).await.suspects, none, "it waits");
+        h.advance(10 * MINUTE);
+        let row = due(&h, worker, h.queue).await;
+        assert_eq!((row.suspects, row.next_due), (expected, None));
     }
 }
 
@@ -119,7 +126,7 @@ pub async fn each_set_of_kinds_has_its_own_answer(h: Harness) {
     let second = h.put(NewJob { kind: h.second_kind, ..h.job() }).await;
     let first = h.put(h.delayed(10 * MINUTE)).await;
     let answer = |poll: &windlass_core::store::Poll| -> Vec<(usize, QueueId, Option<Time>, bool)> {
-        poll.queues.iter().map(|q| (q.asked, q.queue, q.next_due, q.suspect)).collect()
+        poll.queues.iter().map(|q| (q.asked, q.queue, q.next_due, q.suspects.first)).collect()
     };
     let (first_at, second_at) = (h.detail(first).await.job.run_at, h.detail(second).await.job.run_at);
     let poll = h.store.poll(worker, &asked).await.unwrap();
@@ -129,7 +136,7 @@ pub async fn each_set_of_kinds_has_its_own_answer(h: Harness) {
     h.claim_one(worker).await;
     h.lose(worker).await;
     let poll = h.store.poll(h.worker().await, &asked).await.unwrap();
-    let suspects: Vec<bool> = poll.queues.iter().map(|q| q.suspect).collect();
+    let suspects: Vec<bool> = poll.queues.iter().map(|q| q.suspects.first).collect();
     assert_eq!(suspects, [false, true, false], "only those that may claim it hear of a suspect");
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use windlass_core::outcome::{ReturnAt, ReturnWhy, Verdict};
 use windlass_core::store::{DeadLetter, Reclaimed, Settled};
-use windlass_core::sweep::{Lost, LostLease, lost};
+use windlass_core::sweep::{Level, Lost, LostLease, Suspicion, lost};
 use windlass_core::{JobId, JobState, LeasedJob, OnConflict, Time, WorkerId};
 
 #[derive(Clone, Debug)]
@@ -14,9 +14,7 @@ pub(super) struct ModelJob {
     pub at: JobPlace,
     /// Attempts used, including the running one.
     pub attempt: u16,
-    pub max_attempts: u16,
-    pub crashes: u16,
-    pub suspect: bool,
+    pub suspicion: Suspicion,
     pub cancel: bool,
     pub key: Option<String>,
     pub priority: u8,
@@ -97,11 +95,11 @@ impl Model {
     }
 
     /// Due jobs in order: those blocked by their lane if `lined`, else the ready ones.
-    fn due(&self, now: Time, suspect: bool, lined: bool) -> Vec<JobId> {
+    fn due(&self, now: Time, level: Level, lined: bool) -> Vec<JobId> {
         let mut due: Vec<_> = self
             .jobs
             .iter()
-            .filter(|(_, j)| j.suspect == suspect && lined == (j.lane.is_some() && !j.holds))
+            .filter(|(_, j)| within(level, j.suspicion) && lined == (j.lane.is_some() && !j.holds))
             .filter_map(|(id, j)| match j.at {
                 JobPlace::Waiting { run_at } if run_at <= now => Some((j.priority, run_at, *id)),
                 _ => None,
@@ -111,9 +109,9 @@ impl Model {
         due.into_iter().map(|(_, _, id)| id).collect()
     }
 
-    /// Due suspects that are not blocked.
-    pub(super) fn suspects(&self, now: Time) -> usize {
-        self.due(now, true, false).len()
+    /// Due jobs of a level that are not blocked.
+    pub(super) fn suspects(&self, level: Level, now: Time) -> usize {
+        self.due(now, level, false).len()
     }
 
     fn room(&self, lane: &str) -> bool {
@@ -123,8 +121,8 @@ impl Model {
 
     /// Applies a claim. It must have taken the first ready jobs. It may have taken due blocked jobs for which their
     /// lanes have free slots.
-    pub(super) fn took(&mut self, got: &[LeasedJob], worker: WorkerId, suspect: bool, now: Time) {
-        let (ready, lined) = (self.due(now, suspect, false), self.due(now, suspect, true));
+    pub(super) fn took(&mut self, got: &[LeasedJob], worker: WorkerId, level: Level, now: Time) {
+        let (ready, lined) = (self.due(now, level, false), self.due(now, level, true));
         let taken: Vec<JobId> = got.iter().map(|job| job.id).filter(|id| !lined.contains(id)).collect();
         assert_eq!(taken, ready[..taken.len().min(ready.len())], "ready jobs");
         for lease in got {
@@ -133,17 +131,17 @@ impl Model {
                 assert!(self.room(&lane), "job {} of lane {lane} is one too many", lease.id);
                 self.jobs.get_mut(&lease.id).unwrap().holds = true;
             }
-            self.claimed(lease.clone(), worker, suspect);
+            self.claimed(lease.clone(), worker, level == Level::Trial);
         }
     }
 
     /// After an empty claim no job is left that it should have taken. A blocked suspect may block other jobs of its
     /// lane.
     pub(super) fn took_all(&self, now: Time) {
-        assert_eq!(self.due(now, false, false), [], "ready jobs");
-        let suspects = self.due(now, true, true);
+        assert_eq!(self.due(now, Level::Ordinary, false), [], "ready jobs");
+        let suspects = [self.due(now, Level::Second, true), self.due(now, Level::Trial, true)].concat();
         let lane = |id: &JobId| self.jobs[id].lane.clone().unwrap();
-        for id in self.due(now, false, true) {
+        for id in self.due(now, Level::Ordinary, true) {
             let held_up = suspects.iter().any(|suspect| lane(suspect) == lane(&id));
             assert!(held_up || !self.room(&lane(&id)), "job {id} is blocked although a slot is free");
         }
@@ -153,6 +151,7 @@ impl Model {
         let job = self.jobs.get_mut(&lease.id).unwrap();
         job.attempt += 1;
         assert_eq!(lease.attempt, job.attempt, "the attempt of job {}", lease.id);
+        assert_eq!(lease.suspicion, job.suspicion, "the suspicion of job {}", lease.id);
         job.at = JobPlace::Running { lease, worker, alone };
     }
 
@@ -180,8 +179,9 @@ impl Model {
 
     pub(super) fn settled(&mut self, id: JobId, verdict: &Verdict, now: Time) -> Settled {
         let job = self.jobs.get_mut(&id).unwrap();
-        job.suspect = false;
-        job.crashes = 0;
+        if !matches!(verdict, Verdict::Return(back) if back.why == ReturnWhy::HandBack) {
+            job.suspicion = Suspicion::NONE;
+        }
         let settled = match verdict {
             Verdict::End { state, .. } => {
                 job.at = JobPlace::Over(*state);
@@ -206,7 +206,7 @@ impl Model {
     }
 
     /// The worker died. The store may return either of two running duplicates, so callers avoid that case.
-    pub(super) fn lost(&mut self, worker: WorkerId, at: Time) -> Reclaimed {
+    pub(super) fn lost(&mut self, worker: WorkerId, now: Time, at: Time) -> Reclaimed {
         let mut got = Reclaimed::default();
         for id in self.held_by(worker) {
             let job = self.jobs.get_mut(&id).unwrap();
@@ -214,10 +214,11 @@ impl Model {
                 unreachable!("held_by filters")
             };
             let facts = LostLease {
-                attempt: job.attempt,
-                max_attempts: job.max_attempts,
-                crashes: job.crashes,
+                job: id,
+                suspicion: job.suspicion,
                 alone,
+                explained: false,
+                at_most_once: false,
                 cancel_requested: job.cancel,
             };
             match lost(facts) {
@@ -232,10 +233,12 @@ impl Model {
                     got.dead_letters.push(DeadLetter { id, queue, kind, run_at, ended_at: at });
                     self.release(id);
                 }
-                Lost::Suspect { attempts_used, crashes } => {
-                    (job.suspect, job.crashes) = (true, crashes);
-                    match self.back(id, attempts_used, lease.run_at, ReturnWhy::Lost) {
-                        Settled::Accepted => got.suspects += 1,
+                Lost::Return { suspicion, delay } => {
+                    job.suspicion = suspicion;
+                    let run_at = delay.map_or(lease.run_at, |delay| now.plus(delay));
+                    let attempts_used = job.attempt - 1;
+                    match self.back(id, attempts_used, run_at, ReturnWhy::Lost) {
+                        Settled::Accepted => got.returned += 1,
                         Settled::Superseded => got.superseded += 1,
                         other => unreachable!("{other:?}"),
                     }
@@ -266,7 +269,12 @@ impl Model {
     /// Replays a finished job: true when it waits again, false when a duplicate waits.
     pub(super) fn replayed(&mut self, id: JobId, now: Time) -> bool {
         let job = self.jobs.get_mut(&id).unwrap();
-        (job.suspect, job.crashes) = (false, 0);
+        job.suspicion = Suspicion::NONE;
         self.back(id, 0, now, ReturnWhy::Retry) == Settled::Accepted
     }
+}
+
+fn within(level: Level, suspicion: Suspicion) -> bool {
+    let (low, high) = level.range();
+    (low..=high).contains(&suspicion.level())
 }

@@ -74,7 +74,7 @@ pub async fn a_settlement_in_a_transaction_is_superseded(h: Harness) {
 pub async fn a_reclaimed_job_is_superseded(h: Harness) {
     let setup = running_with_duplicate(&h).await;
     let got = h.lose(setup.worker).await;
-    assert_eq!(got, Reclaimed { suspects: 1, superseded: 1, ..Reclaimed::default() });
+    assert_eq!(got, Reclaimed { returned: 1, superseded: 1, ..Reclaimed::default() });
     check(&h, &setup).await;
     assert_eq!(h.state(setup.neighbour.id).await, JobState::Pending);
 }
@@ -131,7 +131,7 @@ pub async fn three_duplicates_reclaimed_together(h: Harness) {
     let worker = h.worker().await;
     three_duplicates(&h, worker).await;
     let got = h.lose(worker).await;
-    assert_eq!(got, Reclaimed { suspects: 1, superseded: 2, ..Reclaimed::default() });
+    assert_eq!(got, Reclaimed { returned: 1, superseded: 2, ..Reclaimed::default() });
     one_waits_two_superseded(&h).await;
 }
 

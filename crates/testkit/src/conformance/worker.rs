@@ -6,9 +6,10 @@ use windlass_core::store::{Reclaimed, WorkerInfo};
 use windlass_core::{JobState, WorkerId};
 
 use super::Harness;
+use super::harness::unexplained;
 
 async fn beats(h: &Harness, worker: WorkerId) -> bool {
-    h.store.beats().await.unwrap().iter().any(|b| b.worker == worker)
+    h.store.look().await.unwrap().beats.iter().any(|b| b.worker == worker)
 }
 
 pub async fn register_and_list(h: Harness) {
@@ -31,7 +32,7 @@ pub async fn register_and_list(h: Harness) {
     assert_eq!((row(one).running, row(two).running), (3, 0));
     assert!(row(one).started_at >= before && row(one).heartbeat_at >= row(one).started_at);
     let beat = h.beat(two).await;
-    assert_eq!((beat.lease, beat.expired, beat.gone), (Duration::from_secs(90), false, false));
+    assert_eq!((beat.lease, beat.expired, beat.stopping), (Duration::from_secs(90), false, false));
 }
 
 pub async fn a_heartbeat_extends_the_lease(h: Harness) {
@@ -78,11 +79,11 @@ pub async fn a_reclaimed_worker_is_dead(h: Harness) {
     h.claim(other, 1).await;
     h.advance(Duration::from_secs(120));
     let beat = h.beat(worker).await;
-    let got = h.store.reclaim(&beat).await.unwrap().unwrap();
-    assert_eq!(got, Reclaimed { suspects: 1, ..Reclaimed::default() });
+    let got = h.store.reclaim(&unexplained(beat)).await.unwrap().unwrap();
+    assert_eq!(got, Reclaimed { returned: 1, ..Reclaimed::default() });
     assert!(!h.store.heartbeat(worker).await.unwrap());
     assert!(!beats(&h, worker).await, "a sweeper has nothing more to do with it");
-    assert_eq!(h.store.reclaim(&beat).await.unwrap().unwrap_or_default(), Reclaimed::default());
+    assert_eq!(h.store.reclaim(&unexplained(beat)).await.unwrap().unwrap_or_default(), Reclaimed::default());
     assert!(h.store.heartbeat(other).await.unwrap(), "the other one lives");
     assert_eq!(h.count(JobState::Running).await, 1);
 }
@@ -100,7 +101,7 @@ pub async fn reclaim_takes_only_unsettled_jobs(h: Harness) {
     let leased = h.claim(worker, 5).await;
     h.done(&leased[1]).await;
     h.done(&leased[3]).await;
-    assert_eq!(h.lose(worker).await, Reclaimed { suspects: 3, ..Reclaimed::default() });
+    assert_eq!(h.lose(worker).await, Reclaimed { returned: 3, ..Reclaimed::default() });
     let mut states = Vec::new();
     for id in put {
         states.push(h.state(id).await);

@@ -71,7 +71,7 @@ pub async fn a_retry_of_a_parent_keeps_the_child_waiting(h: Harness) {
     }
     // A stale settlement is not an end.
     let job = flow.take(&["a"]).await.remove(0);
-    assert_eq!(h.lose(flow.worker).await.suspects, 1);
+    assert_eq!(h.lose(flow.worker).await.returned, 1);
     assert_eq!(h.settle(&job, Outcome::Done { result: None }).await, Settled::Stale);
     assert_eq!(flow.shown().await, "a:pending b:waits");
     let worker = h.worker().await;

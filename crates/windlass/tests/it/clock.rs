@@ -85,7 +85,7 @@ async fn step_everybody(world: &World, windlass: &Windlass, workers: &[Process; 
     world.step_clock(NAMES[0], &workers[0], to).await;
     wait_for_beats(windlass).await;
     store.set_clock_offset(later);
-    let beats = store.beats().await.unwrap();
+    let beats = store.look().await.unwrap().beats;
     let expired = beats.iter().filter(|beat| beat.expired).count();
     assert_eq!(expired, 1, "without an expired lease the test proves nothing: {beats:?}");
     store.set_clock_offset(to);
@@ -105,9 +105,9 @@ async fn enqueue_for_half_an_hour(windlass: &Windlass) -> JobId {
 /// Waits until every worker has renewed its lease `BEATS` times.
 async fn wait_for_beats(windlass: &Windlass) {
     let store = windlass.client().store();
-    let before = store.beats().await.unwrap();
+    let before = store.look().await.unwrap().beats;
     wait_until("the workers' heartbeats to go on", DEADLINE, || async {
-        let beats = store.beats().await.unwrap();
+        let beats = store.look().await.unwrap().beats;
         let went_on = before
             .iter()
             .all(|old| beats.iter().any(|new| new.worker == old.worker && new.beats >= old.beats + BEATS));

@@ -7,6 +7,7 @@
 mod budget;
 mod child;
 mod clock;
+mod crash;
 mod crowd;
 mod disk;
 mod examples;
