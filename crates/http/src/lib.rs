@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod app;
+mod budget;
 mod error;
 mod fresh;
 mod guard;

@@ -17,6 +17,8 @@ pub struct Options {
     pub body_timeout: Duration,
     /// A client that reads nothing of its response for this long is disconnected. An idle event stream does not count.
     pub write_timeout: Duration,
+    /// Bytes of large responses, of all connections together, that clients have not read yet.
+    pub answer_bytes: usize,
     /// How long open connections may take to end after a stop.
     pub grace: Duration,
     /// Concurrent connections; more wait in the listen backlog.
@@ -34,6 +36,7 @@ impl Default for Options {
             head_timeout: Duration::from_secs(30),
             body_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(30),
+            answer_bytes: 256 << 20,
             grace: Duration::from_secs(10),
             connections: 1_024,
             listeners: 32,

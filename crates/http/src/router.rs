@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -16,8 +17,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, on};
 use futures_util::FutureExt;
 use windlass_core::input::shown;
-use windlass_pack::{Answer, Call, Principal, Problem, Route, Scope};
+use windlass_pack::{Answer, Call, Principal, Problem, Route};
 
+use crate::budget::Answers;
 use crate::error::ServerError;
 use crate::guard;
 use crate::interface::BeforeChanges;
@@ -77,6 +79,8 @@ pub(crate) fn build(
         classes: Default::default(),
     };
     let _ = counters.routes.set(routes.iter().map(counted).collect());
+    let around =
+        Arc::new(Around { body_timeout: options.body_timeout, answers: Answers::new(options.answer_bytes) });
     let mut router = Router::new();
     let served: Vec<(Method, &'static str)> = routes.iter().map(|r| (r.method.clone(), r.path)).collect();
     for (number, route) in routes.into_iter().enumerate() {
@@ -84,11 +88,11 @@ pub(crate) fn build(
         let (path, route) = (route.path, Arc::new(route));
         let shadowed = shadows(&served, &route).map(|(path, name, value)| (path, Some((name, value))));
         for (path, filled) in std::iter::once((path, None)).chain(shadowed) {
-            let (route, body_timeout, counters) = (route.clone(), options.body_timeout, counters.clone());
+            let (route, around, counters) = (route.clone(), around.clone(), counters.clone());
             let handler = move |request: Request| {
-                let (route, counters) = (route.clone(), counters.clone());
+                let (route, around, counters) = (route.clone(), around.clone(), counters.clone());
                 async move {
-                    let response = serve(&route, filled, request, body_timeout).await;
+                    let response = serve(&route, filled, request, &around).await;
                     if let Some(counted) = counters.routes().get(number) {
                         counted.count(response.status());
                     }
@@ -99,6 +103,12 @@ pub(crate) fn build(
         }
     }
     Ok(router.fallback(no_route).method_not_allowed_fallback(no_method))
+}
+
+/// What all routes share.
+struct Around {
+    body_timeout: Duration,
+    answers: Answers,
 }
 
 /// A path parameter and its value.
@@ -130,34 +140,25 @@ fn shadows<'a>(
     })
 }
 
-async fn serve(
-    route: &Route,
-    filled: Filled,
-    request: Request<Body>,
-    body_timeout: std::time::Duration,
-) -> Response {
-    let mut response = match answer(route, filled, request, body_timeout).await {
+async fn serve(route: &Route, filled: Filled, request: Request<Body>, around: &Around) -> Response {
+    let response = match answer(route, filled, request, around).await {
         Ok(response) => response,
         Err(problem) => problem.into_response(),
     };
+    let mut response = around.answers.admit(response, route.is_read()).await;
     guard::seal(&mut response);
     response
 }
 
-async fn answer(
-    route: &Route,
-    filled: Filled,
-    request: Request<Body>,
-    body_timeout: std::time::Duration,
-) -> Answer {
+async fn answer(route: &Route, filled: Filled, request: Request<Body>, around: &Around) -> Answer {
     let principal = principal(&request)?;
     authorise(route, &principal)?;
-    if !matches!(route.scope, Some(Scope::Open | Scope::Read))
+    if !route.is_read()
         && let Some(BeforeChanges(prepare)) = request.extensions().get::<BeforeChanges>().cloned()
     {
         prepare().await?;
     }
-    let mut call = Call::read(route, request, principal, body_timeout).await?;
+    let mut call = Call::read(route, request, principal, around.body_timeout).await?;
     if let Some((name, value)) = filled {
         call.fill(name, value);
     }

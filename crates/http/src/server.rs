@@ -13,7 +13,7 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
@@ -25,6 +25,11 @@ use crate::patient::Patient;
 
 /// Largest request head.
 const HEAD_BYTES: usize = 64 * 1024;
+/// Bytes of a response that the kernel may hold. Its own choice is megabytes, which hides for minutes that a client has
+/// stopped reading, and which no budget of ours counts.
+const KERNEL_BYTES: u32 = 128 * 1024;
+/// Connections that the kernel may hold before they are accepted.
+const BACKLOG: u32 = 1_024;
 /// Pause after a system error such as running out of file handles.
 const BREATH: Duration = Duration::from_millis(100);
 
@@ -42,7 +47,7 @@ impl Server {
         if !guard::is_loopback(&bind) {
             return Err(ServerError::Open { bind });
         }
-        let listener = TcpListener::bind(bind).await.map_err(|source| match source.kind() {
+        let listener = listen(bind).map_err(|source| match source.kind() {
             io::ErrorKind::AddrInUse => ServerError::InUse { bind },
             _ => ServerError::Listen { bind, source },
         })?;
@@ -90,6 +95,16 @@ impl Server {
             tracing::warn!("some requests did not end in time; their connections are closed");
         }
     }
+}
+
+fn listen(bind: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if bind.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // A restarted server may listen while connections of the last one are still closing.
+    socket.set_reuseaddr(true)?;
+    // Accepted connections inherit it.
+    socket.set_send_buffer_size(KERNEL_BYTES)?;
+    socket.bind(bind)?;
+    socket.listen(BACKLOG)
 }
 
 type Seat = tokio::sync::OwnedSemaphorePermit;

@@ -216,7 +216,12 @@ impl Route {
 
     /// Whether the handler may run although parameters are wrong, to collect its problems: it must have no effect.
     pub fn answers_together(&self) -> bool {
-        self.reports_all_mistakes || matches!(self.scope, Some(Scope::Open | Scope::Read))
+        self.reports_all_mistakes || self.is_read()
+    }
+
+    /// It changes nothing.
+    pub fn is_read(&self) -> bool {
+        matches!(self.scope, Some(Scope::Open | Scope::Read))
     }
 
     /// Routes of the API refuse unknown parameters; pages ignore them.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use windlass_core::store::{JobDetail, JobFilter, Page};
 use windlass_core::{Invalid, JobId, JobState, input};
 use windlass_engine::operate::{FilterWords, JobChange};
-use windlass_pack::paging::{Paging, paged};
+use windlass_pack::paging::{EXCERPT, Paging, paged};
 use windlass_pack::{Answer, Call, Problem, Route, SMALL_BODY, Schemas, Scope, Shape, ok};
 
 use super::{Table, job_id, no_job, route};
@@ -82,7 +82,7 @@ pub(super) async fn listed(app: &App, call: &Call, only: &[JobState]) -> Answer 
     let (paging, wrong) = Paging::look(call, |text| text.parse().ok().map(JobId));
     let (filters, invalid) = filters(app, call, only).await?;
     wrong.and(invalid).into_result().map_err(Problem::parameter)?;
-    let page = Page { before: paging.cursor, limit: paging.wanted() };
+    let page = Page { before: paging.cursor, limit: paging.wanted(), excerpt: Some(EXCERPT) };
     let mut jobs = Vec::new();
     for filter in &filters {
         jobs.extend(app.client.jobs(filter, &page).await?);
@@ -90,7 +90,7 @@ pub(super) async fn listed(app: &App, call: &Call, only: &[JobState]) -> Answer 
     if filters.len() > 1 {
         jobs.sort_unstable_by_key(|job| Reverse(job.id));
     }
-    ok(&paging.list(jobs, |job| job.id.to_string(), |job| JobView::from(&job)))
+    ok(&paging.list(jobs, |job| job.id.to_string(), |job| JobView::from(&job))?)
 }
 
 /// One filter per queue given, or one for all queues. A job is in one queue, so the lists do not overlap.

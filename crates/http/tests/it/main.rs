@@ -5,6 +5,7 @@
 
 mod act;
 mod audit;
+mod bounds;
 mod browser;
 mod budgets;
 mod client;
