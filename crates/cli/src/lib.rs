@@ -3,7 +3,7 @@
 //! Owns the way from arguments to a verb and from a failure to an exit code. Each verb lives in `commands`, both
 //! databases are named in `compose` and nowhere else.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod api;
 mod args;
@@ -11,6 +11,7 @@ mod commands;
 mod compose;
 mod config;
 mod failure;
+mod memory;
 mod output;
 mod parts;
 mod serving;
@@ -39,6 +40,7 @@ pub fn run(packs: Vec<Arc<dyn Pack>>) -> ExitCode {
     // Before anything can speak TLS: a part that names no provider gets this one. Features of dependencies unite, and with a
     // second provider among them rustls panics instead of choosing. It fails only where one was installed before.
     let _ = rustls::crypto::ring::default_provider().install_default();
+    memory::tune();
     let environment = Environment::capture();
     let output = Output::new(&environment);
     match begin(&packs, &environment, output) {

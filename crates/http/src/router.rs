@@ -6,22 +6,22 @@
 use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use axum::extract::Request;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, on};
 use futures_util::FutureExt;
 use windlass_core::input::shown;
-use windlass_pack::{Answer, Call, Principal, Problem, Route};
+use windlass_pack::{Answer, Bodies, Call, Principal, Problem, Route, Seat};
 
 use crate::budget::Answers;
 use crate::error::ServerError;
-use crate::guard;
+use crate::guard::{self, Guard};
 use crate::interface::BeforeChanges;
 use crate::options::Options;
 
@@ -79,8 +79,11 @@ pub(crate) fn build(
         classes: Default::default(),
     };
     let _ = counters.routes.set(routes.iter().map(counted).collect());
-    let around =
-        Arc::new(Around { body_timeout: options.body_timeout, answers: Answers::new(options.answer_bytes) });
+    let around = Arc::new(Around {
+        guard: Guard::new(options),
+        bodies: Bodies::new(options.body_timeout, options.body_bytes),
+        answers: Answers::new(options.answer_bytes),
+    });
     let mut router = Router::new();
     let served: Vec<(Method, &'static str)> = routes.iter().map(|r| (r.method.clone(), r.path)).collect();
     for (number, route) in routes.into_iter().enumerate() {
@@ -102,12 +105,52 @@ pub(crate) fn build(
             router = router.route(path, on(method, handler));
         }
     }
-    Ok(router.fallback(no_route).method_not_allowed_fallback(no_method))
+    let (no_route_around, no_method_around) = (around.clone(), around);
+    let router = router.fallback(move |request| async move { no_route(&no_route_around.guard, &request) });
+    Ok(router.method_not_allowed_fallback(move |request| async move {
+        no_method(&no_method_around.guard, &request)
+    }))
+}
+
+/// Answered even while everything else is refused.
+const HEALTH: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+
+fn busy() -> Problem {
+    let detail = "every connection is being served; try again";
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "server_busy", "The server is busy", detail)
+        .retry_after(Duration::from_secs(1))
+}
+
+/// Marks a connection as being served until it is dropped, also when the call is cancelled.
+struct Served {
+    seat: Arc<Seat>,
+    stays: AtomicBool,
+}
+
+impl Served {
+    fn new(seat: Arc<Seat>) -> Served {
+        seat.is_served();
+        Served { seat, stays: AtomicBool::new(false) }
+    }
+
+    /// A stream is served for as long as it lasts.
+    fn stay(&self) {
+        self.stays.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        if !self.stays.load(Ordering::Relaxed) {
+            self.seat.waits();
+        }
+    }
 }
 
 /// What all routes share.
 struct Around {
-    body_timeout: Duration,
+    guard: Guard,
+    bodies: Bodies,
     answers: Answers,
 }
 
@@ -151,20 +194,31 @@ async fn serve(route: &Route, filled: Filled, request: Request<Body>, around: &A
 }
 
 async fn answer(route: &Route, filled: Filled, request: Request<Body>, around: &Around) -> Answer {
-    let principal = principal(&request)?;
+    let principal = principal(&around.guard, &request)?;
     authorise(route, &principal)?;
+    let seat = request.extensions().get::<Arc<Seat>>().cloned();
+    if seat.as_ref().is_some_and(|seat| seat.only_health()) && !HEALTH.contains(&route.path) {
+        return Err(busy());
+    }
     if !route.is_read()
         && let Some(BeforeChanges(prepare)) = request.extensions().get::<BeforeChanges>().cloned()
     {
         prepare().await?;
     }
-    let mut call = Call::read(route, request, principal, around.body_timeout).await?;
+    let mut call = Call::read(route, request, principal, &around.bodies).await?;
     if let Some((name, value)) = filled {
         call.fill(name, value);
     }
     let wrong = call.wrong();
+    // The request has arrived: its connection does not wait for the client until the response is ready.
+    let served = seat.map(Served::new);
     let handled = AssertUnwindSafe((route.handler)(call)).catch_unwind().await;
     let handled = handled.unwrap_or_else(|_| Err(Problem::internal("a handler panicked", route.name)));
+    if let (Some(served), Ok(response)) = (&served, &handled)
+        && response.body().size_hint().exact().is_none()
+    {
+        served.stay();
+    }
     match handled {
         handled if wrong.problems.is_empty() => handled,
         Err(problem) => Err(problem.beside(wrong)),
@@ -173,11 +227,12 @@ async fn answer(route: &Route, filled: Filled, request: Request<Body>, around: &
 }
 
 /// The caller. A local call carries its principal in an extension, which no client can set; all others pass the guard.
-fn principal(request: &Request<Body>) -> Result<Principal, Problem> {
+fn principal(guard: &Guard, request: &Request<Body>) -> Result<Principal, Problem> {
     if let Some(principal) = request.extensions().get::<Principal>() {
         return Ok(principal.clone());
     }
-    guard::check(request.headers())?;
+    guard.check(request.uri(), request.headers())?;
+    guard::check_codings(request.headers())?;
     Ok(Principal::unrestricted(OPEN))
 }
 
@@ -193,19 +248,19 @@ fn authorise(route: &Route, principal: &Principal) -> Result<(), Problem> {
     }
 }
 
-async fn no_route(request: Request) -> Response {
+fn no_route(guard: &Guard, request: &Request) -> Response {
     let path = shown(request.uri().path());
-    refuse(&request, Problem::not_found(format!("nothing is served at {path}; /docs lists what is")))
+    refuse(guard, request, Problem::not_found(format!("nothing is served at {path}; /docs lists what is")))
 }
 
-async fn no_method(request: Request) -> Response {
+fn no_method(guard: &Guard, request: &Request) -> Response {
     let detail = format!("{} is not served here; /docs lists what is", request.method());
     let title = "This method is not served here";
-    refuse(&request, Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", title, detail))
+    refuse(guard, request, Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", title, detail))
 }
 
-fn refuse(request: &Request, problem: Problem) -> Response {
-    let problem = principal(request).err().unwrap_or(problem);
+fn refuse(guard: &Guard, request: &Request, problem: Problem) -> Response {
+    let problem = principal(guard, request).err().unwrap_or(problem);
     let mut response = problem.into_response();
     guard::seal(&mut response);
     response
