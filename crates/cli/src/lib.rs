@@ -37,8 +37,9 @@ const LAST_MOMENT: Duration = Duration::from_millis(500);
 
 /// The whole command, with further parts beside its own: what a program of yours calls from `main`.
 pub fn run(packs: Vec<Arc<dyn Pack>>) -> ExitCode {
-    // Before anything can speak TLS: a part that names no provider gets this one. Features of dependencies unite, and with a
-    // second provider among them rustls panics instead of choosing. It fails only where one was installed before.
+    // Before anything can speak TLS: a part that names no provider gets this one. Features of dependencies unite, and
+    // with a second provider among them rustls panics instead of choosing. It fails only where one was installed
+    // before.
     let _ = rustls::crypto::ring::default_provider().install_default();
     memory::tune();
     let environment = Environment::capture();

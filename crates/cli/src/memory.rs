@@ -10,8 +10,8 @@ use std::time::Duration;
 /// How often a server looks.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// For the whole process, once, before it has threads: large blocks go back when they are freed, and threads share a few
-/// heaps. glibc would raise the first limit by itself, up to 32 MiB.
+/// For the whole process, once, before it has threads: large blocks go back when they are freed, and threads share a
+/// few heaps. glibc would raise the first limit by itself, up to 32 MiB.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub(crate) fn tune() {
     const LARGE: libc::c_int = 128 * 1024;

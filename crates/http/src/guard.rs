@@ -2,8 +2,8 @@
 //!
 //! A server on a loopback address is open to this machine, but a web page from anywhere also runs on this machine. So a
 //! request must name a loopback host: a foreign name that resolves to 127.0.0.1 is refused (DNS rebinding). A request
-//! that a browser sends for another origin is refused too (CSRF). No CORS header is ever sent. Behind a proxy, the names
-//! that the operator gives are allowed beside the loopback ones.
+//! that a browser sends for another origin is refused too (CSRF). No CORS header is ever sent. Behind a proxy, the
+//! names that the operator gives are allowed beside the loopback ones.
 //!
 //! Requests that a proxy and this server could read differently are refused before anything looks at them.
 
@@ -86,8 +86,8 @@ impl Guard {
     }
 }
 
-/// The one host that a request names. Two of them, or another one in the request line, are a request that a proxy may have
-/// let in for a different host than this server would see.
+/// The one host that a request names. Two of them, or another one in the request line, are a request that a proxy may
+/// have let in for a different host than this server would see.
 fn one_host<'a>(uri: &Uri, headers: &'a HeaderMap) -> Result<&'a str, Problem> {
     let mut hosts = headers.get_all(HOST).iter();
     let host = hosts.next().and_then(|value| value.to_str().ok()).unwrap_or_default();

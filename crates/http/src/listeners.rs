@@ -1,8 +1,8 @@
 //! Places for event streams.
 //!
-//! A client that never reads its stream keeps its place until the socket is full, which takes minutes. So one address has
-//! at most half of the places, and its next stream ends its oldest. A page that is loaded again always gets a stream, and a
-//! browser whose stream was ended connects anew.
+//! A client that never reads its stream keeps its place until the socket is full, which takes minutes. So one address
+//! has at most half of the places, and its next stream ends its oldest. A page that is loaded again always gets a
+//! stream, and a browser whose stream was ended connects anew.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

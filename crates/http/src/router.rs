@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, HttpBody};
-use axum::extract::Request;
-use axum::http::{Method, StatusCode};
+use axum::extract::{MatchedPath, Request};
+use axum::http::header::ALLOW;
+use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, on};
 use futures_util::FutureExt;
@@ -106,9 +107,10 @@ pub(crate) fn build(
         }
     }
     let (no_route_around, no_method_around) = (around.clone(), around);
+    let served = Arc::new(served);
     let router = router.fallback(move |request| async move { no_route(&no_route_around.guard, &request) });
     Ok(router.method_not_allowed_fallback(move |request| async move {
-        no_method(&no_method_around.guard, &request)
+        no_method(&no_method_around.guard, &served, &request)
     }))
 }
 
@@ -253,10 +255,25 @@ fn no_route(guard: &Guard, request: &Request) -> Response {
     refuse(guard, request, Problem::not_found(format!("nothing is served at {path}; /docs lists what is")))
 }
 
-fn no_method(guard: &Guard, request: &Request) -> Response {
+fn no_method(guard: &Guard, served: &[(Method, &'static str)], request: &Request) -> Response {
     let detail = format!("{} is not served here; /docs lists what is", request.method());
     let title = "This method is not served here";
-    refuse(guard, request, Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", title, detail))
+    let mut response = refuse(
+        guard,
+        request,
+        Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", title, detail),
+    );
+    // Only what the document lists at this path, without methods of a sibling that a fixed segment shadows.
+    let path = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+    let methods = served.iter().filter(|(_, known)| path == Some(known)).map(|(method, _)| method.as_str());
+    let mut methods: Vec<&str> = methods.collect();
+    if methods.contains(&"GET") {
+        methods.push("HEAD");
+    }
+    if let Ok(allowed) = HeaderValue::from_str(&methods.join(", ")) {
+        response.headers_mut().insert(ALLOW, allowed);
+    }
+    response
 }
 
 fn refuse(guard: &Guard, request: &Request, problem: Problem) -> Response {

@@ -134,7 +134,8 @@ struct Listener {
 }
 
 impl Listener {
-    /// `None` when the server stops, so that endless responses do not delay it, and when a newer stream needs the place.
+    /// `None` when the server stops, so that endless responses do not delay it, and when a newer stream needs the
+    /// place.
     async fn next(&mut self) -> Option<Bytes> {
         tokio::select! {
             changed = self.events.changed() => {

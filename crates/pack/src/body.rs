@@ -1,7 +1,7 @@
 //! Reads the body of a request: whole, or line by line.
 //!
-//! Owns what bodies of all connections may take of the memory. A whole body counts as its bytes arrive, so that a client
-//! that only announces much takes nothing from others. A body of lines never is in memory as a whole.
+//! Owns what bodies of all connections may take of the memory. A whole body counts as its bytes arrive, so that a
+//! client that only announces much takes nothing from others. A body of lines never is in memory as a whole.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

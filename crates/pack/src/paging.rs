@@ -1,7 +1,7 @@
 //! Paged lists: parameters and responses.
 //!
-//! Owns `limit`, `cursor` and `next_cursor`. Each list defines its cursor, which is the position of its last row. A page
-//! is bounded in rows and in bytes: a thousand rows of a megabyte would otherwise be one response of a gigabyte.
+//! Owns `limit`, `cursor` and `next_cursor`. Each list defines its cursor, which is the position of its last row. A
+//! page is bounded in rows and in bytes: a thousand rows of a megabyte would otherwise be one response of a gigabyte.
 
 use serde::Serialize;
 use serde_json::json;
@@ -33,7 +33,7 @@ pub struct Paging<C> {
 /// Adds both parameters to a route.
 pub fn paged(route: Route, limit: &'static str) -> Route {
     let cursor = "The `next_cursor` of the previous page";
-    limited(route.query("cursor", cursor, json!({ "type": "string" })), limit, DEFAULT_LIMIT)
+    limited(route.query("cursor", cursor, json!({ "type": "string", "minLength": 1 })), limit, DEFAULT_LIMIT)
 }
 
 /// Adds only `limit`, for a list without further pages.
@@ -57,7 +57,7 @@ impl<C> Paging<C> {
     pub fn look(call: &Call, cursor: impl Fn(&str) -> Option<C>) -> (Paging<C>, Invalid) {
         let mut invalid = Invalid::default();
         let text = call.query("cursor");
-        let cursor = text.and_then(cursor);
+        let cursor = text.filter(|text| !text.is_empty()).and_then(cursor);
         if text.is_some() && cursor.is_none() {
             invalid.add("cursor", "must be the next_cursor of an earlier page");
         }

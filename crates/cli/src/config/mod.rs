@@ -241,6 +241,9 @@ impl Resolver {
     fn public_url(&mut self) -> Option<String> {
         let (value, origin) = self.raw.get(SERVER, None, "public_url").cloned()?;
         let text = value.to_string();
+        if text == NONE {
+            return None;
+        }
         let bare = text.trim().trim_end_matches('/');
         let host = bare.strip_prefix("https://").or_else(|| bare.strip_prefix("http://"));
         if host.is_some_and(is_host) {
@@ -258,8 +261,8 @@ impl Resolver {
             return Vec::new();
         };
         let text = value.to_string();
-        let (good, bad): (Vec<&str>, Vec<&str>) =
-            text.split(',').map(str::trim).partition(|host| is_host(host));
+        let hosts = text.split(',').map(str::trim).filter(|host| *host != NONE);
+        let (good, bad): (Vec<&str>, Vec<&str>) = hosts.partition(|host| is_host(host));
         for host in bad {
             let host = windlass_core::input::shown(host);
             let rule = format!("server.allowed_hosts: must be names such as jobs.example:8443, not `{host}`");

@@ -60,7 +60,7 @@ pub(super) fn filtered(route: Route) -> Route {
 
 /// The filter parameters.
 pub(super) fn conditions(route: Route) -> Route {
-    let text = || json!({ "type": "string" });
+    let text = || json!({ "type": "string", "minLength": 1 });
     route
         .queries(
             "state",
@@ -69,7 +69,11 @@ pub(super) fn conditions(route: Route) -> Route {
         )
         .queries("queue", "Only these queues; repeat it or separate by commas", text())
         .query("kind", "Only this kind", text())
-        .query("entity", "Only jobs about this entity, as TYPE:ID", text())
+        .query(
+            "entity",
+            "Only jobs about this entity",
+            json!({ "type": "string", "pattern": "^[^:]+:.+$", "examples": ["document:kettle"] }),
+        )
         .query("tag", "Only jobs with this tag", text())
 }
 
@@ -108,6 +112,16 @@ pub(super) async fn filters(
         }
     }
     let mut invalid = Invalid::default();
+    // An empty condition would match everything, which nobody means who wrote it.
+    let is_empty = |value: &str| value.split(',').any(|word| word.trim().is_empty());
+    for name in ["state", "queue"] {
+        if call.queries(name).any(is_empty) {
+            invalid.add(name, "must not be empty; leave it out to match any");
+        }
+    }
+    if call.query("tag") == Some("") {
+        invalid.add("tag", "must not be empty; leave it out to match any");
+    }
     if queues.len() > MAX_QUEUES {
         invalid.add("queue", format!("names {} queues; at most {MAX_QUEUES} are allowed", queues.len()));
         queues.clear();

@@ -24,6 +24,21 @@ async fn unknown_paths_and_methods_are_problems() {
     reply.refuses(405, "method_not_allowed");
     let allow = reply.header("allow").unwrap();
     assert!(allow.contains("GET") && allow.contains("POST"), "{allow}");
+    for (path, expected) in [
+        ("/v1/jobs/bulk", "POST"),
+        ("/v1/jobs/count", "GET, HEAD"),
+        ("/v1/budgets/ai/history", "GET, HEAD"),
+        ("/v1/jobs/7", "GET, PATCH, DELETE, HEAD"),
+    ] {
+        let reply = world.send("OPTIONS", path, &[], "").await;
+        reply.refuses(405, "method_not_allowed");
+        assert_eq!(reply.header("allow"), Some(expected), "{path}");
+    }
+    for empty in ["state=", "queue=", "state=pending,", "queue=,LOW", "tag="] {
+        for path in ["/v1/jobs", "/v1/jobs/count", "/v1/dead-letters"] {
+            world.get(&format!("{path}?{empty}")).await.refuses(400, "invalid_parameter");
+        }
+    }
     world.send("DELETE", "/metrics", &[], "").await.refuses(405, "method_not_allowed");
     world.end().await;
 }

@@ -8,7 +8,7 @@ use windlass_pack::view::FieldError;
 use windlass_pack::{Answer, Call, Lines, Method, Problem, Route, Scope, ok};
 
 use super::view::{BulkAnswer, LineRefused};
-use super::write::{read_options, taken};
+use super::write::{indexing, read_options, taken};
 use super::{IndexContext, route};
 use crate::{Entities, EntityError, SaveRequest};
 
@@ -23,30 +23,16 @@ const REFUSALS_SHOWN: usize = 100;
 pub(super) fn routes(context: &IndexContext) -> Vec<Route> {
     let about = "Save many entities: NDJSON, one {\"id\", …fields} a line; a refused line leaves the others";
     vec![
-        route(context, Method::POST, "/v1/entities/{type}/bulk", "save_entities", about, save)
-            .needs(Scope::Write)
-            .reports_all_mistakes()
-            .example(json!(LINES))
-            .path_example("type", "document")
-            .path("type", "Type of the entities")
-            .query(
-                "strategy",
-                "sync, async or batch; the type decides when it is not said",
-                json!({ "type": "string" }),
-            )
-            .query("priority", "0 is most urgent, 10 least", json!({ "type": "integer" }))
-            .query(
-                "delay",
-                "Embed them not before this long from now, such as 5m",
-                json!({ "type": "string" }),
-            )
-            .query(
-                "max_attempts",
-                "All runs of an indexing job, the first included",
-                json!({ "type": "integer" }),
-            )
-            .lines(BODY)
-            .json::<BulkAnswer>(200, "How many were saved, and the lines that were not"),
+        indexing(
+            route(context, Method::POST, "/v1/entities/{type}/bulk", "save_entities", about, save)
+                .needs(Scope::Write)
+                .reports_all_mistakes()
+                .example(json!(LINES))
+                .path_example("type", "document")
+                .path("type", "Type of the entities"),
+        )
+        .lines(BODY)
+        .json::<BulkAnswer>(200, "How many were saved, and the lines that were not"),
     ]
 }
 
