@@ -3,7 +3,7 @@
 //! Owns the way from arguments to a verb and from a failure to an exit code. Verbs are in `commands`; only `compose`
 //! names the databases.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod api;
 mod args;
@@ -11,6 +11,7 @@ mod commands;
 mod compose;
 mod config;
 mod failure;
+mod memory;
 mod output;
 mod parts;
 mod serving;
@@ -39,6 +40,7 @@ pub fn run(packs: Vec<Arc<dyn Pack>>) -> ExitCode {
     // Before anything uses TLS. Features of dependencies are unified, and with two providers rustls panics instead of
     // choosing. This fails only if one was installed before.
     let _ = rustls::crypto::ring::default_provider().install_default();
+    memory::tune();
     let environment = Environment::capture();
     let output = Output::new(&environment);
     match begin(&packs, &environment, output) {

@@ -141,6 +141,19 @@ pub fn is_dots(name: &str) -> bool {
     matches!(name, "." | "..")
 }
 
+/// Names in an error message.
+pub const NAMES_SHOWN: usize = 10;
+
+/// Names for an error message, the first few: a message that lists thousands, once per mistake, is megabytes.
+pub fn some_of(names: &[&str]) -> String {
+    match names.split_at_checked(NAMES_SHOWN) {
+        Some((first, rest)) if !rest.is_empty() => {
+            format!("{} and {} more", first.join(", "), rest.len())
+        }
+        _ => names.join(", "),
+    }
+}
+
 /// A user's text, shortened for error messages.
 pub fn shown(text: &str) -> String {
     let mut out: String = text.chars().take(40).map(|c| if c.is_control() { '·' } else { c }).collect();

@@ -125,7 +125,10 @@ pub struct JobRecord {
     pub queue: String,
     pub state: JobState,
     pub priority: u8,
+    /// All of it, or its beginning in a page with `excerpt`.
     pub payload: Vec<u8>,
+    /// The size of the whole payload.
+    pub payload_bytes: u64,
     pub attempt: u16,
     pub max_attempts: u16,
     pub timeout: Option<Duration>,
@@ -134,7 +137,10 @@ pub struct JobRecord {
     pub started_at: Option<Time>,
     pub finished_at: Option<Time>,
     pub progress: Option<Progress>,
+    /// All of it, or its beginning, as for the payload.
     pub result: Option<Vec<u8>>,
+    /// The size of the whole result.
+    pub result_bytes: u64,
     pub last_error: Option<String>,
     pub unique_key: Option<String>,
     pub unique_until: Option<UniqueUntil>,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use windlass_core::input::shown;
+use windlass_core::input::{NAMES_SHOWN, shown, some_of};
 use windlass_core::store::QueueState;
 use windlass_core::{KindId, KindSpec, QueueId, QueueSpec, Store, StoreError};
 
@@ -71,9 +71,21 @@ impl Catalog {
         names
     }
 
+    /// Some of the kinds, for error messages. Sorts no more than it names: each job of a large array may ask for it.
+    pub(crate) fn some_kinds(&self) -> String {
+        let mut names: Vec<&str> = self.kind_ids.keys().map(String::as_str).collect();
+        if names.len() > NAMES_SHOWN {
+            names.select_nth_unstable(NAMES_SHOWN);
+            names[..NAMES_SHOWN].sort_unstable();
+        } else {
+            names.sort_unstable();
+        }
+        some_of(&names)
+    }
+
     /// The message for a kind that is not registered.
     pub(crate) fn unknown_kind(&self, name: &str) -> String {
-        format!("`{}` is not registered; known kinds: {}", shown(name), self.kind_names().join(", "))
+        format!("`{}` is not registered; known kinds: {}", shown(name), self.some_kinds())
     }
 
     /// Most urgent first.

@@ -1,7 +1,7 @@
 //! Takes back the jobs of dead workers, books reservations whose lease has ended, and repairs workflows.
 //!
-//! `core::sweep` decides which workers are dead and what becomes of their jobs. Any number of sweepers may run; there is
-//! no leader.
+//! `core::sweep` decides which workers are dead and what becomes of their jobs. Any number of sweepers may run; there
+//! is no leader.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -7,10 +7,12 @@
 #![forbid(unsafe_code)]
 
 mod app;
+mod budget;
 mod error;
 mod fresh;
 mod guard;
 mod interface;
+mod listeners;
 mod metrics;
 mod openapi;
 mod options;
@@ -20,6 +22,7 @@ mod request;
 mod router;
 mod routes;
 mod schedule;
+mod seats;
 mod server;
 mod stats;
 pub mod view;

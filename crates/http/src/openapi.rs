@@ -70,11 +70,11 @@ fn operation(route: &Route, schemas: &mut Schemas) -> Value {
         }
         responses.insert(status.to_string(), answer);
     }
-    let reference = json!({ "$ref": "#/components/schemas/Problem" });
-    responses.insert(
-        "default".to_owned(),
-        json!({ "description": "What went wrong", "content": { "application/problem+json": { "schema": reference } } }),
-    );
+    for (status, about) in problems(route) {
+        let content = json!({ "schema": { "$ref": "#/components/schemas/Problem" } });
+        let answer = json!({ "description": about, "content": { "application/problem+json": content } });
+        responses.entry(status.to_string()).or_insert(answer);
+    }
     let mut operation = json!({
         "operationId": route.name,
         "summary": route.about,
@@ -93,6 +93,34 @@ fn operation(route: &Route, schemas: &mut Schemas) -> Value {
         operation["requestBody"] = json!({ "required": true, "content": content });
     }
     operation
+}
+
+/// The problems that a route may answer with: those of every route, those that follow from its description, and its
+/// own.
+fn problems(route: &Route) -> Vec<(u16, &'static str)> {
+    let mut all = vec![
+        (400, "A parameter or a header breaks a rule, or the request can be read in two ways"),
+        (403, "The host, the origin or the caller is not let in"),
+        (405, "The method is not served here"),
+        (415, "The body has an unsupported type or coding"),
+        (500, "The server failed; its log says why"),
+        (503, "The database does not answer, or the server is busy; try again"),
+    ];
+    if route.path.contains('{') {
+        all.push((404, "There is no such thing here"));
+    }
+    if route.body.is_some() {
+        all.push((408, "The body took too long"));
+        all.push((413, "The body is too large"));
+        all.push((422, "The input breaks a rule; nothing was done"));
+    }
+    if !route.is_read() {
+        all.push((409, "Its state does not allow this"));
+        all.push((507, "The disk is full; nothing was written"));
+    }
+    all.extend(&route.problems);
+    all.sort_unstable();
+    all
 }
 
 fn parameter(route: &Route, parameter: &Parameter) -> Value {
@@ -128,6 +156,6 @@ fn problem(schemas: &mut Schemas) {
         problem.required::<u16>("status", "");
         problem.required::<String>("code", "Stable, for programs");
         problem.required::<String>("detail", "For people");
-        problem.optional::<Vec<FieldError>>("errors", "Every rule the input breaks");
+        problem.absent_if_empty::<Vec<FieldError>>("errors", "Every rule the input breaks, the first 100");
     });
 }

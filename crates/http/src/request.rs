@@ -6,6 +6,7 @@ use windlass_core::queue::MAX_PRIORITY;
 use windlass_core::{Invalid, OnConflict, UniqueUntil};
 use windlass_engine::JobRequest;
 use windlass_pack::fields::Fields;
+use windlass_pack::shape::span;
 use windlass_pack::{Schemas, Shape};
 
 /// Reads all known fields; unknown ones are refused by name.
@@ -110,8 +111,7 @@ described! {
     Until = json!({ "type": "string", "enum": ["started", "finished"] });
     Conflict = json!({ "type": "string", "enum": ["replace", "keep", "reject"] });
     Moment = json!({ "type": "string", "format": "date-time" });
-    /// `5m`, `1h30m`, `PT0.5S`.
-    Span = json!({ "type": "string", "examples": ["500ms", "5m", "1h30m", "PT0.5S"] });
+    Span = span();
 }
 
 #[cfg(test)]

@@ -6,20 +6,23 @@
 use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
-use axum::extract::Request;
-use axum::http::{Method, StatusCode};
+use axum::body::{Body, HttpBody};
+use axum::extract::{MatchedPath, Request};
+use axum::http::header::ALLOW;
+use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, on};
 use futures_util::FutureExt;
 use windlass_core::input::shown;
-use windlass_pack::{Answer, Call, Principal, Problem, Route, Scope};
+use windlass_pack::{Answer, Bodies, Call, Principal, Problem, Route, Seat};
 
+use crate::budget::Answers;
 use crate::error::ServerError;
-use crate::guard;
+use crate::guard::{self, Guard};
 use crate::interface::BeforeChanges;
 use crate::options::Options;
 
@@ -77,6 +80,11 @@ pub(crate) fn build(
         classes: Default::default(),
     };
     let _ = counters.routes.set(routes.iter().map(counted).collect());
+    let around = Arc::new(Around {
+        guard: Guard::new(options),
+        bodies: Bodies::new(options.body_timeout, options.body_bytes),
+        answers: Answers::new(options.answer_bytes),
+    });
     let mut router = Router::new();
     let served: Vec<(Method, &'static str)> = routes.iter().map(|r| (r.method.clone(), r.path)).collect();
     for (number, route) in routes.into_iter().enumerate() {
@@ -84,11 +92,11 @@ pub(crate) fn build(
         let (path, route) = (route.path, Arc::new(route));
         let shadowed = shadows(&served, &route).map(|(path, name, value)| (path, Some((name, value))));
         for (path, filled) in std::iter::once((path, None)).chain(shadowed) {
-            let (route, body_timeout, counters) = (route.clone(), options.body_timeout, counters.clone());
+            let (route, around, counters) = (route.clone(), around.clone(), counters.clone());
             let handler = move |request: Request| {
-                let (route, counters) = (route.clone(), counters.clone());
+                let (route, around, counters) = (route.clone(), around.clone(), counters.clone());
                 async move {
-                    let response = serve(&route, filled, request, body_timeout).await;
+                    let response = serve(&route, filled, request, &around).await;
                     if let Some(counted) = counters.routes().get(number) {
                         counted.count(response.status());
                     }
@@ -98,7 +106,54 @@ pub(crate) fn build(
             router = router.route(path, on(method, handler));
         }
     }
-    Ok(router.fallback(no_route).method_not_allowed_fallback(no_method))
+    let (no_route_around, no_method_around) = (around.clone(), around);
+    let served = Arc::new(served);
+    let router = router.fallback(move |request| async move { no_route(&no_route_around.guard, &request) });
+    Ok(router.method_not_allowed_fallback(move |request| async move {
+        no_method(&no_method_around.guard, &served, &request)
+    }))
+}
+
+/// Answered even while everything else is refused.
+const HEALTH: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+
+fn busy() -> Problem {
+    let detail = "every connection is being served; try again";
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "server_busy", "The server is busy", detail)
+        .retry_after(Duration::from_secs(1))
+}
+
+/// Marks a connection as being served until it is dropped, also when the call is cancelled.
+struct Served {
+    seat: Arc<Seat>,
+    stays: AtomicBool,
+}
+
+impl Served {
+    fn new(seat: Arc<Seat>) -> Served {
+        seat.is_served();
+        Served { seat, stays: AtomicBool::new(false) }
+    }
+
+    /// A stream is served for as long as it lasts.
+    fn stay(&self) {
+        self.stays.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        if !self.stays.load(Ordering::Relaxed) {
+            self.seat.waits();
+        }
+    }
+}
+
+/// What all routes share.
+struct Around {
+    guard: Guard,
+    bodies: Bodies,
+    answers: Answers,
 }
 
 /// A path parameter and its value.
@@ -130,40 +185,42 @@ fn shadows<'a>(
     })
 }
 
-async fn serve(
-    route: &Route,
-    filled: Filled,
-    request: Request<Body>,
-    body_timeout: std::time::Duration,
-) -> Response {
-    let mut response = match answer(route, filled, request, body_timeout).await {
+async fn serve(route: &Route, filled: Filled, request: Request<Body>, around: &Around) -> Response {
+    let response = match answer(route, filled, request, around).await {
         Ok(response) => response,
         Err(problem) => problem.into_response(),
     };
+    let mut response = around.answers.admit(response, route.is_read()).await;
     guard::seal(&mut response);
     response
 }
 
-async fn answer(
-    route: &Route,
-    filled: Filled,
-    request: Request<Body>,
-    body_timeout: std::time::Duration,
-) -> Answer {
-    let principal = principal(&request)?;
+async fn answer(route: &Route, filled: Filled, request: Request<Body>, around: &Around) -> Answer {
+    let principal = principal(&around.guard, &request)?;
     authorise(route, &principal)?;
-    if !matches!(route.scope, Some(Scope::Open | Scope::Read))
+    let seat = request.extensions().get::<Arc<Seat>>().cloned();
+    if seat.as_ref().is_some_and(|seat| seat.only_health()) && !HEALTH.contains(&route.path) {
+        return Err(busy());
+    }
+    if !route.is_read()
         && let Some(BeforeChanges(prepare)) = request.extensions().get::<BeforeChanges>().cloned()
     {
         prepare().await?;
     }
-    let mut call = Call::read(route, request, principal, body_timeout).await?;
+    let mut call = Call::read(route, request, principal, &around.bodies).await?;
     if let Some((name, value)) = filled {
         call.fill(name, value);
     }
     let wrong = call.wrong();
+    // The request has arrived: its connection does not wait for the client until the response is ready.
+    let served = seat.map(Served::new);
     let handled = AssertUnwindSafe((route.handler)(call)).catch_unwind().await;
     let handled = handled.unwrap_or_else(|_| Err(Problem::internal("a handler panicked", route.name)));
+    if let (Some(served), Ok(response)) = (&served, &handled)
+        && response.body().size_hint().exact().is_none()
+    {
+        served.stay();
+    }
     match handled {
         handled if wrong.problems.is_empty() => handled,
         Err(problem) => Err(problem.beside(wrong)),
@@ -172,11 +229,12 @@ async fn answer(
 }
 
 /// The caller. A local call carries its principal in an extension, which no client can set; all others pass the guard.
-fn principal(request: &Request<Body>) -> Result<Principal, Problem> {
+fn principal(guard: &Guard, request: &Request<Body>) -> Result<Principal, Problem> {
     if let Some(principal) = request.extensions().get::<Principal>() {
         return Ok(principal.clone());
     }
-    guard::check(request.headers())?;
+    guard.check(request.uri(), request.headers())?;
+    guard::check_codings(request.headers())?;
     Ok(Principal::unrestricted(OPEN))
 }
 
@@ -192,19 +250,34 @@ fn authorise(route: &Route, principal: &Principal) -> Result<(), Problem> {
     }
 }
 
-async fn no_route(request: Request) -> Response {
+fn no_route(guard: &Guard, request: &Request) -> Response {
     let path = shown(request.uri().path());
-    refuse(&request, Problem::not_found(format!("nothing is served at {path}; /docs lists what is")))
+    refuse(guard, request, Problem::not_found(format!("nothing is served at {path}; /docs lists what is")))
 }
 
-async fn no_method(request: Request) -> Response {
+fn no_method(guard: &Guard, served: &[(Method, &'static str)], request: &Request) -> Response {
     let detail = format!("{} is not served here; /docs lists what is", request.method());
     let title = "This method is not served here";
-    refuse(&request, Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", title, detail))
+    let mut response = refuse(
+        guard,
+        request,
+        Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", title, detail),
+    );
+    // Only what the document lists at this path, without methods of a sibling that a fixed segment shadows.
+    let path = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+    let methods = served.iter().filter(|(_, known)| path == Some(known)).map(|(method, _)| method.as_str());
+    let mut methods: Vec<&str> = methods.collect();
+    if methods.contains(&"GET") {
+        methods.push("HEAD");
+    }
+    if let Ok(allowed) = HeaderValue::from_str(&methods.join(", ")) {
+        response.headers_mut().insert(ALLOW, allowed);
+    }
+    response
 }
 
-fn refuse(request: &Request, problem: Problem) -> Response {
-    let problem = principal(request).err().unwrap_or(problem);
+fn refuse(guard: &Guard, request: &Request, problem: Problem) -> Response {
+    let problem = principal(guard, request).err().unwrap_or(problem);
     let mut response = problem.into_response();
     guard::seal(&mut response);
     response

@@ -4,13 +4,14 @@
 //! statistics, which change every ten seconds, so they are cached for a few seconds. Counts are cached for one second.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::body::Bytes;
 use futures_util::Stream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 use windlass_core::store::{DeadCount, QueueState};
 use windlass_core::{QueueId, StoreError};
@@ -19,6 +20,7 @@ use windlass_engine::operate::Measured;
 use windlass_pack::Figures;
 
 use crate::fresh::Fresh;
+use crate::listeners::{ListenerSeat, ListenerSeats};
 use crate::view::{QueueView, ResourceTotal, StatsView};
 
 const EVERY: Duration = Duration::from_secs(1);
@@ -35,7 +37,7 @@ pub(crate) struct Stats {
     figures: Fresh<PartFigures>,
     dead: Fresh<Dead>,
     measured: Fresh<MeasuredQueues>,
-    seats: Arc<Semaphore>,
+    seats: Arc<ListenerSeats>,
     /// The latest event, ready to send.
     feed: watch::Sender<Bytes>,
     sampling: AtomicBool,
@@ -49,7 +51,7 @@ impl Stats {
             figures: Fresh::new(EVERY),
             dead: Fresh::new(EVERY),
             measured: Fresh::new(MEASURED_FRESH),
-            seats: Arc::new(Semaphore::new(listeners)),
+            seats: Arc::new(ListenerSeats::new(listeners)),
             feed: watch::channel(Bytes::new()).0,
             sampling: AtomicBool::new(false),
         }
@@ -104,19 +106,20 @@ impl Stats {
         })
     }
 
-    /// A listener's slot; `None` if all are taken.
+    /// A stream of events; `None` if clients at other addresses have all places.
     pub(crate) fn listen(
         self: &Arc<Self>,
+        peer: Option<IpAddr>,
         stop: watch::Receiver<bool>,
     ) -> Option<impl Stream<Item = Result<Bytes, std::convert::Infallible>> + use<>> {
-        let seat = self.seats.clone().try_acquire_owned().ok()?;
+        let seat = self.seats.take(peer)?;
         let mut events = self.feed.subscribe();
         // The last sample may be from before a pause without listeners.
         events.mark_unchanged();
         if !self.sampling.swap(true, Ordering::AcqRel) {
             tokio::spawn(sample_while_heard(self.clone()));
         }
-        let listener = Listener { _seat: seat, events, stop };
+        let listener = Listener { seat, events, stop };
         Some(futures_util::stream::unfold(listener, |mut listener| async move {
             let event = listener.next().await?;
             Some((Ok(event), listener))
@@ -125,13 +128,14 @@ impl Stats {
 }
 
 struct Listener {
-    _seat: OwnedSemaphorePermit,
+    seat: ListenerSeat,
     events: watch::Receiver<Bytes>,
     stop: watch::Receiver<bool>,
 }
 
 impl Listener {
-    /// `None` when the server stops, so that endless responses do not delay it.
+    /// `None` when the server stops, so that endless responses do not delay it, and when a newer stream needs the
+    /// place.
     async fn next(&mut self) -> Option<Bytes> {
         tokio::select! {
             changed = self.events.changed() => {
@@ -139,6 +143,7 @@ impl Listener {
                 Some(self.events.borrow_and_update().clone())
             }
             _ = self.stop.wait_for(|stop| *stop) => None,
+            () = self.seat.is_taken() => None,
         }
     }
 }

@@ -1,34 +1,39 @@
 //! A request as seen by a handler: validated against its route, with its body read.
 
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Request, StatusCode};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use tokio::sync::OwnedSemaphorePermit;
 use windlass_core::Invalid;
 use windlass_core::audit::Actor;
 use windlass_core::input::shown;
 
+use crate::body::{Bodies, Lines, drain};
 use crate::fields::{Fields, Unreadable};
 use crate::principal::Principal;
 use crate::problem::Problem;
 use crate::route::{BodyOf, Media, Place, Route};
+use crate::seat::Seat;
 
 /// Longest `Prefer: wait=N`, in seconds.
 const MAX_WAIT: u64 = 60;
-
-/// Bytes read and discarded of a body that is too large.
-const MAX_DRAINED: usize = 32 * 1024 * 1024;
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub struct Call {
     path: Vec<(String, String)>,
     query: Vec<(String, String)>,
     headers: HeaderMap,
-    body: Bytes,
+    body: Vec<u8>,
+    /// The body's share of the memory, while the handler runs.
+    _share: Option<OwnedSemaphorePermit>,
+    /// In a mutex because handlers share the call between threads, which a body that still arrives does not allow.
+    lines: Mutex<Option<Lines>>,
+    peer: Option<IpAddr>,
     principal: Principal,
     wrong: Invalid,
 }
@@ -40,19 +45,35 @@ impl Call {
         route: &Route,
         request: Request<Body>,
         principal: Principal,
-        body_timeout: Duration,
+        bodies: &Bodies,
     ) -> Result<Call, Problem> {
-        let (mut parts, body) = request.into_parts();
+        let (mut parts, mut body) = request.into_parts();
         let path = path(&mut parts).await?;
         let (query, wrong) = query(route, parts.uri.query().unwrap_or_default());
         if !wrong.problems.is_empty() && !route.answers_together() {
             return Err(Problem::parameter(wrong));
         }
-        let body = match &route.body {
-            Some(declared) => read_body(&parts.headers, body, declared, body_timeout).await?,
-            None => Bytes::new(),
-        };
-        Ok(Call { path, query, headers: parts.headers, body, principal, wrong })
+        let seat = parts.extensions.get::<Arc<Seat>>().cloned();
+        let (mut whole, mut share, mut lines) = (Vec::new(), None, None);
+        if let Some(declared) = &route.body {
+            check_body(&parts.headers, &mut body, declared).await?;
+            match declared.media {
+                Media::Json => (whole, share) = bodies.whole(body, declared.limit).await?,
+                Media::Lines => lines = Some(bodies.lines(body, declared.limit, seat.clone())),
+            }
+        }
+        let (peer, lines) = (seat.map(|seat| seat.peer()), Mutex::new(lines));
+        Ok(Call {
+            path,
+            query,
+            headers: parts.headers,
+            body: whole,
+            _share: share,
+            lines,
+            peer,
+            principal,
+            wrong,
+        })
     }
 
     /// Parameters that the route does not know or that were given twice. A changing route that opts in
@@ -90,6 +111,17 @@ impl Call {
 
     pub fn body(&self) -> &[u8] {
         &self.body
+    }
+
+    /// The lines of the body, once, on a route with [`Route::lines`].
+    pub fn lines(&mut self) -> Result<Lines, Problem> {
+        let lines = self.lines.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        lines.ok_or_else(|| Problem::internal("a body has no lines", "not a route of lines"))
+    }
+
+    /// The client's address; `None` for a call within this process.
+    pub fn peer(&self) -> Option<IpAddr> {
+        self.peer
     }
 
     pub fn principal(&self) -> &Principal {
@@ -188,12 +220,8 @@ fn unknown(route: &Route) -> String {
     }
 }
 
-async fn read_body(
-    headers: &HeaderMap,
-    mut body: Body,
-    declared: &BodyOf,
-    timeout: Duration,
-) -> Result<Bytes, Problem> {
+/// What the headers say about the body.
+async fn check_body(headers: &HeaderMap, body: &mut Body, declared: &BodyOf) -> Result<(), Problem> {
     let limit = declared.limit;
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     // This also keeps foreign web pages from writing: a browser asks for permission before it sends JSON to another
@@ -209,40 +237,10 @@ async fn read_body(
     }
     let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     if length.is_some_and(|length| length > limit as u64) {
-        drain(&mut body).await;
+        drain(body).await;
         return Err(Problem::too_large(limit));
     }
-    match tokio::time::timeout(timeout, Limited::new(&mut body, limit).collect()).await {
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            drain(&mut body).await;
-            Err(Problem::too_large(limit))
-        }
-        Ok(Err(error)) => {
-            let detail = format!("it ended early: {error}");
-            let title = "The body could not be read";
-            Err(Problem::new(StatusCode::BAD_REQUEST, "body_incomplete", title, detail))
-        }
-        Err(_) => Err(Problem::new(
-            StatusCode::REQUEST_TIMEOUT,
-            "body_timeout",
-            "The body took too long",
-            format!("it must arrive within {} s", timeout.as_secs_f32()),
-        )),
-    }
-}
-
-/// Many clients send the whole request before they read the response. An early response is a broken pipe to them, and
-/// they never see the reason. Bounded in size and time.
-async fn drain(body: &mut Body) {
-    let pour = async {
-        let mut left = MAX_DRAINED;
-        while let Some(Ok(frame)) = body.frame().await {
-            let Some(rest) = left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) else { break };
-            left = rest;
-        }
-    };
-    let _ = tokio::time::timeout(DRAIN_TIMEOUT, pour).await;
+    Ok(())
 }
 
 fn fits(content_type: &str, media: Media) -> bool {

@@ -7,6 +7,7 @@
 
 pub mod api;
 mod assembly;
+mod body;
 mod call;
 pub mod cleanup;
 pub mod fields;
@@ -21,6 +22,7 @@ mod principal;
 mod problem;
 mod registry;
 mod route;
+mod seat;
 pub mod service;
 pub mod settings;
 pub mod shape;
@@ -30,6 +32,7 @@ pub mod view;
 
 pub use assembly::{Assembly, OpenError, settings_of};
 pub use axum::http::{Method, StatusCode};
+pub use body::{Bodies, Line, Lines};
 pub use call::Call;
 pub use host::Host;
 pub use inventory::{Inventory, clashes, route_name};
@@ -40,6 +43,7 @@ pub use route::{
     Answer, Answered, BodyOf, Handler, Media, Parameter, Place, Route, SMALL_BODY, SchemaOf, json, nothing,
     ok, text,
 };
+pub use seat::Seat;
 pub use serde_json::Value;
 pub use shape::{Schemas, Shape};
 pub use tx::PackTx;

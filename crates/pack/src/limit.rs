@@ -6,7 +6,7 @@ use windlass_core::store::Live;
 
 use crate::fields::{CONFIGURED_JSON, Fields, sort};
 use crate::settings::{self, Section, Setting, SettingValue};
-use crate::shape::Object;
+use crate::shape::{Object, or_null};
 
 impl Fields<'_> {
     /// Reads all limits: a value, nothing to remove the limit, or `configured` to reset it.
@@ -61,7 +61,8 @@ impl Object<'_> {
                 (LimitForm::Duration, _) => "; `none` removes it, null resets it to the configured value",
                 (LimitForm::Rate, _) => "; `none` removes it",
             };
-            self.field(limit.name, schema(limit), &format!("{}{lifted}", limit.about));
+            // Where null has no meaning of its own, it means that nothing is said.
+            self.field(limit.name, or_null(schema(limit)), &format!("{}{lifted}", limit.about));
         }
     }
 }

@@ -45,6 +45,12 @@ impl Problem {
         &self.detail
     }
 
+    /// Adds to what people are told.
+    pub fn noting(mut self, note: &str) -> Problem {
+        self.detail = format!("{}; {note}", self.detail);
+        self
+    }
+
     pub fn not_found(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::NOT_FOUND, "not_found", "Not found", detail)
     }

@@ -35,6 +35,8 @@ pub struct Route {
     pub parameters: Vec<Parameter>,
     pub body: Option<BodyOf>,
     pub answers: Vec<(u16, &'static str, Answered)>,
+    /// Problems beside those that every such route has.
+    pub problems: Vec<(u16, &'static str)>,
     /// Required of the caller. A route without a scope is refused at startup.
     pub scope: Option<Scope>,
     /// A valid body; JSON lines are given as text.
@@ -114,6 +116,7 @@ impl Route {
             parameters: Vec::new(),
             body: None,
             answers: Vec::new(),
+            problems: Vec::new(),
             scope: None,
             example: None,
             path_examples: Vec::new(),
@@ -173,6 +176,11 @@ impl Route {
         self.parameter(Place::Header, name, about, json!({ "type": "string" }), false)
     }
 
+    /// A header whose value has a form.
+    pub fn header_of(self, name: &'static str, about: &'static str, schema: Value) -> Route {
+        self.parameter(Place::Header, name, about, schema, false)
+    }
+
     fn parameter(
         mut self,
         place: Place,
@@ -203,6 +211,12 @@ impl Route {
         self
     }
 
+    /// A problem that other routes do not have.
+    pub fn problem(mut self, status: u16, about: &'static str) -> Route {
+        self.problems.push((status, about));
+        self
+    }
+
     pub fn json<T: Shape>(self, status: u16, about: &'static str) -> Route {
         self.answers(status, about, Answered::Json(T::schema))
     }
@@ -216,7 +230,12 @@ impl Route {
 
     /// Whether the handler may run although parameters are wrong, to collect its problems: it must have no effect.
     pub fn answers_together(&self) -> bool {
-        self.reports_all_mistakes || matches!(self.scope, Some(Scope::Open | Scope::Read))
+        self.reports_all_mistakes || self.is_read()
+    }
+
+    /// It changes nothing.
+    pub fn is_read(&self) -> bool {
+        matches!(self.scope, Some(Scope::Open | Scope::Read))
     }
 
     /// Routes of the API refuse unknown parameters; pages ignore them.

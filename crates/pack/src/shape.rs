@@ -59,11 +59,19 @@ pub struct Object<'a> {
 impl Object<'_> {
     pub fn required<T: Shape>(&mut self, name: &str, about: &str) {
         let name = name.trim_start_matches("r#");
-        self.optional::<T>(name, about);
+        let schema = T::schema(self.schemas);
+        self.field(name, schema, about);
         self.required.push(name.to_owned());
     }
 
+    /// A field of a request that may be left out. `null` says the same: [`crate::fields::Fields`] reads it as missing.
     pub fn optional<T: Shape>(&mut self, name: &str, about: &str) {
+        let schema = Option::<T>::schema(self.schemas);
+        self.field(name, schema, about);
+    }
+
+    /// A field of an answer that is left out if it is empty.
+    pub fn absent_if_empty<T: Shape>(&mut self, name: &str, about: &str) {
         let schema = T::schema(self.schemas);
         self.field(name, schema, about);
     }
@@ -149,12 +157,34 @@ impl<T: Shape> Shape for Vec<T> {
 
 impl<T: Shape> Shape for Option<T> {
     fn schema(schemas: &mut Schemas) -> Value {
-        let mut schema = T::schema(schemas);
-        match schema.get("type").cloned() {
-            Some(Value::String(one)) => schema["type"] = json!([one, "null"]),
-            _ if schema.get("$ref").is_some() => schema = json!({ "anyOf": [schema, { "type": "null" }] }),
-            _ => {}
-        }
-        schema
+        or_null(T::schema(schemas))
     }
+}
+
+/// The schema with `null` allowed too.
+pub fn or_null(mut schema: Value) -> Value {
+    match schema.get("type").cloned() {
+        Some(Value::Array(types)) if types.contains(&json!("null")) => return schema,
+        Some(Value::Array(mut types)) => {
+            types.push(json!("null"));
+            schema["type"] = json!(types);
+        }
+        Some(Value::String(one)) => schema["type"] = json!([one, "null"]),
+        _ if ["$ref", "anyOf", "oneOf"].iter().any(|key| schema.get(key).is_some()) => {
+            return json!({ "anyOf": [schema, { "type": "null" }] });
+        }
+        _ => return schema,
+    }
+    // A list of the values allowed has to have it as well.
+    if let Some(Value::Array(values)) = schema.get_mut("enum") {
+        values.push(Value::Null);
+    }
+    schema
+}
+
+/// The schema of a duration: `5m`, `1h30m`, `PT0.5S`.
+pub fn span() -> Value {
+    let short = "([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?";
+    let pattern = format!("^(?=.)({short}|[0-9]+(\\.[0-9]+)?(h|m|s|ms)|P.+)$");
+    json!({ "type": "string", "pattern": pattern, "examples": ["500ms", "5m", "1h30m", "PT0.5S"] })
 }

@@ -17,13 +17,15 @@ use crate::error::failed;
 use crate::row::{big_in, count, duration_or_none, get, priority, small, text_in, time, time_or_none};
 
 const RECORD: &str = "
-    select j.id, kd.name as kind, q.name as queue, j.payload, j.max_attempts, j.timeout_us, j.created_at,
+    select j.id, kd.name as kind, q.name as queue, {payload} as payload,
+           octet_length(j.payload)::bigint as payload_bytes, j.max_attempts, j.timeout_us, j.created_at,
            j.unique_key, j.unique_until, j.concurrency_key, j.tags, j.entity_type, j.entity_id,
            case when r.id is not null then case when r.run_at > n.now then 0 else 1 end
                 when c.id is not null then 2 else f.state end::smallint as state,
            coalesce(r.priority, j.priority) as priority,
            coalesce(r.attempt, c.attempt, f.attempt, 0)::smallint as attempt,
-           case when r.queue <> 0 then r.run_at end as run_at, j.parent_id, coalesce(c.claimed_at, f.started_at) as started_at, f.finished_at, f.result,
+           case when r.queue <> 0 then r.run_at end as run_at, j.parent_id, coalesce(c.claimed_at, f.started_at) as started_at, f.finished_at,
+           {result} as result, coalesce(octet_length(f.result), 0)::bigint as result_bytes,
            coalesce(f.error, last.error) as last_error, coalesce(c.worker, f.worker, last.worker) as worker,
            pr.percent, pr.message, pr.at as progress_at, x.job_id is not null as cancel_requested
     from picked p
@@ -41,6 +43,15 @@ const RECORD: &str = "
                (array_agg(a.worker order by a.token desc))[1] as worker
         from windlass.attempts a where a.id = p.id) last on true
     order by p.id desc";
+
+/// [`RECORD`] with payload and result whole, or cut to `excerpt` bytes.
+fn record_columns(excerpt: Option<u32>) -> String {
+    let column = |name: &str| match excerpt {
+        Some(most) => format!("substring({name} from 1 for {most})"),
+        None => name.to_owned(),
+    };
+    RECORD.replace("{payload}", &column("j.payload")).replace("{result}", &column("f.result"))
+}
 
 const LEASED: &str = "
     leased as materialized (
@@ -152,7 +163,7 @@ impl PostgresStore {
         filter: &JobFilter,
         page: &Page,
     ) -> Result<Vec<PgRow>, StoreError> {
-        let sql = self.dynamic(&format!("{}{RECORD}", picked(filter, true)));
+        let sql = self.dynamic(&format!("{}{}", picked(filter, true), record_columns(page.excerpt)));
         bind_filter(sqlx::query(sql), self.offset(), filter, page.before, i64::from(page.limit))
             .fetch_all(conn)
             .await
@@ -177,7 +188,7 @@ impl PostgresStore {
         id: JobId,
     ) -> Result<Option<(JobRecord, bool)>, StoreError> {
         let filter = JobFilter { ids: vec![id], ..JobFilter::default() };
-        let rows = self.records(conn, &filter, &Page { before: None, limit: 1 }).await?;
+        let rows = self.records(conn, &filter, &Page { before: None, limit: 1, excerpt: None }).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         Ok(Some((record(row)?, get(row, "cancel_requested")?)))
     }
@@ -209,7 +220,7 @@ impl PostgresStore {
             .await
             .map_err(failed(OP))?;
         let filter = JobFilter { ids: vec![id], ..JobFilter::default() };
-        let rows = self.records(&mut tx, &filter, &Page { before: None, limit: 1 }).await?;
+        let rows = self.records(&mut tx, &filter, &Page { before: None, limit: 1, excerpt: None }).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let attempts =
             sqlx::query(self.sql(ATTEMPTS)).bind(id.0).fetch_all(&mut *tx).await.map_err(failed(OP))?;
@@ -246,6 +257,7 @@ fn record(row: &PgRow) -> Result<JobRecord, StoreError> {
         state,
         priority: priority(row, "priority")?,
         payload: get(row, "payload")?,
+        payload_bytes: count(row, "payload_bytes")?,
         attempt: small(row, "attempt")?,
         max_attempts: small(row, "max_attempts")?,
         timeout: duration_or_none(row, "timeout_us")?,
@@ -255,6 +267,7 @@ fn record(row: &PgRow) -> Result<JobRecord, StoreError> {
         finished_at: time_or_none(row, "finished_at")?,
         progress,
         result: get(row, "result")?,
+        result_bytes: count(row, "result_bytes")?,
         last_error: get(row, "last_error")?,
         unique_key: get(row, "unique_key")?,
         unique_until: get::<Option<&str>>(row, "unique_until")?.and_then(UniqueUntil::from_name),

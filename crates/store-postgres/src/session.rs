@@ -1,8 +1,8 @@
 //! The lock session: shows other processes that this one lives.
 //!
 //! Owns one connection that holds an advisory lock per worker registered here. The server frees the locks when the
-//! process dies, so a sweeper elsewhere sees the death within seconds (`core::sweep`). A lock can also be lost while the
-//! process lives. Then its workers send heartbeats until they are locked again, which tells sweepers to wait. Never
+//! process dies, so a sweeper elsewhere sees the death within seconds (`core::sweep`). A lock can also be lost while
+//! the process lives. Then its workers send heartbeats until they are locked again, which tells sweepers to wait. Never
 //! used behind a pooler, where a session outlives the process.
 
 use std::collections::HashMap;

@@ -150,8 +150,8 @@ pub(crate) const OF_PRIORITY: &str =
      where queue = ?1 and priority = ?2 and run_at <= ?3 and suspicion <= 1 order by run_at, id";
 
 /// Due jobs of one priority, at most `limit`.
-// Differs from Postgres: scans the index, skips other kinds and higher levels, then deletes by key. With one writer SKIP
-// LOCKED is not needed.
+// Differs from Postgres: scans the index, skips other kinds and higher levels, then deletes by key. With one writer
+// SKIP LOCKED is not needed.
 pub(crate) fn walk(
     connection: &Connection,
     claim: &Claim,

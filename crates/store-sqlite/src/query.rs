@@ -12,7 +12,7 @@ use windlass_core::store::{DeadCount, JobDetail, JobFilter, Page};
 use windlass_core::{Attempt, JobId, JobRecord, JobState, LogLine, QueueId, Time, Token, WorkerId};
 
 use crate::error::{Answer, Fault};
-use crate::row::{RECORD_COLUMNS, record};
+use crate::row::{RECORD_COLUMNS, content_columns, record};
 
 /// A filter as SQL: `from {from} where {conditions}`.
 pub(crate) struct Selection {
@@ -145,9 +145,10 @@ impl Selection {
     }
 
     /// Newest first.
-    fn records(&self, connection: &Connection, limit: u32, now: Time) -> Answer<Vec<JobRecord>> {
+    fn records(&self, connection: &Connection, page: &Page, now: Time) -> Answer<Vec<JobRecord>> {
+        let (content, limit) = (content_columns(page.excerpt), page.limit);
         let sql = format!(
-            "select {RECORD_COLUMNS} from {} join windlass_kinds k on k.id = j.kind
+            "select {RECORD_COLUMNS}, {content} from {} join windlass_kinds k on k.id = j.kind
              join windlass_queues q on q.id = j.queue left join windlass_progress p on p.job_id = j.id{}
              order by {} desc limit {limit}",
             self.from,
@@ -218,12 +219,15 @@ pub(crate) fn list(
         let condition = format!("{} < ?", selection.id);
         selection.bind(&condition, before.0);
     }
-    selection.records(connection, page.limit, now)
+    selection.records(connection, page, now)
 }
 
 pub(crate) fn job(connection: &Connection, id: JobId, now: Time) -> Answer<Option<JobDetail>> {
     let filter = JobFilter { ids: vec![id], ..JobFilter::default() };
-    let Some(job) = Selection::new(&filter, now).records(connection, 1, now)?.pop() else { return Ok(None) };
+    let page = Page { before: None, limit: 1, excerpt: None };
+    let Some(job) = Selection::new(&filter, now).records(connection, &page, now)?.pop() else {
+        return Ok(None);
+    };
     let mut statement = connection.prepare_cached(
         "select attempt, token, worker, started_at, ended_at, outcome, error from windlass_attempt_history
          where id = ?1 order by token",

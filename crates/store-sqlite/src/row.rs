@@ -27,12 +27,25 @@ pub(crate) fn tags(text: Option<String>) -> Vec<String> {
 }
 
 /// Columns of a shown job, as [`record`] reads them: `l` is a lease, `r` a waiting row, `f` a finished row, `p` the
-/// progress.
+/// progress. Payload and result come from [`content_columns`].
 pub(crate) const RECORD_COLUMNS: &str =
-    "j.id, k.name as kind, q.name as queue, j.priority, j.payload, j.max_attempts, j.timeout_us, j.created_at,
+    "j.id, k.name as kind, q.name as queue, j.priority, j.max_attempts, j.timeout_us, j.created_at,
      j.unique_key, j.unique_until, j.concurrency_key, j.tags, j.entity_type, j.entity_id, j.parent_id,
      r.run_at, r.attempt as used, r.queue as stored_queue, f.state, f.attempt as last_attempt, f.started_at,
-     f.finished_at, f.result, f.error, f.worker, p.percent, p.message, p.at as progress_at";
+     f.finished_at, f.error, f.worker, p.percent, p.message, p.at as progress_at";
+
+/// Payload and result, whole or cut to `excerpt` bytes, with their sizes.
+pub(crate) fn content_columns(excerpt: Option<u32>) -> String {
+    let column = |name: &str| match excerpt {
+        Some(most) => format!("substr({name}, 1, {most})"),
+        None => name.to_owned(),
+    };
+    let (payload, result) = (column("j.payload"), column("f.result"));
+    format!(
+        "{payload} as payload, length(j.payload) as payload_bytes, {result} as result, \
+         coalesce(length(f.result), 0) as result_bytes"
+    )
+}
 
 /// A job without its lease. A job that is neither waiting nor finished is running.
 pub(crate) fn record(row: &Row<'_>, now: Time) -> rusqlite::Result<JobRecord> {
@@ -64,6 +77,7 @@ pub(crate) fn record(row: &Row<'_>, now: Time) -> rusqlite::Result<JobRecord> {
         state,
         priority: row.get("priority")?,
         payload: row.get("payload")?,
+        payload_bytes: row.get::<_, i64>("payload_bytes")?.unsigned_abs(),
         attempt: row.get::<_, Option<u16>>("used")?.or(row.get("last_attempt")?).unwrap_or(0),
         max_attempts: row.get("max_attempts")?,
         timeout: row.get::<_, Option<i64>>("timeout_us")?.map(duration),
@@ -74,6 +88,7 @@ pub(crate) fn record(row: &Row<'_>, now: Time) -> rusqlite::Result<JobRecord> {
         finished_at: time("finished_at")?,
         progress,
         result: row.get("result")?,
+        result_bytes: row.get::<_, i64>("result_bytes")?.unsigned_abs(),
         last_error: row.get("error")?,
         unique_key: row.get("unique_key")?,
         unique_until: until.as_deref().and_then(UniqueUntil::from_name),

@@ -18,7 +18,8 @@ impl Windlass {
             states: vec![JobState::Pending, JobState::Scheduled],
             ..JobFilter::default()
         };
-        let jobs = self.client().store().list(&filter, &Page { before: None, limit: MOST }).await?;
+        let jobs =
+            self.client().store().list(&filter, &Page { before: None, limit: MOST, excerpt: None }).await?;
         jobs.iter()
             .map(|job| {
                 serde_json::from_slice(&job.payload).map_err(|error| StoreError::Corrupt {

@@ -85,7 +85,7 @@ pub(crate) fn register(registry: &mut Registry) {
 async fn list(host: Host, call: Call) -> Answer {
     let paging = Paging::read(&call, |text| text.parse::<i64>().ok())?;
     let entries = entries::list(&host, call.query("name"), paging.cursor, paging.wanted()).await?;
-    ok(&paging.list(entries, |entry| entry.id.to_string(), EntryView::from))
+    ok(&paging.list(entries, |entry| entry.id.to_string(), EntryView::from)?)
 }
 
 /// The entry and its job are one commit.

@@ -108,6 +108,20 @@ const KEYS: &[Setting] = &[
     ),
     key(
         SERVER,
+        "public_url",
+        Form::Text,
+        "none",
+        "Where people reach the server through a proxy, such as `https://jobs.example`; requests for it are let in",
+    ),
+    key(
+        SERVER,
+        "allowed_hosts",
+        Form::Text,
+        "none",
+        "Further names in `Host` that are let in, separated by commas; without a port, any port",
+    ),
+    key(
+        SERVER,
         "data",
         Form::Text,
         "./windlass-data",

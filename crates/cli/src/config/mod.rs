@@ -76,6 +76,8 @@ pub(crate) struct Config {
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) bind: SocketAddr,
+    pub(crate) public_url: Option<String>,
+    pub(crate) allowed_hosts: Vec<String>,
     pub(crate) data: PathBuf,
     pub(crate) lease: Duration,
     pub(crate) grace: Duration,
@@ -208,6 +210,8 @@ impl Resolver {
     fn server(&mut self) -> Server {
         Server {
             bind: self.bind(),
+            public_url: self.public_url(),
+            allowed_hosts: self.allowed_hosts(),
             data: PathBuf::from(self.text(SERVER, "data")),
             lease: self.duration(SERVER, "lease"),
             grace: self.duration(SERVER, "grace"),
@@ -231,6 +235,40 @@ impl Resolver {
             self.raw.problem(origin.unwrap_or(Origin::Default), rule);
             SocketAddr::from(([127, 0, 0, 1], 8080))
         })
+    }
+
+    /// Only scheme and host: pages and routes are at the root.
+    fn public_url(&mut self) -> Option<String> {
+        let (value, origin) = self.raw.get(SERVER, None, "public_url").cloned()?;
+        let text = value.to_string();
+        if text == NONE {
+            return None;
+        }
+        let bare = text.trim().trim_end_matches('/');
+        let host = bare.strip_prefix("https://").or_else(|| bare.strip_prefix("http://"));
+        if host.is_some_and(is_host) {
+            return Some(bare.to_owned());
+        }
+        let text = windlass_core::input::shown(&text);
+        let rule =
+            format!("server.public_url: must be like https://jobs.example, without a path, not `{text}`");
+        self.raw.problem(origin, rule);
+        None
+    }
+
+    fn allowed_hosts(&mut self) -> Vec<String> {
+        let Some((value, origin)) = self.raw.get(SERVER, None, "allowed_hosts").cloned() else {
+            return Vec::new();
+        };
+        let text = value.to_string();
+        let hosts = text.split(',').map(str::trim).filter(|host| *host != NONE);
+        let (good, bad): (Vec<&str>, Vec<&str>) = hosts.partition(|host| is_host(host));
+        for host in bad {
+            let host = windlass_core::input::shown(host);
+            let rule = format!("server.allowed_hosts: must be names such as jobs.example:8443, not `{host}`");
+            self.raw.problem(origin.clone(), rule);
+        }
+        good.into_iter().map(str::to_owned).collect()
     }
 
     fn database(&mut self, data: &Path) -> Option<Database> {
@@ -439,4 +477,9 @@ fn queue_figure(queue: &QueueSpec, key: &str) -> String {
         "permits" => queue.limit(key).map_or("1".to_owned(), |permits| permits.to_string()),
         limit => queue.limit(limit).map_or(NONE.to_owned(), |value| value.to_string()),
     }
+}
+
+/// A name or an address, with or without a port.
+fn is_host(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte))
 }

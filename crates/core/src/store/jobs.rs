@@ -85,6 +85,8 @@ pub struct Page {
     /// Only jobs with smaller ids.
     pub before: Option<JobId>,
     pub limit: u32,
+    /// Payloads and results are cut to this many bytes, so that a page of large ones fits into memory.
+    pub excerpt: Option<u32>,
 }
 
 #[derive(Clone, Debug)]

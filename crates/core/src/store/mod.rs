@@ -167,8 +167,8 @@ pub trait Store:
     /// global concurrency, all workers together never hold more leases than that.
     async fn claim(&self, claim: &Claim) -> Result<Vec<crate::LeasedJob>, StoreError>;
 
-    /// Leases ordinary jobs that have been due for longer than `after`, longest due first, regardless of priority. Skips
-    /// blocked jobs.
+    /// Leases ordinary jobs that have been due for longer than `after`, longest due first, regardless of priority.
+    /// Skips blocked jobs.
     async fn claim_late(&self, claim: &Claim, after: std::time::Duration) -> Result<LateJobs, StoreError>;
 
     /// Returns `unspent` rate tokens of the kind and leases up to `wanted`, as [`crate::Rate::lease`] decides by the

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::input::{MAX_BATCH, shown};
+use windlass_core::input::{MAX_BATCH, shown, some_of};
 use windlass_core::store::JobFilter;
 use windlass_core::{EntityRef, Invalid, JobId, JobState, StoreError};
 
@@ -51,14 +51,14 @@ impl Client {
             queue: words.queue.as_deref().and_then(|name| {
                 let found = catalog.queue_named(name).map(|queue| queue.id);
                 if found.is_none() {
-                    refuse("queue", unknown("queue", name, &catalog.queue_names()));
+                    refuse("queue", unknown("queue", name, &some_of(&catalog.queue_names())));
                 }
                 found
             }),
             kind: words.kind.as_deref().and_then(|name| {
                 let found = catalog.kind_named(name).map(|kind| kind.id);
                 if found.is_none() {
-                    refuse("kind", unknown("kind", name, &catalog.kind_names()));
+                    refuse("kind", unknown("kind", name, &catalog.some_kinds()));
                 }
                 found
             }),
@@ -117,6 +117,6 @@ fn states(words: &[String], only: &[JobState], refuse: &mut impl FnMut(&str, Str
     if states.is_empty() { only.to_vec() } else { states }
 }
 
-fn unknown(what: &str, name: &str, known: &[&str]) -> String {
-    format!("there is no {what} `{}`; known: {}", shown(name), known.join(", "))
+fn unknown(what: &str, name: &str, known: &str) -> String {
+    format!("there is no {what} `{}`; known: {known}", shown(name))
 }

@@ -1,7 +1,7 @@
 //! Registering a kind and changing its limits.
 
 use windlass_core::audit::Actor;
-use windlass_core::input::shown;
+use windlass_core::input::{shown, some_of};
 use windlass_core::limit::{Limited, LiveChanges, PERMITS};
 use windlass_core::store::KindUpdate;
 use windlass_core::{Invalid, KindSpec};
@@ -69,14 +69,14 @@ impl Client {
 fn known_queue(queue: &str, catalog: &Catalog, found: &mut Invalid) -> Option<String> {
     let known = catalog.queue_named(queue).map(|queue| queue.spec.name.clone());
     if known.is_none() {
-        let names = catalog.queue_names().join(", ");
+        let names = some_of(&catalog.queue_names());
         found.add("queue", format!("must be a queue that exists, not `{}`; known: {names}", shown(queue)));
     }
     known
 }
 
 fn missing(name: &str, catalog: &Catalog) -> OperateError {
-    let known = catalog.kind_names().join(", ");
+    let known = catalog.some_kinds();
     let name = shown(name);
     OperateError::Missing(format!("there is no kind `{name}`; name its queue to register it; known: {known}"))
 }

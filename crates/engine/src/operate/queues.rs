@@ -1,7 +1,7 @@
 //! Live changes of a queue.
 
 use windlass_core::audit::Actor;
-use windlass_core::input::shown;
+use windlass_core::input::{shown, some_of};
 use windlass_core::limit::{LimitValue, Limited, LiveChanges, PERMITS};
 use windlass_core::scale::{Bounds, Refused};
 use windlass_core::store::{Live, QueueUpdate};
@@ -88,6 +88,6 @@ pub(super) fn one_of<S: Limited>(first: &str) -> String {
 }
 
 fn missing(name: &str, catalog: &Catalog) -> OperateError {
-    let known = catalog.queue_names().join(", ");
+    let known = some_of(&catalog.queue_names());
     OperateError::Missing(format!("there is no queue `{}`; known: {known}", shown(name)))
 }

@@ -251,7 +251,8 @@ async fn drain(place: &Place) -> (Client, WorkerHandle) {
 async fn all(store: &dyn Store) -> Vec<(JobId, JobState)> {
     let (mut jobs, mut before) = (Vec::new(), None);
     loop {
-        let page = store.list(&JobFilter::default(), &Page { before, limit: 1_000 }).await.unwrap();
+        let page =
+            store.list(&JobFilter::default(), &Page { before, limit: 1_000, excerpt: None }).await.unwrap();
         let Some(last) = page.last() else { return jobs };
         before = Some(last.id);
         jobs.extend(page.iter().map(|job| (job.id, job.state)));

@@ -58,7 +58,7 @@ async fn record(client: &Client, name: &str) -> ScheduleRecord {
 /// The jobs of a schedule, oldest first.
 async fn jobs(client: &Client, name: &str) -> Vec<JobRecord> {
     let filter = JobFilter { tag: Some(format!("schedule:{name}")), ..JobFilter::default() };
-    let page = Page { before: None, limit: 1_000 };
+    let page = Page { before: None, limit: 1_000, excerpt: None };
     let mut jobs = client.store().list(&filter, &page).await.unwrap();
     jobs.reverse();
     jobs

@@ -73,7 +73,8 @@ fn handlers(store: &Arc<dyn Store>) -> Handlers {
 
 /// The counts of a roll-up, taken from the tables.
 async fn counted(store: &dyn Store) -> (u64, u64, u64) {
-    let jobs = store.list(&JobFilter::default(), &Page { before: None, limit: 1_000 }).await.unwrap();
+    let jobs =
+        store.list(&JobFilter::default(), &Page { before: None, limit: 1_000, excerpt: None }).await.unwrap();
     let of = |state: JobState| jobs.iter().filter(|job| job.state == state).count() as u64;
     let mut retried = 0;
     for job in &jobs {

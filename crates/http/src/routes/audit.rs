@@ -46,5 +46,5 @@ async fn list(app: Arc<App>, call: Call) -> Answer {
         limit: paging.wanted(),
     };
     let acts = app.client.audit(&filter).await?;
-    ok(&paging.list(acts, |act| act.seq.to_string(), |act| ActView::from(&act)))
+    ok(&paging.list(acts, |act| act.seq.to_string(), |act| ActView::from(&act))?)
 }

@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use axum::http::Method;
-use serde_json::json;
+use serde_json::{Value, json};
+use windlass_core::input::MAX_BATCH;
 use windlass_pack::view::FieldError;
-use windlass_pack::{Answer, Call, Problem, Route, Scope, ok, shape};
+use windlass_pack::{Answer, Call, Problem, Route, Schemas, Scope, Shape, ok, shape};
 
 use super::enqueue::requests;
 use super::{Table, route};
 use crate::app::App;
-use crate::request::NewJob;
 
 /// Of ten thousand invalid jobs, only the first problems are listed.
 const SHOWN: usize = 100;
@@ -22,12 +22,21 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
         route(app, Method::POST, "/v1/jobs/check", "check_jobs", about, check)
             .needs(Scope::Write)
             .example(json!([{ "kind": "NOOP" }, { "kind": "NOOP", "delay": "5m" }]))
-            .body::<Vec<NewJob>>(app.as_ref().map_or(usize::MAX, |app| app.options.body_limit))
+            .body::<Checked>(app.as_ref().map_or(usize::MAX, |app| app.options.body_limit))
             .json::<CheckView>(
                 200,
                 "The problems; depth caps and keys are checked only when jobs are enqueued",
             ),
     ]
+}
+
+/// Anything may be checked: what is not a job is among the problems.
+struct Checked;
+
+impl Shape for Checked {
+    fn schema(_: &mut Schemas) -> Value {
+        json!({ "type": "array", "minItems": 1, "maxItems": MAX_BATCH, "description": "Objects of `POST /v1/jobs`" })
+    }
 }
 
 shape! {

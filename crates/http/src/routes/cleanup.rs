@@ -8,6 +8,7 @@ use serde_json::json;
 use windlass_core::duration;
 use windlass_core::input::shown;
 use windlass_pack::cleanup::{CleanupRun, CleanupTask};
+use windlass_pack::shape::span;
 use windlass_pack::{Answer, Call, Problem, Route, Scope, ok, shape};
 
 use super::{Table, route};
@@ -26,7 +27,7 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
             .path("task", "Name of the task")
             .path_example("task", "finished")
             .query("dry_run", "true: count, remove nothing", json!({ "type": "boolean", "default": false }))
-            .query("older_than", "Overrides the configured age, such as 7d", json!({ "type": "string" }))
+            .query("older_than", "Overrides the configured age, such as 7d", span())
             .json::<TaskView>(200, "Rows removed, or that would be"),
     ]
 }

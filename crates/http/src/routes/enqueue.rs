@@ -25,9 +25,10 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
         route(app, Method::POST, "/v1/jobs", "enqueue_jobs", about, enqueue)
             .needs(Scope::Write)
             .example(json!({ "kind": "NOOP", "payload": { "order": 42 }, "delay": "10s", "tags": ["try"] }))
-            .header(
+            .header_of(
                 "Idempotency-Key",
                 "The idempotency key of a single job; the same key with another body is 422",
+                json!({ "type": "string", "minLength": 1, "maxLength": 256 }),
             )
             .header(
                 "Prefer",
@@ -36,6 +37,8 @@ pub(super) fn routes(app: &Table) -> Vec<Route> {
             .body::<OneOrMore>(app.as_ref().map_or(usize::MAX, |app| app.options.body_limit))
             .json::<OneOrMoreEnqueued>(201, "The job, or the jobs in the order of the array")
             .json::<OneOrMoreEnqueued>(200, "All jobs existed already: `duplicate` is true")
+            .problem(410, "The job was accepted and deleted before it could be shown")
+            .problem(429, "The queue is full")
             .json::<EnqueuedView>(202, "The job has not finished yet and continues"),
     ]
 }

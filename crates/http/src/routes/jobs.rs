@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use windlass_core::store::{JobDetail, JobFilter, Page};
 use windlass_core::{Invalid, JobId, JobState, input};
 use windlass_engine::operate::{FilterWords, JobChange};
-use windlass_pack::paging::{Paging, paged};
+use windlass_pack::paging::{EXCERPT, Paging, paged};
 use windlass_pack::{Answer, Call, Problem, Route, SMALL_BODY, Schemas, Scope, Shape, ok};
 
 use super::{Table, job_id, no_job, route};
@@ -60,7 +60,7 @@ pub(super) fn filtered(route: Route) -> Route {
 
 /// The filter parameters.
 pub(super) fn conditions(route: Route) -> Route {
-    let text = || json!({ "type": "string" });
+    let text = || json!({ "type": "string", "minLength": 1 });
     route
         .queries(
             "state",
@@ -69,7 +69,11 @@ pub(super) fn conditions(route: Route) -> Route {
         )
         .queries("queue", "Only these queues; repeat it or separate by commas", text())
         .query("kind", "Only this kind", text())
-        .query("entity", "Only jobs about this entity, as TYPE:ID", text())
+        .query(
+            "entity",
+            "Only jobs about this entity",
+            json!({ "type": "string", "pattern": "^[^:]+:.+$", "examples": ["document:kettle"] }),
+        )
         .query("tag", "Only jobs with this tag", text())
 }
 
@@ -82,7 +86,7 @@ pub(super) async fn listed(app: &App, call: &Call, only: &[JobState]) -> Answer 
     let (paging, wrong) = Paging::look(call, |text| text.parse().ok().map(JobId));
     let (filters, invalid) = filters(app, call, only).await?;
     wrong.and(invalid).into_result().map_err(Problem::parameter)?;
-    let page = Page { before: paging.cursor, limit: paging.wanted() };
+    let page = Page { before: paging.cursor, limit: paging.wanted(), excerpt: Some(EXCERPT) };
     let mut jobs = Vec::new();
     for filter in &filters {
         jobs.extend(app.client.jobs(filter, &page).await?);
@@ -90,7 +94,7 @@ pub(super) async fn listed(app: &App, call: &Call, only: &[JobState]) -> Answer 
     if filters.len() > 1 {
         jobs.sort_unstable_by_key(|job| Reverse(job.id));
     }
-    ok(&paging.list(jobs, |job| job.id.to_string(), |job| JobView::from(&job)))
+    ok(&paging.list(jobs, |job| job.id.to_string(), |job| JobView::from(&job))?)
 }
 
 /// One filter per queue given, or one for all queues. A job is in one queue, so the lists do not overlap.
@@ -108,6 +112,16 @@ pub(super) async fn filters(
         }
     }
     let mut invalid = Invalid::default();
+    // An empty condition would match everything, which nobody means who wrote it.
+    let is_empty = |value: &str| value.split(',').any(|word| word.trim().is_empty());
+    for name in ["state", "queue"] {
+        if call.queries(name).any(is_empty) {
+            invalid.add(name, "must not be empty; leave it out to match any");
+        }
+    }
+    if call.query("tag") == Some("") {
+        invalid.add("tag", "must not be empty; leave it out to match any");
+    }
     if queues.len() > MAX_QUEUES {
         invalid.add("queue", format!("names {} queues; at most {MAX_QUEUES} are allowed", queues.len()));
         queues.clear();

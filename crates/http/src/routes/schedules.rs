@@ -117,7 +117,7 @@ async fn list(app: Arc<App>, call: Call) -> Answer {
     let paging = Paging::read(&call, own)?;
     let records = app.client.schedules(paging.cursor.as_deref(), paging.wanted()).await?;
     let cursor = |record: &ScheduleRecord| format!("{AFTER}{}", record.name);
-    ok(&paging.list(records, cursor, |record| ScheduleView::from(&record)))
+    ok(&paging.list(records, cursor, |record| ScheduleView::from(&record))?)
 }
 
 async fn get(app: Arc<App>, call: Call) -> Answer {

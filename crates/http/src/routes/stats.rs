@@ -33,8 +33,8 @@ async fn get(app: Arc<App>, _: Call) -> Answer {
     ok(&app.stats.sample().await?)
 }
 
-async fn stream(app: Arc<App>, _: Call) -> Answer {
-    let Some(events) = app.stats.listen(app.stop.clone()) else {
+async fn stream(app: Arc<App>, call: Call) -> Answer {
+    let Some(events) = app.stats.listen(call.peer(), app.stop.clone()) else {
         let detail = format!("at most {} listen at once; poll /v1/stats instead", app.options.listeners);
         let title = "Too many listeners";
         let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_listeners", title, detail);

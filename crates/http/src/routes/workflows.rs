@@ -92,7 +92,7 @@ async fn list(app: Arc<App>, call: Call) -> Answer {
     invalid.into_result().map_err(Problem::parameter)?;
     let filter = WorkflowFilter { state, before: paging.cursor, limit: paging.wanted() };
     let found = app.client.workflows(&filter).await?;
-    ok(&paging.list(found, |record| record.id.to_string(), |record| WorkflowView::from(&record)))
+    ok(&paging.list(found, |record| record.id.to_string(), |record| WorkflowView::from(&record))?)
 }
 
 async fn get(app: Arc<App>, call: Call) -> Answer {

@@ -6,13 +6,15 @@ use windlass_core::store::{Live, QueueUpdate};
 use crate::on_both;
 use crate::world::World;
 
-const FIELDS: [&str; 22] = [
+const FIELDS: [&str; 26] = [
     "id",
     "kind",
     "queue",
     "state",
     "priority",
     "payload",
+    "payload_truncated",
+    "payload_bytes",
     "attempt",
     "max_attempts",
     "run_at",
@@ -21,6 +23,8 @@ const FIELDS: [&str; 22] = [
     "finished_at",
     "progress",
     "result",
+    "result_truncated",
+    "result_bytes",
     "last_error",
     "unique_key",
     "unique_until",

@@ -86,3 +86,63 @@ async fn a_port_in_use_is_reported() {
     assert!(matches!(error, ServerError::InUse { .. }), "{error}");
     assert!(error.remedy().contains("--bind"), "{}", error.remedy());
 }
+
+/// A proxy and this server must never read a request in two ways.
+#[tokio::test]
+async fn ambiguous_requests_are_refused() {
+    let world = World::new().await;
+    let job = json!({ "kind": "NOOP" }).to_string();
+    let json = format!("Content-Type: application/json\r\nContent-Length: {}\r\n", job.len());
+    let chunked = format!("{:x}\r\n{job}\r\n0\r\n\r\n", job.len());
+    let port = world.address.port();
+    for (line, headers, body, answer) in [
+        ("GET /v1/jobs", "Host: localhost\r\nHost: localhost\r\n".to_owned(), "", "400"),
+        ("GET /v1/jobs", "Host: localhost\r\nHost: evil.example\r\n".to_owned(), "", "400"),
+        ("GET http://evil.example/v1/jobs", "Host: localhost\r\n".to_owned(), "", "400"),
+        ("GET /nope", "Host: localhost\r\nHost: localhost\r\n".to_owned(), "", "400"),
+        ("POST /v1/jobs", format!("Host: localhost\r\nContent-Encoding: gzip\r\n{json}"), &job, "415"),
+        ("POST /v1/jobs", format!("Host: localhost\r\nContent-Encoding: identity\r\n{json}"), &job, "201"),
+        (
+            "POST /v1/jobs",
+            "Host: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: gzip, chunked\r\n"
+                .to_owned(),
+            &chunked,
+            "400",
+        ),
+        (&format!("GET http://localhost:{port}/v1/jobs"), format!("Host: localhost:{port}\r\n"), "", "200"),
+    ] {
+        let request = format!("{line} HTTP/1.1\r\nConnection: close\r\n{headers}\r\n{body}");
+        let reply = crate::client::raw(world.address, &request).await;
+        assert!(reply.starts_with(&format!("HTTP/1.1 {answer}")), "{request}\n{reply}");
+    }
+    assert_eq!(world.count().await, 1);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn hosts_that_the_operator_names_are_accepted_behind_a_proxy() {
+    let options = Options {
+        public_url: Some("https://Jobs.example/".to_owned()),
+        allowed_hosts: vec!["inner.example".to_owned(), "port.example:81".to_owned()],
+        ..options()
+    };
+    let world = World::with(options).await;
+    for (host, origin, status) in [
+        ("jobs.example", "https://jobs.example", 200),
+        ("jobs.example", "", 200),
+        ("jobs.example", "https://evil.example", 403),
+        // A proxy that puts its own target into Host.
+        ("127.0.0.1:8080", "https://jobs.example", 200),
+        ("127.0.0.1:8080", "https://127.0.0.1:8080", 403),
+        ("inner.example:9000", "http://inner.example:9000", 200),
+        ("inner.example:9000", "https://inner.example:9000", 200),
+        ("port.example:81", "", 200),
+        ("port.example:82", "", 403),
+        ("evil.example", "https://jobs.example", 403),
+        ("jobs.example.evil.example", "", 403),
+    ] {
+        let reply = world.send("GET", "/v1/jobs", &[("Host", host), ("Origin", origin)], "").await;
+        assert_eq!(reply.status, status, "{host} {origin}\n{}", reply.body);
+    }
+    world.end().await;
+}

@@ -4,9 +4,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use windlass_http::Options;
 
-use crate::world::{World, options};
+use crate::world::World;
 
 #[tokio::test]
 async fn alive_and_ready() {
@@ -46,19 +45,5 @@ async fn a_stop_lets_open_requests_end() {
     server.await.unwrap();
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     assert!(tokio::net::TcpStream::connect(world.address).await.is_err());
-    world.end().await;
-}
-
-#[tokio::test]
-async fn the_number_of_connections_is_limited() {
-    let world = World::with(Options { connections: 1, ..options() }).await;
-    let mut first = tokio::net::TcpStream::connect(world.address).await.unwrap();
-    first.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
-    let mut buffer = [0; 1024];
-    assert!(first.read(&mut buffer).await.unwrap() > 0);
-    let second = tokio::time::timeout(Duration::from_millis(300), world.get("/healthz")).await;
-    assert!(second.is_err(), "a second connection was served");
-    drop(first);
-    assert_eq!(world.get("/healthz").await.body, "ok\n");
     world.end().await;
 }

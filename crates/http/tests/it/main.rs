@@ -5,9 +5,12 @@
 
 mod act;
 mod audit;
+mod bodies;
+mod bounds;
 mod browser;
 mod budgets;
 mod client;
+mod crowd;
 mod enqueue;
 mod entities;
 mod entity_edges;

@@ -112,6 +112,29 @@ async fn every_reference_resolves_and_every_object_is_used() {
     world.end().await;
 }
 
+/// Each problem has its status: `default` would allow anything. `null` is allowed exactly where it is read as missing.
+#[tokio::test]
+async fn problems_are_named_and_null_is_allowed_where_it_is_read() {
+    let document: Value = serde_json::from_str(&crate::world::document()).unwrap();
+    for (method, path, operation) in operations(&document) {
+        let responses = operation["responses"].as_object().unwrap();
+        assert!(!responses.contains_key("default"), "{method} {path}");
+        for status in ["400", "403", "500", "503"] {
+            assert!(responses.contains_key(status), "{method} {path} {status}");
+        }
+        assert_eq!(responses.contains_key("413"), !operation["requestBody"].is_null(), "{method} {path}");
+    }
+    let world = World::new().await;
+    let job = &document["components"]["schemas"]["NewJob"];
+    for (name, schema) in job["properties"].as_object().unwrap().iter().filter(|(name, _)| *name != "payload")
+    {
+        let says = schema["type"].as_array().is_some_and(|types| types.contains(&json!("null")));
+        let status = world.post("/v1/jobs", json!({ "kind": "NOOP", name: null })).await.status;
+        assert_eq!(status == 201, says, "{name} {schema}");
+    }
+    world.end().await;
+}
+
 /// A response has exactly the documented fields.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn responses_match_the_document() {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use windlass_core::KindSpec;
 use windlass_http::Options;
 
 use crate::client;
@@ -23,6 +24,21 @@ async fn unknown_paths_and_methods_are_problems() {
     reply.refuses(405, "method_not_allowed");
     let allow = reply.header("allow").unwrap();
     assert!(allow.contains("GET") && allow.contains("POST"), "{allow}");
+    for (path, expected) in [
+        ("/v1/jobs/bulk", "POST"),
+        ("/v1/jobs/count", "GET, HEAD"),
+        ("/v1/budgets/ai/history", "GET, HEAD"),
+        ("/v1/jobs/7", "GET, PATCH, DELETE, HEAD"),
+    ] {
+        let reply = world.send("OPTIONS", path, &[], "").await;
+        reply.refuses(405, "method_not_allowed");
+        assert_eq!(reply.header("allow"), Some(expected), "{path}");
+    }
+    for empty in ["state=", "queue=", "state=pending,", "queue=,LOW", "tag="] {
+        for path in ["/v1/jobs", "/v1/jobs/count", "/v1/dead-letters"] {
+            world.get(&format!("{path}?{empty}")).await.refuses(400, "invalid_parameter");
+        }
+    }
     world.send("DELETE", "/metrics", &[], "").await.refuses(405, "method_not_allowed");
     world.end().await;
 }
@@ -108,6 +124,23 @@ async fn slow_clients_are_disconnected() {
             String::from_utf8_lossy(&answer)
         );
     }
+    world.end().await;
+}
+
+/// Thousands of kinds are not listed once per mistake.
+#[tokio::test]
+async fn a_message_names_only_some_of_many_kinds() {
+    let world = World::new().await;
+    let kinds: Vec<KindSpec> = (0..3_000).map(|n| KindSpec::new(&format!("KIND_{n:04}"), "LOW")).collect();
+    world.client.store().sync_registry(&[], &kinds, None).await.unwrap();
+    world.client.refresh().await.unwrap();
+    let reply = world.post("/v1/jobs", json!(vec![json!({ "kind": "NONE" }); 1_000])).await;
+    let problem = reply.refuses(422, "invalid_input");
+    assert!(reply.body.len() < 50_000, "{} bytes", reply.body.len());
+    let rule = problem["errors"][0]["rule"].as_str().unwrap();
+    assert!(rule.contains("known kinds: BROKEN, FAIL") && rule.ends_with(" more"), "{rule}");
+    let listed = world.get("/v1/jobs?kind=NONE").await;
+    assert!(listed.refuses(400, "invalid_parameter")["detail"].as_str().unwrap().len() < 400);
     world.end().await;
 }
 

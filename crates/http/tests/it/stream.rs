@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use windlass_http::Options;
 
 use crate::world::{World, options};
@@ -13,7 +13,14 @@ pub(crate) struct Listener(BufReader<TcpStream>);
 
 impl Listener {
     pub(crate) async fn open(world: &World) -> Listener {
-        let mut stream = TcpStream::connect(world.address).await.unwrap();
+        Listener::from(world, "127.0.0.1").await
+    }
+
+    /// From a client with this address.
+    async fn from(world: &World, address: &str) -> Listener {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(format!("{address}:0").parse().unwrap()).unwrap();
+        let mut stream = socket.connect(world.address).await.unwrap();
         stream.write_all(b"GET /v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
         Listener(BufReader::new(stream))
     }
@@ -55,10 +62,27 @@ async fn statistics_come_every_second_and_equal_the_tables() {
     world.end().await;
 }
 
+/// Streams that nobody reads: the next one of the same client always gets in, and other clients keep their places.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_cannot_take_every_place() {
+    let world = World::with(Options { listeners: 4, ..options() }).await;
+    let mut other = Listener::from(&world, "127.0.0.2").await;
+    other.stats().await;
+    let mut unread = Vec::new();
+    for _ in 0..12 {
+        unread.push(Listener::open(&world).await);
+    }
+    Listener::open(&world).await.stats().await;
+    other.stats().await;
+    // The empty chunk that ends a response.
+    unread.remove(0).line("0\r\n").await;
+    world.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_number_of_listeners_is_limited() {
     let world = World::with(Options { listeners: 1, ..options() }).await;
-    let mut first = Listener::open(&world).await;
+    let mut first = Listener::from(&world, "127.0.0.2").await;
     first.stats().await;
     let refused = world.get("/v1/stream").await;
     refused.refuses(503, "too_many_listeners");

@@ -192,12 +192,16 @@ impl World {
 
     /// Serves the same database again, with entities.
     pub(crate) async fn add_entities(&mut self) {
+        self.add_entities_with(options()).await;
+    }
+
+    pub(crate) async fn add_entities_with(&mut self, options: Options) {
         self.stop().await;
         let embedder = Arc::new(Particular { table: StaticTable::load().unwrap() });
         let mut packs = usual();
         packs.push(Arc::new(IndexPack::new(embedder, Vec::new())));
         let store = self.client.store().clone();
-        let (client, handlers, server) = assembled(store, &packs, options()).await;
+        let (client, handlers, server) = assembled(store, &packs, options).await;
         (self.client, self.handlers) = (client, handlers);
         self.address = server.address();
         let (stop, stopped) = oneshot::channel();

@@ -5,87 +5,99 @@ use windlass_core::Invalid;
 use windlass_core::entity::Change;
 use windlass_core::input::MAX_BATCH;
 use windlass_pack::view::FieldError;
-use windlass_pack::{Answer, Call, Method, Problem, Route, Scope, ok};
+use windlass_pack::{Answer, Call, Lines, Method, Problem, Route, Scope, ok};
 
 use super::view::{BulkAnswer, LineRefused};
-use super::write::{read_options, taken};
+use super::write::{indexing, read_options, taken};
 use super::{IndexContext, route};
 use crate::{Entities, EntityError, SaveRequest};
 
 const BODY: usize = 64 << 20;
 /// Example body; a test sends it.
 const LINES: &str = "{\"id\": \"mug\", \"title\": \"Clay mug\", \"price\": 12}\n{\"id\": \"tray\", \"title\": \"Oak tray\", \"price\": 25}";
+/// Lines that are written together: so many, or so many bytes of them.
 const CHUNK: usize = 1_000;
+const CHUNK_BYTES: usize = 1 << 20;
 const REFUSALS_SHOWN: usize = 100;
 
 pub(super) fn routes(context: &IndexContext) -> Vec<Route> {
     let about = "Save many entities: NDJSON, one {\"id\", …fields} a line; a refused line leaves the others";
     vec![
-        route(context, Method::POST, "/v1/entities/{type}/bulk", "save_entities", about, save)
-            .needs(Scope::Write)
-            .reports_all_mistakes()
-            .example(json!(LINES))
-            .path_example("type", "document")
-            .path("type", "Type of the entities")
-            .query(
-                "strategy",
-                "sync, async or batch; the type decides when it is not said",
-                json!({ "type": "string" }),
-            )
-            .query("priority", "0 is most urgent, 10 least", json!({ "type": "integer" }))
-            .query(
-                "delay",
-                "Embed them not before this long from now, such as 5m",
-                json!({ "type": "string" }),
-            )
-            .query(
-                "max_attempts",
-                "All runs of an indexing job, the first included",
-                json!({ "type": "integer" }),
-            )
-            .lines(BODY)
-            .json::<BulkAnswer>(200, "How many were saved, and the lines that were not"),
+        indexing(
+            route(context, Method::POST, "/v1/entities/{type}/bulk", "save_entities", about, save)
+                .needs(Scope::Write)
+                .reports_all_mistakes()
+                .example(json!(LINES))
+                .path_example("type", "document")
+                .path("type", "Type of the entities"),
+        )
+        .lines(BODY)
+        .json::<BulkAnswer>(200, "How many were saved, and the lines that were not"),
     ]
 }
 
-async fn save(context: IndexContext, call: Call) -> Answer {
-    let entity_type = call.path("type");
+async fn save(context: IndexContext, mut call: Call) -> Answer {
+    let entity_type = call.path("type").to_owned();
     let mut wrong = call.wrong();
     if taken(call.read_key(), &mut wrong).is_some() {
         let rule = "is for a single entity; lines with an id may be sent again as they are";
         wrong.add("Idempotency-Key", rule);
     }
-    let mut template = SaveRequest::new(entity_type, "", Change::Delete);
+    let mut template = SaveRequest::new(&entity_type, "", Change::Delete);
     taken(read_options(&call, &mut template), &mut wrong);
     if !wrong.problems.is_empty() {
         wrong = wrong.and(template.check_options());
     }
     wrong.into_result().map_err(Problem::parameter)?;
     let entities = context.entities()?;
-    entities.type_named(entity_type).await?;
-    let lines = call.body().split(|byte| *byte == b'\n');
-    let lines = (1u64..).zip(lines).filter(|(_, line)| !line.trim_ascii().is_empty());
+    entities.type_named(&entity_type).await?;
     let mut answer = BulkAnswer { accepted: 0, refused: 0, refusals: Vec::new() };
-    let mut chunk: Vec<(u64, SaveRequest)> = Vec::with_capacity(CHUNK);
-    let mut count = 0;
-    for (number, line) in lines {
+    match load(entities, call.lines()?, &template, &mut answer).await {
+        Ok(()) => {
+            answer.refusals.sort_by_key(|refusal| refusal.line);
+            ok(&answer)
+        }
+        // Lines were written as they came.
+        Err(problem) if answer.accepted > 0 => Err(problem.noting(&format!(
+            "{} lines were saved before that; lines with an id may be sent again",
+            answer.accepted
+        ))),
+        Err(problem) => Err(problem),
+    }
+}
+
+/// Writes the lines as they arrive, so that only one chunk of them is in memory.
+async fn load(
+    entities: &Entities,
+    mut lines: Lines,
+    template: &SaveRequest,
+    answer: &mut BulkAnswer,
+) -> Result<(), Problem> {
+    let mut chunk: Vec<(u64, SaveRequest)> = Vec::new();
+    let (mut number, mut count, mut bytes) = (0, 0, 0);
+    while let Some(line) = lines.next().await? {
+        number += 1;
+        if line.as_ref().is_ok_and(|line| line.trim_ascii().is_empty()) {
+            continue;
+        }
         count += 1;
         if count > 10 * MAX_BATCH {
             let rule = format!("has more than {} lines; send the rest in another call", 10 * MAX_BATCH);
-            refuse(&mut answer, number, Invalid::one("body", rule));
+            refuse(answer, number, Invalid::one("body", rule));
+            lines.skip_rest().await;
             break;
         }
-        match SaveRequest::from_line(line, &template) {
+        bytes += line.as_ref().map_or(0, Vec::len);
+        match line.and_then(|line| SaveRequest::from_line(&line, template)) {
             Ok(request) => chunk.push((number, request)),
-            Err(invalid) => refuse(&mut answer, number, invalid),
+            Err(invalid) => refuse(answer, number, invalid),
         }
-        if chunk.len() == CHUNK {
-            write(entities, std::mem::take(&mut chunk), &mut answer).await?;
+        if chunk.len() == CHUNK || bytes >= CHUNK_BYTES {
+            write(entities, std::mem::take(&mut chunk), answer).await?;
+            bytes = 0;
         }
     }
-    write(entities, chunk, &mut answer).await?;
-    answer.refusals.sort_by_key(|refusal| refusal.line);
-    ok(&answer)
+    write(entities, chunk, answer).await
 }
 
 /// A store error ends the call. Earlier chunks stay, and the client may send everything again.

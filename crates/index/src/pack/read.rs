@@ -4,7 +4,7 @@ use axum::http::HeaderValue;
 use axum::response::Response;
 use windlass_core::store::{EntityRecord, JobFilter, Page};
 use windlass_core::{EntityRef, JobState};
-use windlass_pack::paging::{Paging, limit, limited, paged};
+use windlass_pack::paging::{EXCERPT, Paging, limit, limited, paged};
 use windlass_pack::view::{JobView, ListView};
 use windlass_pack::{Answer, Call, Method, Problem, Route, Scope, ok};
 
@@ -68,9 +68,23 @@ pub(super) fn routes(context: &IndexContext) -> Vec<Route> {
 async fn list(context: IndexContext, call: Call) -> Answer {
     let entity_type = call.path("type");
     let paging = Paging::read(&call, |text| Some(text.to_owned()))?;
-    let records = context.entities()?.list(entity_type, paging.cursor.as_deref(), paging.wanted()).await?;
-    let view = |record| EntityFull::new(record, entity_type, false);
-    ok(&paging.list(records, |record| record.id.clone(), view))
+    let (mut page, mut after) = (paging.fill(), paging.cursor);
+    loop {
+        let wanted = page.wanted();
+        let records = context.entities()?.list(entity_type, after.as_deref(), wanted).await?;
+        let mut ended = records.len() < wanted as usize;
+        for record in records {
+            let id = record.id.clone();
+            after = Some(id.clone());
+            if !page.add(id, &EntityFull::new(record, entity_type, false))? {
+                ended = true;
+                break;
+            }
+        }
+        if ended {
+            return ok(&page.into_list());
+        }
+    }
 }
 
 async fn get(context: IndexContext, call: Call) -> Answer {
@@ -100,7 +114,8 @@ async fn history(context: IndexContext, call: Call) -> Answer {
     let (entity_type, entity_id) = (call.path("type").to_owned(), call.path("id").to_owned());
     context.entities()?.type_named(&entity_type).await?;
     let filter = JobFilter { entity: Some(EntityRef { entity_type, entity_id }), ..JobFilter::default() };
-    let jobs = context.client()?.jobs(&filter, &Page { before: None, limit: HISTORY }).await?;
+    let page = Page { before: None, limit: HISTORY, excerpt: Some(EXCERPT) };
+    let jobs = context.client()?.jobs(&filter, &page).await?;
     if jobs.is_empty() {
         context.entities()?.get(call.path("type"), call.path("id")).await?;
     }

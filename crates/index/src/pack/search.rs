@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use windlass_pack::fields::Fields;
+use windlass_pack::shape::or_null;
 use windlass_pack::{Answer, Call, Method, Problem, Route, Schemas, Scope, Shape, ok};
 
 use super::view::SearchView;
@@ -27,7 +28,7 @@ struct SearchBody;
 
 impl Shape for SearchBody {
     fn schema(_: &mut Schemas) -> Value {
-        json!({
+        let mut schema = json!({
             "type": "object",
             "additionalProperties": false,
             "properties": {
@@ -52,7 +53,12 @@ impl Shape for SearchBody {
                     "description": FACETS,
                 },
             },
-        })
+        });
+        // A field that is null counts as missing.
+        if let Some(fields) = schema["properties"].as_object_mut() {
+            fields.values_mut().for_each(|field| *field = or_null(field.take()));
+        }
+        schema
     }
 }
 

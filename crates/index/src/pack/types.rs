@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use windlass_core::TypeSpec;
 use windlass_core::entity::TextField;
 use windlass_pack::fields::Fields;
+use windlass_pack::shape::or_null;
 use windlass_pack::view::ListView;
 use windlass_pack::{Answer, Call, Method, Problem, Route, SMALL_BODY, Schemas, Scope, Shape, ok};
 
@@ -15,7 +16,7 @@ struct TypeBody;
 
 impl Shape for TypeBody {
     fn schema(_: &mut Schemas) -> Value {
-        let strategy = json!({ "type": "string", "enum": ["sync", "async", "batch"] });
+        let strategy = or_null(json!({ "type": "string", "enum": ["sync", "async", "batch"] }));
         json!({
             "type": "object",
             "additionalProperties": false,
@@ -23,10 +24,10 @@ impl Shape for TypeBody {
                 "text": {
                     "type": "array",
                     "description": "Fields whose words and meaning are searched; none: every field that is text",
-                    "items": { "oneOf": [{ "type": "string" }, {
+                    "items": { "oneOf": [{ "type": "string", "minLength": 1, "maxLength": 256 }, {
                         "type": "object",
                         "additionalProperties": false,
-                        "properties": { "name": { "type": "string" }, "weight": { "type": "integer", "minimum": 1, "maximum": 10 } },
+                        "properties": { "name": { "type": "string", "minLength": 1, "maxLength": 256 }, "weight": { "type": ["integer", "null"], "minimum": 1, "maximum": 10 } },
                         "required": ["name"],
                     }] },
                 },

@@ -142,6 +142,7 @@ impl From<&TypeSpec> for TypeView {
 shape! {
     /// What a search found.
     pub struct SearchView as "SearchAnswer" {
+        /// Fewer than asked for if they exceed 4 MiB together; `offset` leads to the rest.
         pub hits: Vec<HitView>,
         pub total: u64,
         /// `eq`: total is exact. `gte`: total is a lower bound.

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use windlass_core::entity::{Change, Expected, Fields, IndexState, Operation, Strategy};
-use windlass_core::input::{MAX_PAYLOAD_BYTES, shown};
+use windlass_core::input::{MAX_ATTEMPTS, MAX_PAYLOAD_BYTES, shown};
+use windlass_core::queue::MAX_PRIORITY;
 use windlass_core::store::Written;
 use windlass_core::{Invalid, duration};
 use windlass_engine::Waited;
+use windlass_pack::shape::span;
 use windlass_pack::view::Id;
 use windlass_pack::{
     Answer, Call, Method, Problem, Route, Schemas, Scope, Shape, StatusCode, json as answer,
@@ -57,8 +59,12 @@ pub(super) fn routes(context: &IndexContext) -> Vec<Route> {
                 .path_example("id", "kettle"),
         )
         .path("id", "Id of the entity, any text of at most 512 bytes")
-        .header("If-Match", "Write only if this is its version")
-        .header("If-None-Match", "`*`: write only if there is none")
+        .header_of("If-Match", "Write only if this is its version", version())
+        .header_of(
+            "If-None-Match",
+            "`*`: write only if there is none; not with If-Match",
+            json!({ "const": "*" }),
+        )
         .body::<AnyFields>(BODY),
         options(
             route(
@@ -75,7 +81,7 @@ pub(super) fn routes(context: &IndexContext) -> Vec<Route> {
             .path_example("id", "kettle"),
         )
         .path("id", "Id of the entity")
-        .header("If-Match", "Write only if this is its version")
+        .header_of("If-Match", "Write only if this is its version", version())
         .body::<AnyFields>(BODY),
         route(
             context,
@@ -90,27 +96,35 @@ pub(super) fn routes(context: &IndexContext) -> Vec<Route> {
         .path_example("id", "kettle")
         .path("type", "Type of the entity")
         .path("id", "Id of the entity")
-        .header("If-Match", "Delete only if this is its version")
-        .header("Idempotency-Key", KEY)
+        .header_of("If-Match", "Delete only if this is its version", version())
+        .header_of("Idempotency-Key", KEY, json!({ "type": "string", "minLength": 1, "maxLength": 256 }))
+        .problem(412, "Its version is another one")
+        .problem(422, "The idempotency key was used for another request")
         .json::<WrittenView>(200, "It is gone"),
     ]
 }
 
+fn version() -> Value {
+    json!({ "type": "string", "pattern": "^(\"[0-9]{1,18}\"|[0-9]{1,18})$", "examples": ["\"7\""] })
+}
+
+/// How and when written entities are indexed.
+pub(super) fn indexing(route: Route) -> Route {
+    let strategy = json!({ "type": "string", "enum": Strategy::ALL.map(Strategy::name) });
+    let priority = json!({ "type": "integer", "minimum": 0, "maximum": MAX_PRIORITY });
+    let attempts = json!({ "type": "integer", "minimum": 1, "maximum": MAX_ATTEMPTS });
+    route
+        .query("strategy", "The type decides when it is not said", strategy)
+        .query("priority", "0 is most urgent, 10 least", priority)
+        .query("delay", "Embed not before this long from now, such as 5m", span())
+        .query("max_attempts", "All runs of an indexing job, the first included", attempts)
+}
+
 /// Parameters and answers of every write.
 fn options(route: Route) -> Route {
-    let text = || json!({ "type": "string" });
-    route
-        .reports_all_mistakes()
-        .path("type", "Type of the entity")
-        .query("strategy", "sync, async or batch; the type decides when it is not said", text())
-        .query("priority", "0 is most urgent, 10 least", json!({ "type": "integer" }))
-        .query("delay", "Embed it not before this long from now, such as 5m", text())
-        .query(
-            "max_attempts",
-            "All runs of its indexing job, the first included",
-            json!({ "type": "integer" }),
-        )
-        .header("Idempotency-Key", KEY)
+    indexing(route.reports_all_mistakes().path("type", "Type of the entity"))
+        .problem(412, "Its version is another one")
+        .header_of("Idempotency-Key", KEY, json!({ "type": "string", "minLength": 1, "maxLength": 256 }))
         .header("Prefer", "`wait=N`: answer when it is indexed, or after N (at most 60) seconds")
         .json::<WrittenView>(200, "Updated and indexed")
         .json::<WrittenView>(201, "Created and indexed")

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use windlass_core::audit::Actor;
 use windlass_core::entity::{Change, EntityWrite, TextField, WriteRefusal};
-use windlass_core::input::shown;
+use windlass_core::input::{shown, some_of};
 use windlass_core::{TypeId, TypeSpec};
 
 use super::{Entities, EntityError};
@@ -136,8 +136,9 @@ impl Entities {
             Some((UNSAVED, Arc::new(defined)))
         });
         found.ok_or_else(|| {
-            let known: Vec<String> = self.all_types().iter().map(|(_, spec)| spec.name.clone()).collect();
-            EntityError::UnknownType { name: shown(name), known: known.join(", ") }
+            let all = self.all_types();
+            let known: Vec<&str> = all.iter().map(|(_, spec)| spec.name.as_str()).collect();
+            EntityError::UnknownType { name: shown(name), known: some_of(&known) }
         })
     }
 

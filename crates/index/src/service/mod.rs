@@ -8,6 +8,7 @@ mod boxes;
 mod define;
 mod error;
 mod follow;
+mod hits;
 mod meter;
 mod request;
 mod saves;

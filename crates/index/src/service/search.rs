@@ -200,10 +200,10 @@ impl Entities {
             let ids = ids.clone();
             let ranking = move || rank(&live, &request_here, &ids, vector_here.as_ref().as_ref(), without);
             let page = tokio::task::spawn_blocking(ranking).await;
-            let page = page.map_err(|error| EntityError::Index(error.to_string()))?;
+            let mut page = page.map_err(|error| EntityError::Index(error.to_string()))?;
             let numbers: Vec<_> = page.ranked.iter().map(|(_, ranked)| ranked.no).collect();
-            let rows = self.store().entities_numbered(&numbers).await?;
-            let rows: HashMap<_, EntityRecord> = rows.into_iter().map(|row| (row.no, row)).collect();
+            let (rows, read) = self.rows(&numbers).await?;
+            page.ranked.truncate(read);
             let same =
                 |ranked: &Ranked| rows.get(&ranked.no).is_some_and(|row| row.version == ranked.version);
             if tries < TRIES && !page.ranked.iter().all(|(_, ranked)| same(ranked)) {

@@ -16,8 +16,12 @@ shape! {
         pub state: State,
         /// 0 is most urgent, 10 least.
         pub priority: u8,
-        /// Any JSON, byte for byte as enqueued.
+        /// Any JSON, byte for byte as enqueued. In lists, text with the beginning of it if it is larger than 4 KiB.
         pub payload: Option<Box<RawValue>>,
+        /// The payload is only shown in part; `GET /v1/jobs/{id}` shows it whole.
+        pub payload_truncated: bool,
+        /// The size of the whole payload.
+        pub payload_bytes: u64,
         /// Runs so far, including the current one.
         pub attempt: u16,
         /// All runs, including the first.
@@ -28,8 +32,12 @@ shape! {
         pub started_at: Option<Stamp>,
         pub finished_at: Option<Stamp>,
         pub progress: Option<ProgressView>,
-        /// The result from the handler.
+        /// The result from the handler. In lists, text with the beginning of it if it is larger than 4 KiB.
         pub result: Option<Box<RawValue>>,
+        /// The result is only shown in part; `GET /v1/jobs/{id}` shows it whole.
+        pub result_truncated: bool,
+        /// The size of the whole result; 0 if there is none.
+        pub result_bytes: u64,
         pub last_error: Option<String>,
         pub unique_key: Option<String>,
         /// How long it keeps the key: started or finished.
@@ -73,7 +81,9 @@ impl From<&JobRecord> for JobView {
             queue: job.queue.clone(),
             state: State(job.state),
             priority: job.priority,
-            payload: raw(&job.payload),
+            payload: shown(&job.payload, job.payload_bytes),
+            payload_truncated: is_cut(&job.payload, job.payload_bytes),
+            payload_bytes: job.payload_bytes,
             attempt: job.attempt,
             max_attempts: job.max_attempts,
             run_at: job.run_at.map(Stamp),
@@ -81,7 +91,9 @@ impl From<&JobRecord> for JobView {
             started_at: job.started_at.map(Stamp),
             finished_at: job.finished_at.map(Stamp),
             progress: job.progress.as_ref().map(ProgressView::from),
-            result: job.result.as_deref().and_then(raw),
+            result: job.result.as_deref().and_then(|result| shown(result, job.result_bytes)),
+            result_truncated: job.result.as_deref().is_some_and(|result| is_cut(result, job.result_bytes)),
+            result_bytes: job.result_bytes,
             last_error: job.last_error.clone(),
             unique_key: job.unique_key.clone(),
             unique_until: job.unique_until.map(UniqueUntil::name),
@@ -94,6 +106,19 @@ impl From<&JobRecord> for JobView {
             workflow: job.workflow.map(|workflow| Id(workflow.0)),
         }
     }
+}
+
+fn is_cut(bytes: &[u8], whole: u64) -> bool {
+    (bytes.len() as u64) < whole
+}
+
+/// The beginning of JSON is not JSON, so it is shown as text. A character that was cut in two is left out.
+fn shown(bytes: &[u8], whole: u64) -> Option<Box<RawValue>> {
+    if !is_cut(bytes, whole) {
+        return raw(bytes);
+    }
+    let text = String::from_utf8_lossy(bytes);
+    serde_json::value::to_raw_value(text.trim_end_matches(char::REPLACEMENT_CHARACTER)).ok()
 }
 
 /// The stored JSON as is; bytes that are not JSON as a string.

@@ -18,6 +18,7 @@ pub use workflow::{CountsView, WorkflowDetailView, WorkflowJobView, WorkflowStat
 /// A page of a list.
 #[derive(Debug, Serialize)]
 pub struct ListView<T> {
+    /// Fewer than `limit` if they exceed 4 MiB together.
     pub items: Vec<T>,
     /// Cursor of the next page; `null` on the last.
     pub next_cursor: Option<String>,

@@ -19,7 +19,7 @@ fn states(states: &[JobState]) -> JobFilter {
     JobFilter { states: states.to_vec(), ..JobFilter::default() }
 }
 
-const ALL: Page = Page { before: None, limit: 100 };
+const ALL: Page = Page { before: None, limit: 100, excerpt: None };
 
 #[tokio::test]
 async fn every_filter_lists_and_counts_the_same() {
@@ -51,7 +51,7 @@ async fn every_filter_lists_and_counts_the_same() {
         assert_eq!(found, wanted, "{filter:?}");
         assert_eq!(place.store.count(&filter).await.unwrap(), wanted.len() as u64, "{filter:?}");
     }
-    let page = Page { before: Some(all[3]), limit: 2 };
+    let page = Page { before: Some(all[3]), limit: 2, excerpt: None };
     let found = place.store.list(&JobFilter::default(), &page).await.unwrap();
     assert_eq!(found.iter().map(|j| j.id).collect::<Vec<_>>(), [all[2], all[1]]);
     assert_eq!(found[0].worker, Some(worker));

@@ -127,11 +127,11 @@ create table windlass_lane_checks (
     primary key (kind, at, lane)
 ) strict, without rowid;
 
--- One row per batch leased with the same attempt number and suspicion. ids shrinks as jobs settle; the row is deleted with the last.
--- ids: offsets from first_id, so that 500 adjacent ids fit one page. windlass_leases unpacks them.
--- place, places: the run_at of each job, packed like the ids. places is null when all are equal.
--- limited: leased while the queue had a global concurrency, so its end makes room.
--- autoincrement: a token is never reused, although its row is deleted.
+-- One row per batch leased with the same attempt number and suspicion. ids shrinks as jobs settle; the row is deleted
+-- with the last. ids: offsets from first_id, so that 500 adjacent ids fit one page. windlass_leases unpacks them.
+-- place, places: the run_at of each job, packed like the ids. places is null when all are equal. limited: leased while
+-- the queue had a global concurrency, so its end makes room. autoincrement: a token is never reused, although its row
+-- is deleted.
 create table windlass_claims (
     token      integer primary key autoincrement,
     worker     integer not null,

@@ -229,7 +229,7 @@ pub async fn ends_race_writes(h: Harness) {
         let leased = h.claim(entities.worker, 4).await;
         let fail = Outcome::Retry { after: Some(Duration::ZERO), error: "no".to_owned() };
         let done: Vec<_> = leased.iter().map(|job| super::settlement(job, fail.clone())).collect();
-        let page = Page { before: None, limit: 1_000 };
+        let page = Page { before: None, limit: 1_000, excerpt: None };
         let boxes = h.store.list(&JobFilter::default(), &page).await.unwrap();
         let boxes: Vec<JobId> = boxes.iter().map(|job| job.id).collect();
         let writes = put(&newer);

@@ -166,7 +166,7 @@ pub async fn a_blocked_job_is_shown_as_waiting(h: Harness) {
     assert_eq!(h.store.depth(h.queue, 2).await.unwrap(), 2);
     let filter = JobFilter { states: vec![JobState::Pending], queue: Some(h.queue), ..JobFilter::default() };
     assert_eq!(h.store.count(&filter).await.unwrap(), 2);
-    let page = Page { before: None, limit: 10 };
+    let page = Page { before: None, limit: 10, excerpt: None };
     let listed: Vec<JobId> = h.store.list(&filter, &page).await.unwrap().iter().map(|j| j.id).collect();
     assert_eq!(listed, [put[2], put[1]]);
     let queues = h.store.queues().await.unwrap();

@@ -389,6 +389,7 @@ macro_rules! conformance_cases {
                 an_unknown_job_is_none
                 attempts_in_order
                 newest_first_with_a_cursor
+                excerpts_with_whole_sizes
                 one_list_over_all_states
                 by_state
                 every_filter_is_applied

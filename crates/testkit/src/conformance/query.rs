@@ -8,7 +8,7 @@ use windlass_core::{EntityRef, JobId, JobState, NewJob, Outcome};
 use super::Harness;
 use super::moves::one_in_each_state;
 
-const ALL: Page = Page { before: None, limit: 1_000 };
+const ALL: Page = Page { before: None, limit: 1_000, excerpt: None };
 
 async fn listed(h: &Harness, filter: &JobFilter) -> Vec<JobId> {
     let got: Vec<JobId> = h.store.list(filter, &ALL).await.unwrap().iter().map(|j| j.id).collect();
@@ -62,12 +62,30 @@ pub async fn newest_first_with_a_cursor(h: Harness) {
     let mut before = None;
     let mut got = Vec::new();
     for size in [10, 10, 5, 0] {
-        let page = h.store.list(&JobFilter::default(), &Page { before, limit: 10 }).await.unwrap();
+        let page =
+            h.store.list(&JobFilter::default(), &Page { before, limit: 10, excerpt: None }).await.unwrap();
         assert_eq!(page.len(), size);
         before = page.last().map(|j| j.id).or(before);
         got.extend(page.iter().map(|j| j.id));
     }
     assert_eq!(got, put.into_iter().rev().collect::<Vec<_>>());
+}
+
+/// A page with excerpts has the beginning of payloads and results, and the sizes of the whole ones.
+pub async fn excerpts_with_whole_sizes(h: Harness) {
+    let long = NewJob { payload: b"[1,2,3,4,5,6]".to_vec(), ..h.job() };
+    let (long, short) = (h.put(long).await, h.put(h.job()).await);
+    let worker = h.worker().await;
+    let leased = h.claim_one(worker).await;
+    h.settle(&leased, Outcome::Done { result: Some(b"\"a result\"".to_vec()) }).await;
+    let page = Page { before: None, limit: 10, excerpt: Some(5) };
+    let jobs = h.store.list(&JobFilter::default(), &page).await.unwrap();
+    assert_eq!(jobs.iter().map(|job| job.id).collect::<Vec<_>>(), [short, long]);
+    assert_eq!((jobs[1].payload.as_slice(), jobs[1].payload_bytes), (&b"[1,2,"[..], 13));
+    assert_eq!((jobs[1].result.as_deref(), jobs[1].result_bytes), (Some(&b"\"a re"[..]), 10));
+    assert_eq!((jobs[0].payload.len() as u64, jobs[0].result_bytes), (jobs[0].payload_bytes.min(5), 0));
+    let whole = h.detail(long).await.job;
+    assert_eq!((whole.payload.len() as u64, whole.payload_bytes), (13, 13));
 }
 
 /// A list over all states is ordered by id, although a store keeps states in different tables.
@@ -79,7 +97,7 @@ pub async fn one_list_over_all_states(h: Harness) {
     assert_eq!(listed(&h, &JobFilter::default()).await, expected);
     let mut paged = Vec::new();
     while let Some(job) = {
-        let page = Page { before: paged.last().copied(), limit: 1 };
+        let page = Page { before: paged.last().copied(), limit: 1, excerpt: None };
         h.store.list(&JobFilter::default(), &page).await.unwrap().pop()
     } {
         paged.push(job.id);
@@ -154,7 +172,7 @@ pub async fn a_rare_match_is_found(h: Harness) {
     let rare = h.put(NewJob { tags: vec!["rare".to_owned()], ..h.job() }).await;
     h.put_plain(3_000).await;
     let filter = JobFilter { tag: Some("rare".to_owned()), ..JobFilter::default() };
-    let page = h.store.list(&filter, &Page { before: None, limit: 1 }).await.unwrap();
+    let page = h.store.list(&filter, &Page { before: None, limit: 1, excerpt: None }).await.unwrap();
     assert_eq!(page.iter().map(|j| j.id).collect::<Vec<_>>(), [rare]);
 }
 

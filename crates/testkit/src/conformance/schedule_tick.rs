@@ -46,7 +46,7 @@ pub async fn a_tick_advances_the_schedule_and_enqueues(h: Harness) {
     assert_eq!((record.last_tick, record.next_at, record.missed), (turn.last_tick, turn.next_at, 57));
     assert_eq!((record.ticked(), record.revision), (Some(turn.last_tick), made.revision));
     assert!(h.due(10).await.due.is_empty());
-    let page = Page { before: None, limit: 10 };
+    let page = Page { before: None, limit: 10, excerpt: None };
     let filter = JobFilter { tag: Some("schedule:s".to_owned()), ..JobFilter::default() };
     let mut found: Vec<Vec<String>> =
         h.store.list(&filter, &page).await.unwrap().into_iter().map(|job| job.tags).collect();

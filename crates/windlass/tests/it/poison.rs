@@ -51,7 +51,7 @@ on_both! {
         assert_eq!(count_in(&windlass, &[JobState::Completed]).await, 500);
         let store = windlass.client().store();
         let filter = JobFilter { states: vec![JobState::Completed], ..JobFilter::default() };
-        let page = windlass_core::store::Page { before: None, limit: 500 };
+        let page = windlass_core::store::Page { before: None, limit: 500, excerpt: None };
         let attempts: Vec<u16> = store.list(&filter, &page).await.unwrap().iter().map(|job| job.attempt).collect();
         assert!(attempts.iter().all(|attempt| *attempt == 1), "a neighbour lost an attempt: {attempts:?}");
         world.end().await;

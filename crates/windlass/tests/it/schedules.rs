@@ -123,7 +123,12 @@ async fn ticks(windlass: &Windlass, name: &str) -> Vec<Time> {
     let filter = JobFilter { tag: Some(format!("schedule:{name}")), ..JobFilter::default() };
     let (mut all, mut before): (Vec<JobRecord>, _) = (Vec::new(), None);
     loop {
-        let page = windlass.client().store().list(&filter, &Page { before, limit: 1_000 }).await.unwrap();
+        let page = windlass
+            .client()
+            .store()
+            .list(&filter, &Page { before, limit: 1_000, excerpt: None })
+            .await
+            .unwrap();
         let Some(last) = page.last() else { break };
         before = Some(last.id);
         all.extend(page);

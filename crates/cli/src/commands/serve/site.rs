@@ -25,13 +25,24 @@ impl Site {
         client: Client,
         assembly: &mut Assembly,
     ) -> Result<Site, Failure> {
-        let options = Options { bind: session.config.server.bind, ..Options::default() };
+        let server = &session.config.server;
+        let options = Options {
+            bind: server.bind,
+            public_url: server.public_url.clone(),
+            allowed_hosts: server.allowed_hosts.clone(),
+            ..Options::default()
+        };
         let interface = Interface::new(&options, client, assembly).map_err(refused)?;
         let server = Server::bind(options, interface).await.map_err(refused)?;
         let address = server.address();
         let (stop, stopped) = oneshot::channel();
         // A dropped sender also means stop.
-        let task = tokio::spawn(server.run(async { drop(stopped.await) }));
+        let task = tokio::spawn(async {
+            tokio::select! {
+                () = server.run(async { drop(stopped.await) }) => {}
+                () = crate::memory::give_back() => {}
+            }
+        });
         Ok(Site { address, stop, task })
     }
 

@@ -212,5 +212,5 @@ async fn failures(client: &Client, now: Time) -> Result<Vec<FailureView>, StoreE
 
 async fn jobs(client: &Client, states: &[JobState], limit: u32) -> Result<Vec<JobRecord>, StoreError> {
     let filter = JobFilter { states: states.to_vec(), ..JobFilter::default() };
-    client.jobs(&filter, &Page { before: None, limit }).await
+    client.jobs(&filter, &Page { before: None, limit, excerpt: Some(0) }).await
 }
