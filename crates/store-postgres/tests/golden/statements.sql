@@ -98,8 +98,8 @@ select * from unnest($1::bigint[], $2::text[], $3::bytea[], $4::bytea[])
 on conflict (entity, space) do update set hash = excluded.hash, vector = excluded.vector
 ;
 
-insert into windlass.workers (id, label, queues, lease_us, started_at, heartbeat_at, expires_at)
-select nextval('windlass.worker_seq'), $2, $3, $4::bigint, now, now, now + $4 * interval '1 microsecond'
+insert into windlass.workers (id, label, queues, lease_us, started_at, heartbeat_at, expires_at, lock_key)
+select nextval('windlass.worker_seq'), $2, $3, $4::bigint, now, now, now + $4 * interval '1 microsecond', $5
 from (select statement_timestamp() + $1::bigint * interval '1 microsecond' as now) n
 returning id
 ;
@@ -158,17 +158,12 @@ and exists (select from windlass.budget_months m
             where m.budget = b.id and (m.settled_amount > 0 or m.reserved_amount > 0))
 ;
 
-select i.id, i.run_at, i.slot, c.token, c.attempt, c.crashes, c.alone, c.claimed_at, j.max_attempts,
+select i.id, i.run_at, i.slot, c.token, c.attempt, c.suspicion, c.alone, c.claimed_at,
        j.queue, j.kind, j.lane, x.job_id is not null as cancel
 from windlass.claims c cross join unnest(c.ids, c.run_ats, c.slots) i (id, run_at, slot)
 join windlass.jobs j on j.id = i.id
 left join windlass.cancels x on x.job_id = i.id
 where c.worker = $1 and c.token = any ($2)
-;
-
-select id, beats, lease_us,
-       expires_at < statement_timestamp() + $1::bigint * interval '1 microsecond' as expired
-from windlass.workers order by id
 ;
 
     select id, name, currency, amount, tokens, thresholds::text from windlass.budgets order by name
@@ -295,6 +290,19 @@ from (select floor(extract(epoch from clock_timestamp()) / 86400)::bigint + n as
 where to_regclass('windlass.finished_d' || to_char(to_timestamp(d * 86400) at time zone 'UTC', 'YYYYMMDD'))
       is null
 order by d
+;
+
+select w.id, w.beats, w.lease_us, w.stopping,
+       w.expires_at < statement_timestamp() + $1::bigint * interval '1 microsecond' as expired,
+       w.heartbeat_at < pg_postmaster_start_time() + $1::bigint * interval '1 microsecond' as before_restart,
+       w.lock_key is not null as has_lock, l.key is not null as locked,
+       (extract(epoch from statement_timestamp() - pg_postmaster_start_time()) * 1e6)::bigint as uptime_us
+from windlass.workers w
+left join (select distinct (classid::bigint << 32) | objid::bigint as key from pg_locks
+           where locktype = 'advisory' and objsubid = 1 and granted
+             and database = (select oid from pg_database where datname = current_database())) l
+    on l.key = w.lock_key
+order by w.id
 ;
 
 select w.id, w.label, w.queues, w.started_at, w.heartbeat_at, w.limits,
@@ -445,7 +453,7 @@ from n cross join unnest($5::timestamptz[]) with ordinality p (low, n)
 cross join lateral (
     select r.priority, r.run_at from windlass.ready r
     where r.queue = $3 and r.priority = (p.n - 1)::smallint and r.run_at >= p.low and r.run_at <= n.before
-      and r.suspect is null and r.kind = any ($4::int[])
+      and r.suspicion <= 1 and r.kind = any ($4::int[])
     order by r.run_at, r.id limit $6) r
 ;
 
@@ -554,7 +562,7 @@ select n.now, s.asked, q.id as queue, q.paused, q.concurrency, q.concurrency_min
          from unnest((select $5::bigint[]), (select $6::smallint[]), (select $7::timestamptz[]))
                   p (asked, priority, low), lateral (
              select r.run_at from windlass.ready r
-             where r.queue = s.queue and r.priority = p.priority and r.run_at >= p.low and r.suspect is null
+             where r.queue = s.queue and r.priority = p.priority and r.run_at >= p.low and r.suspicion <= 1
                and r.kind = any (s.kinds)
              order by r.run_at, r.id limit 1) r
          where p.asked = s.asked),
@@ -562,9 +570,10 @@ select n.now, s.asked, q.id as queue, q.paused, q.concurrency, q.concurrency_min
          from unnest(s.kinds) k (id), lateral (
              select c.at from windlass.lane_checks c
              where c.kind = k.id and c.at >= s.checks order by c.at limit 1) c)) as next_due,
-       exists (select from windlass.ready r
-               where r.queue = s.queue and r.suspect is not null and r.run_at <= n.now
-                 and r.kind = any (s.kinds)) as suspect,
+       array(select l.low::smallint from (values (1::smallint, 1::smallint), (2, 2), (3, 32767)) l (low, high)
+             where exists (select from windlass.ready r
+                           where r.queue = s.queue and r.suspicion > 0 and r.suspicion between l.low and l.high
+                             and r.run_at <= n.now and r.kind = any (s.kinds))) as suspects,
        l.kinds as limited, l.rates, l.resources, l.permits
 from n cross join (
     select array_agg(k.id) as kinds, array_agg(k.rate) as rates,
@@ -601,12 +610,13 @@ with n as materialized (select statement_timestamp() + $1::bigint * interval '1 
 u as materialized (
     select * from unnest($3::bigint[], $4::bigint[], $5::smallint[], $6::timestamptz[], $7::smallint[],
                          $8::smallint[], $9::smallint[], $10::text[], $12::timestamptz[], $13::bigint[],
-                         $14::int[], $15::smallint[])
-        u (id, token, attempt, claimed_at, ended, used, suspect, error, place, lane, kind, slot)),
+                         $14::int[], $15::smallint[], $16::bigint[])
+        u (id, token, attempt, claimed_at, ended, used, suspicion, error, place, lane, kind, slot, delay)),
 r as (
-    insert into windlass.ready (queue, priority, run_at, id, kind, attempt, suspect, unique_key, lane, slot)
-    select j.queue, j.priority, u.place, u.id, j.kind, u.used, u.suspect, j.unique_key, u.lane, u.slot
-    from u join windlass.jobs j on j.id = u.id where u.ended is null
+    insert into windlass.ready (queue, priority, run_at, id, kind, attempt, suspicion, unique_key, lane, slot)
+    select j.queue, j.priority, coalesce(n.now + u.delay * interval '1 microsecond', u.place), u.id, j.kind, u.used,
+           u.suspicion, j.unique_key, u.lane, u.slot
+    from n, u join windlass.jobs j on j.id = u.id where u.ended is null
     order by j.unique_key, u.id
     on conflict (unique_key) where unique_key is not null do nothing
     returning id),
@@ -906,12 +916,12 @@ given as materialized (
         with ordinality g (id, token, attempt, started_at, result, state, error, outcome, used, delay, place, lane,
                            kind, ord)),
 claimed as materialized (
-    select c.token, c.worker, c.ids, c.slots, case when c.alone or c.crashes > 0 then c.crashes end as crashes
+    select c.token, c.worker, c.ids, c.slots, c.suspicion
     from windlass.claims c
     where c.token = any (array(select distinct token from given)) order by c.token for update),
 held as materialized (
-    select g.*, c.worker, c.crashes, c.slot
-    from (select token, worker, crashes, unnest(ids) as id, unnest(slots) as slot from claimed) c
+    select g.*, c.worker, c.suspicion, c.slot
+    from (select token, worker, suspicion, unnest(ids) as id, unnest(slots) as slot from claimed) c
     join given g on g.token = c.token and g.id = c.id),
 settled as materialized (select token, array_agg(id) as ids from held group by token),
 gone as (
@@ -929,15 +939,15 @@ cancelled as (
     delete from windlass.cancels where job_id in (select id from held) returning job_id),
 back as materialized (
     select h.id, j.priority, j.kind, j.unique_key, j.lane, h.used,
-           case when h.outcome = 'handed_back' then h.crashes end as suspect,
+           case when h.outcome = 'handed_back' then h.suspicion else 0 end as suspicion,
            case when h.outcome = 'handed_back' then h.slot end as slot,
            case when j.lane is null or h.outcome = 'handed_back' then 1 else -1 end * j.queue as queue,
            coalesce(h.place, clock.now + h.delay * interval '1 microsecond') as run_at
     from clock, held h join windlass.jobs j on j.id = h.id
     where h.state is null and not exists (select from cancelled c where c.job_id = h.id)),
 returned as (
-    insert into windlass.ready (queue, priority, run_at, id, kind, attempt, suspect, unique_key, lane, slot)
-    select queue, priority, run_at, id, kind, used, suspect, unique_key, lane, slot from back
+    insert into windlass.ready (queue, priority, run_at, id, kind, attempt, suspicion, unique_key, lane, slot)
+    select queue, priority, run_at, id, kind, used, suspicion, unique_key, lane, slot from back
     order by unique_key, id
     on conflict (unique_key) where unique_key is not null do nothing
     returning id),
@@ -1091,31 +1101,34 @@ due as materialized (
     cross join lateral (
         select r.ctid from windlass.ready r
         where r.queue = $3 and r.priority = (p.n - 1)::smallint and r.run_at >= p.low and r.run_at <= gate.now
-          and r.suspect is null and r.kind = any ($5::int[])
+          and r.suspicion <= 1 and r.kind = any ($5::int[])
         order by r.run_at, r.id limit $4 for update skip locked) r
     where not gate.checks and (not gate.limited or exists (select from counted))
     limit $4),
 taken as (
     delete from windlass.ready r where r.ctid = any (array(select ctid from due))
-    returning r.id, r.kind, r.priority, r.run_at, r.attempt, r.lane, r.slot),
+    returning r.id, r.kind, r.priority, r.run_at, r.attempt, r.suspicion, r.lane, r.slot),
 leases as (
-    insert into windlass.claims (token, worker, queue, attempt, crashes, alone, claimed_at, ids, run_ats, slots)
-    select nextval('windlass.token_seq'), $2, $3, t.attempt + 1, 0, false, gate.now, t.ids, t.run_ats, t.slots
-    from gate, (select attempt, array_agg(id) as ids, array_agg(run_at) as run_ats,
+    insert into windlass.claims (token, worker, queue, attempt, suspicion, alone, claimed_at, ids, run_ats, slots)
+    select nextval('windlass.token_seq'), $2, $3, t.attempt + 1, t.suspicion, false, gate.now, t.ids, t.run_ats, t.slots
+    from gate, (select attempt, suspicion, array_agg(id) as ids, array_agg(run_at) as run_ats,
                        case when bool_or(slot is not null) then array_agg(slot) end as slots
-                from taken group by attempt) t
-    returning token, attempt)
+                from taken group by attempt, suspicion) t
+    returning token, attempt, suspicion)
 select gate.now, gate.checks, gate.limited and not exists (select from counted) as blocked,
-       t.ids, t.kinds, t.priorities, t.run_ats, t.attempts, t.lanes, l.tokens, l.leased_attempts,
+       t.ids, t.kinds, t.priorities, t.run_ats, t.attempts, t.suspicions, t.lanes,
+       l.tokens, l.leased_attempts, l.leased_suspicions,
        null::bigint as id, null::bytea as payload, null::smallint as max_attempts, null::bigint as timeout_us,
        null::timestamptz as created_at, null::bigint as parent_id, null::boolean as holds_key
 from gate,
      (select array_agg(id) as ids, array_agg(kind) as kinds, array_agg(priority) as priorities,
-             array_agg(run_at) as run_ats, array_agg(attempt) as attempts, array_agg(lane) as lanes
+             array_agg(run_at) as run_ats, array_agg(attempt) as attempts, array_agg(suspicion) as suspicions,
+             array_agg(lane) as lanes
       from taken) t,
-     (select array_agg(token) as tokens, array_agg(attempt) as leased_attempts from leases) l
+     (select array_agg(token) as tokens, array_agg(attempt) as leased_attempts,
+             array_agg(suspicion) as leased_suspicions from leases) l
 union all
-select null, null, null, null, null, null, null, null, null, null, null,
+select null, null, null, null, null, null, null, null, null, null, null, null, null,
        j.id, j.payload, j.max_attempts, j.timeout_us, j.created_at, j.parent_id,
        j.unique_until is not distinct from 'finished'
 from windlass.jobs j
@@ -1137,30 +1150,35 @@ due as materialized (
     select r.ctid
     from gate cross join lateral (
         select r.ctid from windlass.ready r
-        where r.queue = $3 and r.run_at <= gate.now and r.suspect is not null and r.kind = any ($5::int[])
+        where r.queue = $3 and r.run_at <= gate.now and r.suspicion > 0
+          and r.suspicion between $7::smallint and $8::smallint and r.kind = any ($5::int[])
         order by r.priority, r.run_at, r.id limit $4 for update skip locked) r
     where not gate.limited or exists (select from counted)
     limit $4),
 taken as (
     delete from windlass.ready r where r.ctid = any (array(select ctid from due))
-    returning r.id, r.kind, r.priority, r.run_at, r.attempt, r.suspect, r.lane, r.slot),
+    returning r.id, r.kind, r.priority, r.run_at, r.attempt, r.suspicion, r.lane, r.slot),
 leases as (
-    insert into windlass.claims (token, worker, queue, attempt, crashes, alone, claimed_at, ids, run_ats, slots)
-    select nextval('windlass.token_seq'), $2, $3, t.attempt + 1, t.suspect, true, gate.now, array[t.id],
-           array[t.run_at], case when t.slot is not null then array[t.slot] end
-    from gate, taken t
-    returning token, attempt)
+    insert into windlass.claims (token, worker, queue, attempt, suspicion, alone, claimed_at, ids, run_ats, slots)
+    select nextval('windlass.token_seq'), $2, $3, t.attempt + 1, t.suspicion, $9, gate.now, t.ids, t.run_ats, t.slots
+    from gate, (select attempt, suspicion, array_agg(id) as ids, array_agg(run_at) as run_ats,
+                       case when bool_or(slot is not null) then array_agg(slot) end as slots
+                from taken group by attempt, suspicion) t
+    returning token, attempt, suspicion)
 select gate.now, gate.checks, gate.limited and not exists (select from counted) as blocked,
-       t.ids, t.kinds, t.priorities, t.run_ats, t.attempts, t.lanes, l.tokens, l.leased_attempts,
+       t.ids, t.kinds, t.priorities, t.run_ats, t.attempts, t.suspicions, t.lanes,
+       l.tokens, l.leased_attempts, l.leased_suspicions,
        null::bigint as id, null::bytea as payload, null::smallint as max_attempts, null::bigint as timeout_us,
        null::timestamptz as created_at, null::bigint as parent_id, null::boolean as holds_key
 from gate,
      (select array_agg(id) as ids, array_agg(kind) as kinds, array_agg(priority) as priorities,
-             array_agg(run_at) as run_ats, array_agg(attempt) as attempts, array_agg(lane) as lanes
+             array_agg(run_at) as run_ats, array_agg(attempt) as attempts, array_agg(suspicion) as suspicions,
+             array_agg(lane) as lanes
       from taken) t,
-     (select array_agg(token) as tokens, array_agg(attempt) as leased_attempts from leases) l
+     (select array_agg(token) as tokens, array_agg(attempt) as leased_attempts,
+             array_agg(suspicion) as leased_suspicions from leases) l
 union all
-select null, null, null, null, null, null, null, null, null, null, null,
+select null, null, null, null, null, null, null, null, null, null, null, null, null,
        j.id, j.payload, j.max_attempts, j.timeout_us, j.created_at, j.parent_id,
        j.unique_until is not distinct from 'finished'
 from windlass.jobs j where j.id = any (array(select id from taken))
