@@ -150,6 +150,8 @@ pub struct JobRecord {
     /// The worker that runs it or ran it last.
     pub worker: Option<WorkerId>,
     pub workflow: Option<WorkflowId>,
+    /// Of a waiting job.
+    pub suspicion: Suspicion,
 }
 
 /// Progress as reported by the handler.

@@ -25,6 +25,8 @@ pub struct KindSpec {
     pub rate: Option<Rate>,
     /// What each job holds while it runs; `None` means the queue's.
     pub resource: Option<Resource>,
+    /// A job that is lost with its worker becomes a dead letter instead of running again.
+    pub at_most_once: bool,
     pub description: String,
 }
 
@@ -56,6 +58,7 @@ impl KindSpec {
             key_concurrency: DEFAULT_KEY_CONCURRENCY,
             rate: None,
             resource: None,
+            at_most_once: false,
             description: String::new(),
         }
     }

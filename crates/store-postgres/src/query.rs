@@ -14,7 +14,7 @@ use windlass_core::{
 
 use crate::PostgresStore;
 use crate::error::failed;
-use crate::row::{big_in, count, duration_or_none, get, priority, small, text_in, time, time_or_none};
+use crate::row::{big_in, count, duration_or_none, get, level, priority, small, text_in, time, time_or_none};
 
 const RECORD: &str = "
     select j.id, kd.name as kind, q.name as queue, {payload} as payload,
@@ -24,7 +24,9 @@ const RECORD: &str = "
                 when c.id is not null then 2 else f.state end::smallint as state,
            coalesce(r.priority, j.priority) as priority,
            coalesce(r.attempt, c.attempt, f.attempt, 0)::smallint as attempt,
-           case when r.queue <> 0 then r.run_at end as run_at, j.parent_id, coalesce(c.claimed_at, f.started_at) as started_at, f.finished_at,
+           coalesce(r.suspicion, 0)::smallint as suspicion,
+           case when r.queue <> 0 then r.run_at end as run_at, j.parent_id,
+           coalesce(c.claimed_at, f.started_at) as started_at, f.finished_at,
            {result} as result, coalesce(octet_length(f.result), 0)::bigint as result_bytes,
            coalesce(f.error, last.error) as last_error, coalesce(c.worker, f.worker, last.worker) as worker,
            pr.percent, pr.message, pr.at as progress_at, x.job_id is not null as cancel_requested
@@ -276,6 +278,7 @@ fn record(row: &PgRow) -> Result<JobRecord, StoreError> {
         entity,
         worker: get::<Option<i64>>(row, "worker")?.map(WorkerId),
         workflow: get::<Option<i64>>(row, "parent_id")?.map(WorkflowId),
+        suspicion: level(get(row, "suspicion")?),
     })
 }
 

@@ -29,9 +29,10 @@ const LOCK: &str =
 
 const LEASES: &str = "
     select i.id, i.run_at, i.slot, c.token, c.attempt, c.suspicion, c.alone, c.claimed_at,
-           j.queue, j.kind, j.lane, x.job_id is not null as cancel
+           j.queue, j.kind, j.lane, x.job_id is not null as cancel, k.at_most_once
     from windlass.claims c cross join unnest(c.ids, c.run_ats, c.slots) i (id, run_at, slot)
     join windlass.jobs j on j.id = i.id
+    join windlass.kinds k on k.id = j.kind
     left join windlass.cancels x on x.job_id = i.id
     where c.worker = $1 and c.token = any ($2)";
 
@@ -204,7 +205,7 @@ impl PostgresStore {
                         suspicion: level(get(row, "suspicion")?),
                         alone: get(row, "alone")?,
                         explained: false,
-                        at_most_once: false,
+                        at_most_once: get(row, "at_most_once")?,
                         cancel_requested: get(row, "cancel")?,
                     },
                 })

@@ -33,16 +33,17 @@ const PUT_QUEUE: &str = "
 /// A row inserted by this statement has no `xmax`; an updated one has that of its own transaction.
 const PUT_KIND: &str = "
     insert into windlass.kinds as k (name, queue, priority, max_attempts, timeout_us, backoff_base_us,
-                                     backoff_cap_us, description, resource)
-    select $1, q.id, $3, $4, $5, $6, $7, $8, $9 from windlass.queues q where q.name = $2
+                                     backoff_cap_us, description, resource, at_most_once)
+    select $1, q.id, $3, $4, $5, $6, $7, $8, $9, $10 from windlass.queues q where q.name = $2
     on conflict (name) do update
     set priority = excluded.priority, max_attempts = excluded.max_attempts, timeout_us = excluded.timeout_us,
         backoff_base_us = excluded.backoff_base_us, backoff_cap_us = excluded.backoff_cap_us,
-        description = excluded.description, resource = excluded.resource
+        description = excluded.description, resource = excluded.resource, at_most_once = excluded.at_most_once
     where k.queue = excluded.queue
-      and (k.priority, k.max_attempts, k.timeout_us, k.backoff_base_us, k.backoff_cap_us, k.description, k.resource)
+      and (k.priority, k.max_attempts, k.timeout_us, k.backoff_base_us, k.backoff_cap_us, k.description, k.resource,
+           k.at_most_once)
         is distinct from (excluded.priority, excluded.max_attempts, excluded.timeout_us, excluded.backoff_base_us,
-                          excluded.backoff_cap_us, excluded.description, excluded.resource)
+                          excluded.backoff_cap_us, excluded.description, excluded.resource, excluded.at_most_once)
     returning k.xmax = 0 as new";
 
 const KIND_HOME: &str = "
@@ -50,7 +51,8 @@ const KIND_HOME: &str = "
 
 const KINDS: &str = "
     select k.id, k.queue, k.name, q.name as queue_name, k.priority, k.max_attempts, k.timeout_us,
-           k.backoff_base_us, k.backoff_cap_us, k.description, r.name as resource, {kind limits}
+           k.backoff_base_us, k.backoff_cap_us, k.description, k.at_most_once, r.name as resource,
+           {kind limits}
     from windlass.kinds k join windlass.queues q on q.id = k.queue
     left join windlass.resources r on r.name = coalesce(k.resource, q.resource) order by k.name";
 
@@ -181,6 +183,7 @@ impl PostgresStore {
             .bind(micros(kind.backoff.cap))
             .bind(&kind.description)
             .bind(kind.resource.as_ref().map(|resource| &resource.name))
+            .bind(kind.at_most_once)
             .fetch_optional(&mut *conn)
             .await
             .map_err(failed(OP))?;
@@ -213,6 +216,7 @@ impl PostgresStore {
                         cap: from_micros(get(row, "backoff_cap_us")?),
                     },
                     resource: resource(row)?,
+                    at_most_once: get(row, "at_most_once")?,
                     description: get(row, "description")?,
                     ..KindSpec::new(&name, &queue)
                 };

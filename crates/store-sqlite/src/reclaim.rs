@@ -55,7 +55,7 @@ fn take_back<'c>(
         suspicion: held.suspicion,
         alone: held.alone,
         explained,
-        at_most_once: false,
+        at_most_once: job.at_most_once,
         cancel_requested: cancels.take(scope.connection, id)?,
     };
     let run = Run { token: held.token, worker: held.worker, started_at: held.claimed_at };
@@ -89,13 +89,14 @@ fn take_back<'c>(
 /// Columns of a leased job that its claim does not have.
 struct Leased {
     kind: KindId,
+    at_most_once: bool,
 }
 
 fn leased(scope: &Scope<'_>, id: JobId) -> Answer<Leased> {
     scope
         .connection
-        .prepare_cached("select kind from windlass_jobs where id = ?1")?
-        .query_row([id.0], |row| Ok(Leased { kind: KindId(row.get(0)?) }))
+        .prepare_cached("select j.kind, k.at_most_once from windlass_jobs j join windlass_kinds k on k.id = j.kind where j.id = ?1")?
+        .query_row([id.0], |row| Ok(Leased { kind: KindId(row.get(0)?), at_most_once: row.get(1)? }))
         .optional()?
         .ok_or_else(|| Fault::corrupt(format!("job {id} was leased but has no row")))
 }

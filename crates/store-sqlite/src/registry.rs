@@ -112,12 +112,12 @@ fn put_kind(connection: &Connection, kind: &KindSpec) -> Answer<Home> {
     connection
         .prepare_cached(
             "insert into windlass_kinds (name, queue, priority, max_attempts, timeout_us, backoff_base_us,
-                 backoff_cap_us, description, resource)
-             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+                 backoff_cap_us, description, resource, at_most_once)
+             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
              on conflict (name) do update set priority = excluded.priority, max_attempts = excluded.max_attempts,
                  timeout_us = excluded.timeout_us, backoff_base_us = excluded.backoff_base_us,
                  backoff_cap_us = excluded.backoff_cap_us, description = excluded.description,
-                 resource = excluded.resource",
+                 resource = excluded.resource, at_most_once = excluded.at_most_once",
         )?
         .execute((
             &kind.name,
@@ -129,6 +129,7 @@ fn put_kind(connection: &Connection, kind: &KindSpec) -> Answer<Home> {
             micros(kind.backoff.cap),
             &kind.description,
             kind.resource.as_ref().map(|resource| &resource.name),
+            kind.at_most_once,
         ))?;
     Ok(home)
 }
@@ -141,7 +142,7 @@ fn id(connection: &Connection, kind: &str) -> Answer<KindId> {
 pub(crate) fn kinds(connection: &Connection) -> Answer<Vec<(KindId, QueueId, KindSpec)>> {
     let mut statement = connection.prepare_cached(&format!(
         "select k.id, k.queue, k.name, q.name as queue_name, k.priority, k.max_attempts, k.timeout_us,
-                k.backoff_base_us, k.backoff_cap_us, k.description, r.name as resource, {}
+                k.backoff_base_us, k.backoff_cap_us, k.description, k.at_most_once, r.name as resource, {}
          from windlass_kinds k join windlass_queues q on q.id = k.queue
          left join windlass_resources r on r.name = coalesce(k.resource, q.resource) order by k.id",
         columns::<KindSpec>()
@@ -159,6 +160,7 @@ pub(crate) fn kinds(connection: &Connection) -> Answer<Vec<(KindId, QueueId, Kin
                 cap: duration(row.get("backoff_cap_us")?),
             },
             resource: resource_in(row)?,
+            at_most_once: row.get("at_most_once")?,
             description: row.get("description")?,
             ..KindSpec::new(&name, &queue)
         };

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rusqlite::Row;
 use windlass_core::queue::NO_QUEUE;
+use windlass_core::sweep::Suspicion;
 use windlass_core::{
     EntityRef, JobId, JobRecord, JobState, Progress, Time, UniqueUntil, WorkerId, WorkflowId,
 };
@@ -31,7 +32,7 @@ pub(crate) fn tags(text: Option<String>) -> Vec<String> {
 pub(crate) const RECORD_COLUMNS: &str =
     "j.id, k.name as kind, q.name as queue, j.priority, j.max_attempts, j.timeout_us, j.created_at,
      j.unique_key, j.unique_until, j.concurrency_key, j.tags, j.entity_type, j.entity_id, j.parent_id,
-     r.run_at, r.attempt as used, r.queue as stored_queue, f.state, f.attempt as last_attempt, f.started_at,
+     r.run_at, r.attempt as used, r.suspicion, r.queue as stored_queue, f.state, f.attempt as last_attempt, f.started_at,
      f.finished_at, f.error, f.worker, p.percent, p.message, p.at as progress_at";
 
 /// Payload and result, whole or cut to `excerpt` bytes, with their sizes.
@@ -97,5 +98,6 @@ pub(crate) fn record(row: &Row<'_>, now: Time) -> rusqlite::Result<JobRecord> {
         entity,
         worker: row.get::<_, Option<i64>>("worker")?.map(WorkerId),
         workflow: row.get::<_, Option<i64>>("parent_id")?.map(WorkflowId),
+        suspicion: Suspicion::new(row.get::<_, Option<u8>>("suspicion")?.unwrap_or(0)),
     })
 }

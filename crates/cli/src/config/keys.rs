@@ -230,6 +230,13 @@ const KEYS: &[Setting] = &[
     key(KIND, "backoff_base", ANY_DURATION, "30s", "Wait after the first failed attempt; doubles with each"),
     key(KIND, "backoff_cap", ANY_DURATION, "1h", "No wait between attempts is longer"),
     key(KIND, "resource", Form::NameOrNone, "the queue's", "What each of its jobs holds while it runs"),
+    key(
+        KIND,
+        "at_most_once",
+        Form::Flag,
+        "false",
+        "A job lost with its worker becomes a dead letter instead of running again",
+    ),
     key(KIND, "description", Form::Text, "empty", "One line for people"),
     key(
         BUDGET,

@@ -33,6 +33,7 @@ struct Setting {
     backoff_cap: Option<Duration>,
     resource: Option<Option<String>>,
     limits: LimitValues,
+    at_most_once: Option<bool>,
     description: Option<String>,
 }
 
@@ -121,6 +122,9 @@ impl Setting {
                 kind.set_limit(limit.name, *value);
             }
         }
+        if let Some(at_most_once) = self.at_most_once {
+            kind.at_most_once = at_most_once;
+        }
         if let Some(description) = self.description {
             kind.description = description;
         }
@@ -156,6 +160,10 @@ fn read(raw: &RawConfig, name: &str) -> Setting {
             _ => text("resource").map(Some),
         },
         limits: KindSpec::limits().filter_map(|of| Some((of.name, configured(of.name)?.limit()))).collect(),
+        at_most_once: match configured("at_most_once") {
+            Some(Value::Flag(flag)) => Some(flag),
+            _ => None,
+        },
         description: text("description"),
     }
 }

@@ -62,6 +62,7 @@ pub(crate) fn page(answer: &Answered, output: &Output) -> Result<(), Failure> {
     let entity = job["entity"].as_object().map(|_| &job["entity"]);
     fact("entity", entity.map(|of| format!("{}:{}", text(of, "type"), text(of, "id"))))?;
     fact("last error", optional_text(job, "last_error"))?;
+    fact("waits for", optional_text(job, "waits_for"))?;
     let body = answer.text();
     let raw: Raw<'_> = serde_json::from_str(&body).unwrap_or_default();
     if let Some(payload) = raw.payload {

@@ -23,7 +23,7 @@ const QUEUES: [Column; 11 + count_of(&QUEUE_LIMITS, LimitOwner::Queue)] = with_l
     LimitOwner::Queue,
 );
 
-const KINDS: [Column; 12 + count_of(&KIND_LIMITS, LimitOwner::Kind)] = with_limits(
+const KINDS: [Column; 13 + count_of(&KIND_LIMITS, LimitOwner::Kind)] = with_limits(
     &[
         serial("id"),
         text("name"),
@@ -35,6 +35,7 @@ const KINDS: [Column; 12 + count_of(&KIND_LIMITS, LimitOwner::Kind)] = with_limi
         int("backoff_cap_us"),
         text("description"),
         text("resource"),
+        flag("at_most_once"),
         text("configured"),
         text("live"),
     ],

@@ -166,7 +166,10 @@ impl Dispatcher {
         if !of.is_due(now) || of.claiming || work.paused || self.settles.waiting() > MAX_UNSETTLED {
             return;
         }
-        let ahead = if work.limited || of.pool.is_some() || of.suspects.first || work.is_shared(group, now) {
+        // Leased means started for these: a death ends them.
+        let once = |kind| self.roster.kinds.get(kind).is_some_and(|kind| kind.spec.at_most_once);
+        let at_once = work.limited || of.pool.is_some() || of.suspects.first || of.kinds.iter().any(once);
+        let ahead = if at_once || work.is_shared(group, now) {
             0
         } else {
             of.pace.prefetch(self.options.prefetch, now)

@@ -163,7 +163,7 @@ function parts(job) {
       ["priority", job.priority],
       ["created", job.created_at], ["due", job.run_at], ["started", job.started_at], ["finished", job.finished_at],
       ["progress", job.progress && `${job.progress.percent} % ${job.progress.message || ""}`],
-      ["unique key", job.unique_key], ["concurrency key", job.concurrency_key],
+      ["waits for", job.waits_for], ["unique key", job.unique_key], ["concurrency key", job.concurrency_key],
       ["tags", job.tags.join(", ")],
       ["entity", entityOf(job)],
       ["last error", job.last_error],

@@ -23,6 +23,8 @@ shape! {
         pub resource: Option<String>,
         /// Permits of the resource per worker process.
         pub permits: Option<u32>,
+        /// A job lost with its worker becomes a dead letter instead of running again.
+        pub at_most_once: bool,
         pub description: String,
     }
 }
@@ -41,6 +43,7 @@ impl From<KindSpec> for KindView {
             rate: kind.rate.map(|rate| rate.to_string()),
             permits: kind.resource.as_ref().and_then(|resource| resource.permits),
             resource: kind.resource.map(|resource| resource.name),
+            at_most_once: kind.at_most_once,
             description: kind.description,
         }
     }

@@ -46,6 +46,10 @@ shape! {
         pub tags: Vec<String>,
         pub entity: Option<EntityView>,
         pub workflow: Option<Id>,
+        /// How far the deaths of its workers speak against a waiting job, from 0; at 6 it is a dead letter.
+        pub suspicion: u8,
+        /// What a job that was lost with its worker waits for.
+        pub waits_for: Option<&'static str>,
     }
 }
 
@@ -104,6 +108,8 @@ impl From<&JobRecord> for JobView {
                 id: entity.entity_id.clone(),
             }),
             workflow: job.workflow.map(|workflow| Id(workflow.0)),
+            suspicion: job.suspicion.level(),
+            waits_for: job.suspicion.waits_for(),
         }
     }
 }

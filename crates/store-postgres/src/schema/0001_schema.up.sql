@@ -38,6 +38,7 @@ create table windlass.kinds (
     backoff_cap_us  bigint not null,
     description     text not null,
     resource        text,
+    at_most_once    boolean not null default false,
     configured      text not null default '{}',
     live            text not null default '{}',
     rate            text,

@@ -525,6 +525,7 @@ macro_rules! conformance_cases {
                 a_settle_clears_the_suspicion
                 a_suspect_handed_back_keeps_its_level
                 a_suspect_keeps_its_due_time
+                a_job_that_runs_at_most_once_is_not_run_again
                 a_stop_is_announced
                 reclaim_refuses_a_worker_that_beats
                 reclaim_races_heartbeat

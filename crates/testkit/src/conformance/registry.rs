@@ -41,6 +41,7 @@ pub async fn specs_are_stored_and_read(h: Harness) {
         timeout: None,
         backoff: Backoff { base: Duration::from_millis(250), cap: Duration::from_secs(9) },
         resource: Some(Resource::new("browser", 2)),
+        at_most_once: true,
         description: "does all".to_owned(),
         ..KindSpec::new("full", "FULL")
     });

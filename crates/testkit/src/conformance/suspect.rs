@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use windlass_core::store::{Claim, DeadLetter, Reclaimed, Settled};
 use windlass_core::sweep::{DEADLY_LEVEL, Death, Level, Suspicion};
-use windlass_core::{JobId, JobState, NewJob, Outcome};
+use windlass_core::{JobId, JobState, KindSpec, NewJob, Outcome, QueueSpec};
 
-use super::Harness;
 use super::harness::unexplained;
+use super::{Harness, KIND, QUEUE};
 
 /// Two jobs whose worker died while it ran both.
 async fn two_suspects(h: &Harness) -> Vec<JobId> {
@@ -37,6 +37,7 @@ pub async fn the_first_death_costs_neither_time_nor_an_attempt(h: Harness) {
         let detail = h.detail(*id).await;
         assert_eq!((detail.job.state, detail.job.attempt), (JobState::Pending, 0));
         assert_eq!(detail.attempts.len(), 1);
+        assert_eq!(detail.job.suspicion, Suspicion::new(1));
         assert_eq!(detail.attempts[0].outcome, "lost");
         assert!(detail.attempts[0].ended_at.is_some());
     }
@@ -185,6 +186,19 @@ pub async fn a_suspect_keeps_its_due_time(h: Harness) {
     h.lose(worker).await;
     let again = h.claim(h.worker().await, 2).await;
     assert_eq!(again.iter().map(|j| (j.id, j.run_at)).collect::<Vec<_>>(), before);
+}
+
+pub async fn a_job_that_runs_at_most_once_is_not_run_again(h: Harness) {
+    let kind = KindSpec { at_most_once: true, ..KindSpec::new(KIND, QUEUE) };
+    h.store.sync_registry(&[QueueSpec::named(QUEUE)], &[kind], None).await.unwrap();
+    let id = h.put(h.job()).await;
+    let worker = h.worker().await;
+    h.claim_one(worker).await;
+    let death = Death { explained: true, ..unexplained(h.beat(worker).await) };
+    assert_eq!(h.store.reclaim(&death).await.unwrap().unwrap().dead_letters.len(), 1);
+    let job = h.detail(id).await.job;
+    assert_eq!(job.state, JobState::DeadLetter);
+    assert!(job.last_error.unwrap().contains("at most once"));
 }
 
 /// A sweeper elsewhere sees the announcement.
