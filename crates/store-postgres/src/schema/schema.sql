@@ -216,6 +216,7 @@ table kinds
     backoff_cap_us bigint not null
     description text not null
     resource text
+    at_most_once boolean not null default false
     configured text not null default '{}'::text
     live text not null default '{}'::text
     rate text

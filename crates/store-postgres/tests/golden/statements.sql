@@ -35,16 +35,17 @@ returning id
 ;
 
 insert into windlass.kinds as k (name, queue, priority, max_attempts, timeout_us, backoff_base_us,
-                                 backoff_cap_us, description, resource)
-select $1, q.id, $3, $4, $5, $6, $7, $8, $9 from windlass.queues q where q.name = $2
+                                 backoff_cap_us, description, resource, at_most_once)
+select $1, q.id, $3, $4, $5, $6, $7, $8, $9, $10 from windlass.queues q where q.name = $2
 on conflict (name) do update
 set priority = excluded.priority, max_attempts = excluded.max_attempts, timeout_us = excluded.timeout_us,
     backoff_base_us = excluded.backoff_base_us, backoff_cap_us = excluded.backoff_cap_us,
-    description = excluded.description, resource = excluded.resource
+    description = excluded.description, resource = excluded.resource, at_most_once = excluded.at_most_once
 where k.queue = excluded.queue
-  and (k.priority, k.max_attempts, k.timeout_us, k.backoff_base_us, k.backoff_cap_us, k.description, k.resource)
+  and (k.priority, k.max_attempts, k.timeout_us, k.backoff_base_us, k.backoff_cap_us, k.description, k.resource,
+       k.at_most_once)
     is distinct from (excluded.priority, excluded.max_attempts, excluded.timeout_us, excluded.backoff_base_us,
-                      excluded.backoff_cap_us, excluded.description, excluded.resource)
+                      excluded.backoff_cap_us, excluded.description, excluded.resource, excluded.at_most_once)
 returning k.xmax = 0 as new
 ;
 
@@ -159,9 +160,10 @@ and exists (select from windlass.budget_months m
 ;
 
 select i.id, i.run_at, i.slot, c.token, c.attempt, c.suspicion, c.alone, c.claimed_at,
-       j.queue, j.kind, j.lane, x.job_id is not null as cancel
+       j.queue, j.kind, j.lane, x.job_id is not null as cancel, k.at_most_once
 from windlass.claims c cross join unnest(c.ids, c.run_ats, c.slots) i (id, run_at, slot)
 join windlass.jobs j on j.id = i.id
+join windlass.kinds k on k.id = j.kind
 left join windlass.cancels x on x.job_id = i.id
 where c.worker = $1 and c.token = any ($2)
 ;
@@ -173,7 +175,8 @@ where c.worker = $1 and c.token = any ($2)
 ;
 
 select k.id, k.queue, k.name, q.name as queue_name, k.priority, k.max_attempts, k.timeout_us,
-       k.backoff_base_us, k.backoff_cap_us, k.description, r.name as resource, k.rate, r.permits, k.key_concurrency
+       k.backoff_base_us, k.backoff_cap_us, k.description, k.at_most_once, r.name as resource,
+       k.rate, r.permits, k.key_concurrency
 from windlass.kinds k join windlass.queues q on q.id = k.queue
 left join windlass.resources r on r.name = coalesce(k.resource, q.resource) order by k.name
 ;

@@ -309,6 +309,7 @@ CREATE TABLE windlass_kinds (
     backoff_cap_us  integer not null,
     description     text not null,
     resource        text,
+    at_most_once    integer not null default 0 check (at_most_once in (0, 1)),
     configured      text not null default '{}',
     live            text not null default '{}',
     rate            text,
