@@ -4,7 +4,9 @@
 //! the file and its folder are writable.
 
 use std::cell::Cell;
+use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,6 +18,10 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteSynchronous};
 use windlass_core::StoreError;
 
 use crate::gate::PATIENCE;
+
+/// Modes of what is created: for the owner alone.
+const OWNER_FOLDER: u32 = 0o700;
+const OWNER_FILE: u32 = 0o600;
 
 const STATEMENTS: usize = 128;
 /// KiB of page cache per connection. SQLite takes KiB as a negative number.
@@ -40,8 +46,12 @@ pub(crate) fn prepare(path: &Path, create: bool) -> Result<(), StoreError> {
             return Err(refuse(path, "there is no such file; check the path, or allow it to be created"));
         }
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder).map_err(|error| refuse(path, folder_trouble(folder, &error)))?;
+            let made = DirBuilder::new().recursive(true).mode(OWNER_FOLDER).create(folder);
+            made.map_err(|error| refuse(path, folder_trouble(folder, &error)))?;
         }
+        // Payloads are nobody else's business. SQLite gives its other files the mode of this one, and reports why it
+        // cannot be created.
+        let _ = OpenOptions::new().write(true).create_new(true).mode(OWNER_FILE).open(path);
         return Ok(());
     }
     // Checked without opening the file: closing any descriptor of it drops every lock of this process on it.

@@ -117,3 +117,18 @@ async fn a_second_handle_leaves_the_locks_of_the_first() {
     refused(&setup.path(), SqliteOptions::default());
     assert!(held(), "opening the file again dropped the locks on it");
 }
+
+/// Payloads and results are nobody else's business.
+#[tokio::test]
+async fn what_is_created_belongs_to_the_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("data");
+    let store = SqliteStore::open(folder.join("windlass.db"), SqliteOptions::default()).unwrap();
+    store.migrate_up(None).await.unwrap();
+    let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&folder), 0o700);
+    for name in ["windlass.db", "windlass.db-wal", "windlass.db-shm"] {
+        assert_eq!(mode(&folder.join(name)), 0o600, "{name}");
+    }
+}
