@@ -6,7 +6,7 @@ use windlass_core::store::{Live, QueueUpdate};
 use crate::on_both;
 use crate::world::World;
 
-const FIELDS: [&str; 26] = [
+const FIELDS: [&str; 28] = [
     "id",
     "kind",
     "queue",
@@ -32,6 +32,8 @@ const FIELDS: [&str; 26] = [
     "tags",
     "entity",
     "workflow",
+    "suspicion",
+    "waits_for",
     "duplicate",
 ];
 
