@@ -13,7 +13,7 @@ pub use watch::{Beat, Death, Look, Presence, Watch};
 
 use std::time::Duration;
 
-use crate::{JobId, Time};
+use crate::JobId;
 
 /// A leased job whose worker died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,17 +61,4 @@ pub fn lost(lease: LostLease) -> Lost {
         return Lost::DeadLetter { error };
     }
     Lost::Return { suspicion, delay: suspicion.delay(lease.job) }
-}
-
-/// Crash dead letters of a kind within this time pause the kind.
-const CRASH_WINDOW: Duration = Duration::from_secs(3_600);
-const CRASHES_THAT_PAUSE: usize = 3;
-
-/// A job of a kind became a dead letter because of crashes. Returns the crashes to remember, and whether they pause
-/// the kind.
-pub fn kind_crashed(mut recent: Vec<Time>, now: Time) -> (Vec<Time>, bool) {
-    recent.retain(|at| now.since(*at) < CRASH_WINDOW);
-    recent.push(now);
-    let pause = recent.len() >= CRASHES_THAT_PAUSE;
-    (recent, pause)
 }

@@ -61,20 +61,6 @@ fn a_cancelled_job_does_not_come_back_and_neither_does_one_that_runs_at_most_onc
     assert_eq!(lost(LostLease { cancel_requested: true, ..once }), Lost::Cancelled);
 }
 
-#[test]
-fn three_crash_dead_letters_within_an_hour_pause_the_kind() {
-    let minute = |n: u64| Time(0).plus(60 * n as u32 * SECOND);
-    let (recent, pause) = kind_crashed(Vec::new(), minute(0));
-    assert!(!pause);
-    let (recent, pause) = kind_crashed(recent, minute(59));
-    assert!(!pause);
-    let (recent, pause) = kind_crashed(recent, minute(60));
-    assert!(!pause, "the first is an hour ago");
-    let (recent, pause) = kind_crashed(recent, minute(61));
-    assert!(pause);
-    assert_eq!(recent.len(), 3);
-}
-
 /// Random kills from outside and jobs that kill, run by the rules of the claim.
 #[test]
 fn killers_are_found_after_six_deaths_and_nobody_else_is_blamed() {
